@@ -18,25 +18,33 @@ BODY = '{"function": {"name": "x", "arguments": ""}}'
 CONTENTS = {
     "empty": (b"", "is empty; expected a JSON list"),
     "blank": (b" \n\t\n", "is empty"),
-    "not JSON": (b"hello", "is not JSON: Expecting value at line 1, column 1"),
+    "not JSON": (b"hello", "is not JSON: 'hello' in line 1, column 1 was not expected"),
     "cut short": (
         b'[{"role": "user",\n "content": "h',
-        "is not JSON: Unterminated string starting at line 2, column 13",
+        "is not JSON: it breaks off in line 2; is the file complete?",
     ),
-    "a bad line": (f"{USER}\n\n{{bad}}\n{USER}".encode(), "at line 3, column 2"),
-    "not UTF-8": (b'[{"role": "user", \n"content": "\xff\xfe"}]', "is not UTF-8: byte 0xff at offset 31, line 2"),
-    "UTF-16": ('[{"role"'.encode("utf-16"), "is not UTF-8: byte 0xff at offset 0, line 1"),
+    "a last line cut short": (f"{USER}\n{USER[:-3]}".encode(), "is not JSON: it breaks off in line 2"),
+    "a line break in a string": (
+        b'[{"role": "us\ner"}]',
+        "a string has a line break or another control character in line 1",
+    ),
+    "a bad line": (f"{USER}\n\n{{bad}}\n{USER}".encode(), "is not JSON: 'bad}' in line 3, column 2 was not expected"),
+    "not UTF-8": (
+        b'[{"role": "user", \n"content": "\xff\xfe"}]',
+        "is not text in UTF-8: byte 0xff at offset 31, line 2; give messages",
+    ),
+    "UTF-16": ('[{"role"'.encode("utf-16"), "is not text in UTF-8: byte 0xff at offset 0, line 1"),
     "too deep": (b"[" * 200_000, "is nested too deeply, in the value that begins at line 1"),
     "a number of thousands of digits": (
         b'[{"role": "user", "content": "hi"},\n{"n": ' + b"9" * 5_000 + b"}]",
         "holds a number of too many digits, in the value that begins at line 1",
     ),
-    "a number": (b"7", "it is JSON, but of no known format: a value of type int"),
+    "a number": (b"7", "it is JSON, but of no known format: a number. Expected"),
     "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'. Expected a session of Claude Code"),
-    "a string": (b'"hello"', "of no known format: a value of type str"),
-    "null": (b"null", "of no known format: a value of type NoneType"),
+    "a string": (b'"hello"', "of no known format: a text"),
+    "null": (b"null", "of no known format: null"),
     "messages that are no list": (b'{"messages": 3}', "of no known format: an object with the keys 'messages'"),
-    "lists": (b"[[], []]", "of no known format: a list that begins with a value of type list"),
+    "lists": (b"[[], []]", "of no known format: a list that begins with an empty list"),
     "objects of another type": (b'[{"type": "foo"}]', "a list that begins with an object of type 'foo'"),
     "a role that is unknown": (b'[{"role": "robot", "content": "x"}]', "message 0: role 'robot' is unknown"),
     "a message without a role": (f'[{USER}, {{"content": "x"}}]'.encode(), "message 1: role None is unknown"),
@@ -114,7 +122,7 @@ def test_options(run: Run, tmp_path: Path, options: list[str], why: str) -> None
 
 
 def test_standard_input_is_named(run: Run) -> None:
-    refused(run("plan", "-", stdin=b"\xff"), "standard input is not UTF-8")
+    refused(run("plan", "-", stdin=b"\xff"), "standard input is not text in UTF-8")
 
 
 def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import wane
 from tests.cli.sample import Chat
 from tests.conformance import policy_of
 from wane.cli.terminal import layout
-from wane.cli.terminal.picture import Block, Role, Row, StepRow, episode_table, step_table, window_picture
+from wane.cli.terminal.picture import Block, EpisodeTable, Role, Row, WindowPicture
 
 LETTERS = set("SUNnPpEeAaIi·")
 NOTICE = f"<system-reminder>{'The todo list is empty. ' * 4}</system-reminder>"
@@ -48,14 +48,14 @@ class TestTape:
             Block(Role.EXPL, 300, kept=False, episode=0),
             Block(Role.ACT, 200, episode=1),
         ]
-        lines = drawn(window_picture(blocks, budget=600, width=9 + 60 + len(" 600 tokens")))
+        lines = drawn(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
         assert tape(lines, "before") == "S" * 10 + "E" * 30 + "A" * 20
         assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "A" * 20
         assert tape(lines, "after") == "S" * 10 + "A" * 20
 
     def test_neighbouring_episodes_of_a_type_differ_in_case(self) -> None:
         blocks = [Block(Role.EXPL, 100, episode=number) for number in (0, 2, 5)]
-        letters = tape(drawn(window_picture(blocks, budget=300, width=9 + 30 + len(" 300 tokens"))), "window")
+        letters = tape(drawn(WindowPicture(blocks, budget=300), 9 + 30 + len(" 300 tokens")), "window")
         assert letters == "E" * 10 + "e" * 10 + "E" * 10
 
     def test_an_episode_that_is_interrupted_keeps_its_case(self) -> None:
@@ -65,25 +65,25 @@ class TestTape:
             Block(Role.USER, 100),
             Block(Role.EXPL, 100, episode=1),
         ]
-        assert set(tape(drawn(window_picture(blocks, budget=400)), "window")) == set("AEU")
+        assert set(tape(drawn(WindowPicture(blocks, budget=400)), "window")) == set("AEU")
 
     @pytest.mark.parametrize(("tokens", "filled", "ruled"), [(1_000, 40, 20), (500, 40, 40), (125, 10, 40)])
     def test_the_ruler_shows_where_the_budget_ends(self, tokens: int, filled: int, ruled: int) -> None:
         width = 9 + 40 + len(f" {tokens:,} tokens")
-        lines = drawn(window_picture([Block(Role.USER, tokens)], budget=500, width=width))
+        lines = drawn(WindowPicture([Block(Role.USER, tokens)], budget=500), width)
         assert tape(lines, "window") == "U" * filled
         assert len(lines[1].strip()) == ruled
 
     def test_a_budget_too_small_for_its_label_has_it_beside(self) -> None:
-        assert drawn(window_picture([Block(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
+        assert drawn(WindowPicture([Block(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
 
     def test_an_empty_window(self) -> None:
-        lines = drawn(window_picture([], budget=80_000))
+        lines = drawn(WindowPicture([], budget=80_000))
         assert lines[0].split() == ["window", "0", "tokens"]
 
     @given(st.lists(blocks(), max_size=40), st.integers(1, 10**7), st.integers(60, 200))
     def test_it_fits_and_shows_as_much_gone_as_went(self, parts: list[Block], budget: int, width: int) -> None:
-        lines = drawn(window_picture(parts, budget), width)
+        lines = drawn(WindowPicture(parts, budget), width)
         assert max(map(len, lines)) <= width
         before, after = sum(part.tokens for part in parts), sum(part.tokens for part in parts if part.kept)
         if before == after:
@@ -98,7 +98,7 @@ class TestTape:
 class TestTables:
     def test_rows(self) -> None:
         rows = [Row(Role.ACT, "fix", 1_200, 0, "remove", "gone", builds_on=("look", "read"), note="a note", depth=1)]
-        assert drawn(episode_table(rows)) == [
+        assert drawn(EpisodeTable(rows)) == [
             "   episode            before  after  level   why",
             "A    fix               1,200      0  remove  gone",
             "       on look, read",
@@ -107,22 +107,24 @@ class TestTables:
 
     @pytest.mark.parametrize(("limit", "shown"), [(None, 9), (9, 9), (6, 7), (1, 2)])
     def test_the_middle_is_left_out(self, limit: int | None, shown: int) -> None:
-        rows = [StepRow(n, n, f"e{n}", ("bulk",), 1, 1) for n in range(1, 10)]
-        lines = drawn(step_table(rows, limit=limit))[1:]
+        steps = [self.step(number, wane.Level.BULK, 10) for number in range(1, 10)]
+        lines = drawn(layout.step_table(steps, limit=limit))[1:]
         assert len(lines) == shown
-        if limit and limit < len(rows):
-            assert f"({len(rows) - limit:,} more)" in " ".join(lines)
+        if limit and limit < len(steps):
+            assert f"({len(steps) - limit:,} more)" in " ".join(lines)
             assert "e9" in lines[-1]
 
     def test_steps_of_one_episode_in_a_row_are_one_row(self) -> None:
-        def step(number: int, level: wane.Level, before: int) -> wane.Step:
-            return wane.Step(f"e{number}" if number else None, number, level, before, before - 10, ())
-
-        steps = [step(1, wane.Level.BULK, 50), step(1, wane.Level.REMOVE, 40), step(0, wane.Level.REMOVE, 30)]
-        assert layout.step_rows(steps) == [
-            StepRow(1, 2, "e1", ("bulk", "remove"), 20, 30),
-            StepRow(3, 3, "(unmarked 0)", ("remove",), 10, 20),
+        bulk, remove = wane.Level.BULK, wane.Level.REMOVE
+        steps = [self.step(1, bulk, 50), self.step(1, remove, 40), self.step(0, remove, 30)]
+        assert drawn(layout.step_table(steps)) == [
+            "step  episode       levels        freed  view",
+            "1-2   e1            bulk, remove     20    30",
+            "3     (unmarked 0)  remove           10    20",
         ]
+
+    def step(self, number: int, level: wane.Level, before: int) -> wane.Step:
+        return wane.Step(f"e{number}" if number else None, number, level, before, before - 10, ())
 
 
 class TestLayout:
@@ -216,7 +218,7 @@ class TestLayout:
         assert rows["(notices)"] == later
         look = layout.held_by(blocks)[plan.episodes[0].number]
         assert rows["look"].before == look[0] - later.before
-        assert "N notices" in "\n".join(drawn(window_picture(blocks, 130)))
+        assert "N notices" in "\n".join(drawn(WindowPicture(blocks, 130)))
 
     def test_an_unfinished_episode_of_which_calls_were_taken_says_so(self) -> None:
         chat = Chat()

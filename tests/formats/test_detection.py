@@ -65,13 +65,13 @@ def test_data_tells_its_format(data: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (None, "a value of type NoneType"),
-        (7, "a value of type int"),
-        ("x", "a value of type str"),
+        (None, "null"),
+        (7, "a number"),
+        ("x", "a text"),
         ({}, "an empty object"),
         ({"messages": 3}, "an object with the keys 'messages'"),
         ({"input": 3}, "an object with the keys 'input'"),
-        ([[], []], "a list that begins with a value of type list"),
+        ([[], []], "a list that begins with an empty list"),
         ([{"content": "x"}], "a list that begins with an object with the keys 'content'"),
         ([{"type": "foo"}], "a list that begins with an object of type 'foo' with the keys 'type'"),
         ([{"type": "message", "content": "x"}], "of type 'message' with the keys 'type', 'content'"),

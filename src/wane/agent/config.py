@@ -17,6 +17,7 @@ import platformdirs
 
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, Strategy
+from wane.agent.project import upwards
 from wane.conversation.reminder import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
@@ -111,16 +112,12 @@ def project_file(cwd: Path) -> Path | None:
     Raises:
         ConfigError: if one of these directories cannot be read.
     """
-    for directory in (cwd, *cwd.parents):
-        try:
-            if (path := directory / PROJECT_FILE).is_file():
-                return path
-            if (directory / ".git").exists():
-                return None
-        except OSError as error:
-            what = "cannot work in" if directory == cwd else f"cannot look for {PROJECT_FILE} in"
-            raise ConfigError(f"{what} the directory {directory}: {error.strerror or error}") from error
-    return None
+    try:
+        return next((path for directory in upwards(cwd) if (path := directory / PROJECT_FILE).is_file()), None)
+    except OSError as error:
+        place = Path(error.filename).parent
+        what = "cannot work in" if place == cwd else f"cannot look for {PROJECT_FILE} in"
+        raise ConfigError(f"{what} the directory {place}: {error.strerror or error}") from error
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
 from wane.agent.approval.permissions import Approver, Permissions, refuse
-from wane.agent.approval.rules import FILE, RememberedRules, Rule, project_of
+from wane.agent.approval.rules import FILE, RememberedRules, Rule
 from wane.agent.config import Settings, user_file
 from wane.agent.costs import Totals, budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, Strategy
+from wane.agent.project import project_of
 from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers

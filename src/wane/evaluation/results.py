@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
-from wane.core.errors import WaneError
+from wane.core.errors import FormatError
 from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 1
@@ -37,7 +37,7 @@ ErrorKind: TypeAlias = Literal["timeout", "limit", "cancelled", "environment", "
 T = TypeVar("T")
 
 
-class ResultsError(WaneError, ValueError):
+class ResultsError(FormatError):
     """A file of results that cannot be read, or to which a record does not belong."""
 
 

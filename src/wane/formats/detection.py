@@ -45,14 +45,26 @@ def telling_format(data: object) -> str | None:
     return next(filter(None, map(_of_message, messages)), None)
 
 
+_JSON: Final = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+}
+"""What people call the values of JSON."""
+
+
 def shape(data: object) -> str:
     """Return a description of data in no known format, for the person who gave it."""
     return f"a list that begins with {_told(data[0])}" if isinstance(data, list) and data else _told(data)
 
 
 def _told(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
     if not isinstance(value, dict):
-        return f"a value of type {type_name(value)}"
+        return _JSON.get(type(value), f"a value of type {type_name(value)}")
     kind = f" of type {value['type']!r:.40}" if isinstance(value.get("type"), str) else ""
     keys = ", ".join(f"{key!r:.40}" for key in list(value)[:_KEYS_SHOWN])
     return f"an object{kind} with the keys {keys}{', …' * (len(value) > _KEYS_SHOWN)}" if value else "an empty object"

@@ -11,9 +11,9 @@ from typing import Any, Final
 from wane.core import ToolClass
 from wane.tools.commands import judge_command
 from wane.tools.judgement import Activity, Judgement
-from wane.tools.patches import patched_files
 from wane.tools.paths import basename
 from wane.tools.programs import word_set
+from wane.tools.scripts import patched_files
 from wane.tools.searches import only_searches
 
 SHELL_TOOLS: Final = word_set("""

@@ -8,9 +8,8 @@ from typing import Final
 
 from wane.tools import programs as known
 from wane.tools.judgement import Activity, Judgement, combined
-from wane.tools.patches import patched_files
 from wane.tools.paths import basename, is_scratch, resolve
-from wane.tools.scripts import changes_data, script_judgement
+from wane.tools.scripts import changes_data, patched_files, script_judgement
 from wane.tools.shell import Simple, parse
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")

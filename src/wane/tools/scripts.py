@@ -1,4 +1,4 @@
-"""Judges scripts on an interpreter's command line, and statements for a database."""
+"""What scripts on an interpreter's command line, statements for a database and patches change."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ _STATEMENT: Final = re.compile(
     r"\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|CREATE\s+|DROP\s+|ALTER\s+|REPLACE\s+INTO|TRUNCATE\s+|VACUUM)",
     re.IGNORECASE,
 )
+# Of Codex's own format of patches, and of unified diffs.
+_PATCHED: Final = re.compile(
+    r"^(?:\*\*\* (?:Update|Add|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)([^\t\n]+)", re.MULTILINE
+)
 
 
 def script_judgement(script: str, interpreter: str) -> Judgement:
@@ -45,3 +49,9 @@ def script_judgement(script: str, interpreter: str) -> Judgement:
 def changes_data(statements: str) -> bool:
     """Whether statements change a database."""
     return _STATEMENT.search(statements) is not None
+
+
+def patched_files(text: str) -> tuple[str, ...]:
+    """Return the files that a patch names, in order, without repeats."""
+    named = (match[1].strip() for match in _PATCHED.finditer(text))
+    return tuple(dict.fromkeys(path for path in named if path != "/dev/null"))

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, Permissions, Scope
-from wane.agent.approval.rules import RememberedRules, Rule, project_of
+from wane.agent.approval.rules import RememberedRules, Rule
+from wane.agent.project import project_of
 from wane.core.errors import ConfigError
 
 

@@ -217,11 +217,6 @@ class RememberedRules:
         self.deny = [Rule(text) for text in rules.get("deny", ())]
 
 
-def project_of(directory: Path) -> Path:
-    """Return the root of the repository that a directory is in, or the directory if it is in none."""
-    return next((path for path in (directory, *directory.parents) if (path / ".git").exists()), directory)
-
-
 def _is_rules(rules: object) -> bool:
     return isinstance(rules, dict) and all(
         kind in ("allow", "deny") and isinstance(texts, list) and all(isinstance(text, str) for text in texts)

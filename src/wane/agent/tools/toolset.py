@@ -23,6 +23,7 @@ from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS, Shell
 from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Truncate
 from typing_extensions import override
 
+from wane.agent.project import repository_of
 from wane.agent.tools import ripgrep
 from wane.agent.tools.names import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL
 from wane.recall import RECALL
@@ -128,9 +129,10 @@ def repo_instructions(directory: Path) -> str | None:
 
     A session reads them once, so that the system prompt does not change when the agent edits them.
     """
-    root = next((parent for parent in (directory, *directory.parents) if (parent / ".git").exists()), None)
-    context = RepoContext[Any](workspace_dir=directory, home_dir=root, expose_inventory_tool=False)
     try:
+        context = RepoContext[Any](
+            workspace_dir=directory, home_dir=repository_of(directory), expose_inventory_tool=False
+        )
         text = context.get_instructions()
     except OSError:
         return None  # an unreadable file must not prevent a start

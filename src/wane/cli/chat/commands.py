@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
@@ -18,14 +18,10 @@ from wane.core.errors import ConfigError
 from wane.strategies.base import EPISODIC
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rich.console import Console
-
     from wane.agent.session import AgentSession
-    from wane.cli.terminal.picture import Block
+    from wane.cli.chat.interactive import Chat
     from wane.core import FitReport, Item
-    from wane.journal import SessionInfo, SessionStore
+    from wane.journal import SessionInfo
 
 KEYS: Final = """\
 @path names a file. !command runs a command of yours; the model reads its output with your next words.
@@ -35,29 +31,6 @@ During a turn, what you type waits; Up takes it back. Ctrl-O shows the whole of 
 """What /help tells about keys."""
 
 _ROWS: Final = 40
-
-
-class Host(Protocol):
-    """The chat, as the commands use it."""
-
-    console: Console
-    store: SessionStore
-
-    @property
-    def session(self) -> AgentSession:
-        """The current session."""
-
-    def begin(self) -> None:
-        """Begin another session."""
-
-    def resume(self, path: Path) -> None:
-        """Resume another session."""
-
-    def offer(self, infos: Sequence[SessionInfo]) -> None:
-        """Take the next input as the choice among these sessions."""
-
-    def quit(self) -> None:
-        """End the chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +48,7 @@ class Command:
     name: str
     arguments: str
     help: str
-    run: Callable[[Host, str], None]
+    run: Callable[[Chat, str], None]
     looks: bool = False
 
 
@@ -95,43 +68,20 @@ def find_command(line: str) -> tuple[Command, str]:
     raise ConfigError(f"{word} is {'ambiguous' if found else 'no command'}: {known}")
 
 
-def _context(host: Host, _: str) -> None:
+def _context(chat: Chat, _: str) -> None:
     from wane.cli.terminal import layout, picture
 
-    session = host.session
-    report = session.next_pass()
-    blocks = view_blocks(session, report)
-    window = session.window
-    rows = layout.rows(blocks, window.episodes, window.policy)
-    labels = ("view", "then")
-    table = picture.episode_table(rows, limit=_ROWS, labels=labels)
-    host.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
+    session, labels = chat.session, ("view", "then")
+    report, window = session.next_pass(), session.window
+    removed = {index for step in report.steps for index in step.removed}
+    blocks = layout.view_blocks(_items(session), session.episodes, window, removed, done=False)
+    table = picture.EpisodeTable(layout.rows(blocks, window.episodes, window.policy), _ROWS, labels)
+    chat.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
     if report.steps:
-        steps = picture.step_table(layout.step_rows(report.steps), limit=_ROWS)
-        host.console.print(picture.titled("What the next pass would evict, in this order", steps))
-    host.console.print(picture.window_picture(blocks, window.budget, labels=labels))
-    host.console.print(Text(printable(_outlook(session, report))))
-
-
-def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
-    """Return the view as blocks; those that a pass would leave are kept.
-
-    Args:
-        session: the session.
-        report: what the pass would do.
-    """
-    from wane.cli.terminal import layout
-    from wane.cli.terminal.picture import Block, Role
-
-    items = _items(session)
-    window = session.window
-    visible = set(window.visible)
-    taken = {index for step in report.steps for index in step.removed}
-    tokens = [item.tokens if index in visible else 0 for index, item in enumerate(items)]
-    blocks = layout.blocks([item.kind for item in items], tokens, session.episodes, visible - taken)
-    # What every request carries in addition, so that the picture shows the same total as the footer.
-    besides = window.tokens - sum(tokens)
-    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in blocks if block.tokens)]
+        steps = layout.step_table(report.steps, limit=_ROWS)
+        chat.console.print(picture.titled("What the next pass would evict, in this order", steps))
+    chat.console.print(picture.WindowPicture(blocks, window.budget, labels))
+    chat.console.print(Text(printable(_outlook(session, report))))
 
 
 def _items(session: AgentSession) -> list[Item]:
@@ -162,58 +112,58 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     return f"{state} A pass runs when it is full; of what it holds now it would free {freed:,}."
 
 
-def _episodes(host: Host, _: str) -> None:
+def _episodes(chat: Chat, _: str) -> None:
     from wane.cli.terminal import layout, picture
 
-    session = host.session
+    session = chat.session
     if not session.episodes:
-        host.console.print("No episode has been started yet.")
+        chat.console.print("No episode has been started yet.")
         return
     items = _items(session)
     blocks = layout.blocks(
         [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
     )
     rows = layout.episode_rows(blocks, session.episodes, session.window.policy)
-    host.console.print(picture.episode_table(rows, limit=_ROWS, labels=("whole", "view")))
+    chat.console.print(picture.EpisodeTable(rows, _ROWS, ("whole", "view")))
 
 
-def _budget(host: Host, text: str) -> None:
+def _budget(chat: Chat, text: str) -> None:
     if text:
-        host.session.set_budget(text)
-    held, budget = host.session.tokens, host.session.window.budget
-    host.console.print(f"The view holds {held:,} of {budget:,} tokens.")
+        chat.session.set_budget(text)
+    held, budget = chat.session.tokens, chat.session.window.budget
+    chat.console.print(f"The view holds {held:,} of {budget:,} tokens.")
 
 
-def _cwl(host: Host, text: str) -> None:
+def _cwl(chat: Chat, text: str) -> None:
     from wane.strategies.registry import describe
 
     if text not in ("", "on", "off"):
         raise ConfigError(f"/cwl {text} is not understood; write /cwl on or /cwl off")
     if text:
-        host.session.manage(text == "on")
-    strategy = host.session.settings.strategy
+        chat.session.manage(text == "on")
+    strategy = chat.session.settings.strategy
     if strategy in EPISODIC:
         told = "The context is managed: whole episodes are evicted when the view exceeds the budget."
     elif strategy == "none":
         told = "The context is not managed: nothing more is evicted. What was evicted stays out of the view."
     else:
         told = f"The context is managed by the strategy {strategy}: {describe(strategy)}."
-    host.console.print(told)
+    chat.console.print(told)
 
 
-def _model(host: Host, text: str) -> None:
+def _model(chat: Chat, text: str) -> None:
     if text:
-        host.session.set_model(text)
-    session = host.session
+        chat.session.set_model(text)
+    session = chat.session
     window = session.model.context_window
     size = f", a window of {short(window)} tokens" if window else ", a window of unknown size"
-    host.console.print(f"The model is {printable(session.model.model_id)}{size}.")
+    chat.console.print(f"The model is {printable(session.model.model_id)}{size}.")
 
 
-def _permissions(host: Host, text: str) -> None:
+def _permissions(chat: Chat, text: str) -> None:
     from wane.cli.terminal import picture
 
-    permissions = host.session.permissions
+    permissions = chat.session.permissions
     kept = permissions.remembered
     word, _, number = text.partition(" ")
     rules = [("allow", rule) for rule in (kept.allow if kept else ())]
@@ -232,46 +182,46 @@ def _permissions(host: Host, text: str) -> None:
         for rule in others:
             table.add_row("", kind, printable(rule.text), "the session ends")
     if permissions.yolo:
-        host.console.print("All is allowed (--yolo), but for what is denied below.")
+        chat.console.print("All is allowed (--yolo), but for what is denied below.")
     elif not table.row_count:
-        host.console.print("No rule allows or denies anything: commands and file changes are asked for.")
+        chat.console.print("No rule allows or denies anything: commands and file changes are asked for.")
     if table.row_count:
-        host.console.print(table)
+        chat.console.print(table)
 
 
-def _mcp(host: Host, _: str) -> None:
+def _mcp(chat: Chat, _: str) -> None:
     from wane.cli.terminal import picture
 
-    servers = host.session.servers.servers
+    servers = chat.session.servers.servers
     if not servers:
-        host.console.print(f"No MCP servers are configured; --mcp FILE or {MCP_FILE} beside your settings names them.")
+        chat.console.print(f"No MCP servers are configured; --mcp FILE or {MCP_FILE} beside your settings names them.")
         return
     table = picture.plain_table("server", "*tools")
     for server in servers:
         told = f"does not work: {server.problem}" if server.problem else ", ".join(server.tools) or "not started yet"
         table.add_row(printable(server.name), printable(told))
-    host.console.print(table)
+    chat.console.print(table)
 
 
-def _recall(host: Host, text: str) -> None:
+def _recall(chat: Chat, text: str) -> None:
     name, _, offset = text.rpartition(" ")
     if not (name and offset.isdigit()):
         name, offset = text, "0"
     if not name:
         raise ConfigError("/recall needs the name of an episode; /episodes lists them")
-    page = host.session.recall(name, int(offset))
+    page = chat.session.recall(name, int(offset))
     for line in page.split("\n"):
-        host.console.print(Text(printable(line.replace("\t", "    "))))
+        chat.console.print(Text(printable(line.replace("\t", "    "))))
 
 
-def _sessions(host: Host, _: str) -> None:
+def _sessions(chat: Chat, _: str) -> None:
     from wane.cli.sessions.listing import of_the_agent
 
-    infos = of_the_agent(host.store.sessions(host.session.cwd))
+    infos = of_the_agent(chat.store.sessions(chat.session.cwd))
     if not infos:
-        host.console.print("There are no sessions in this directory.")
+        chat.console.print("There are no sessions in this directory.")
         return
-    host.console.print(session_table(infos, host.session.id))
+    chat.console.print(session_table(infos, chat.session.id))
 
 
 def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
@@ -291,19 +241,19 @@ def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
     return infos[int(answer) - 1].id if answer.isdecimal() and 1 <= int(answer) <= len(infos) else answer
 
 
-def _resume(host: Host, text: str) -> None:
+def _resume(chat: Chat, text: str) -> None:
     from wane.cli.sessions.listing import of_the_agent
 
-    infos = of_the_agent(host.store.sessions(host.session.cwd))
+    infos = of_the_agent(chat.store.sessions(chat.session.cwd))
     if text:
-        host.resume(host.store.find(chosen(infos, text)))
+        chat.resume(chat.store.find(chosen(infos, text)))
         return
-    _sessions(host, "")
+    _sessions(chat, "")
     if infos:
-        host.offer(infos)
+        chat.offer(infos)
 
 
-def _help(host: Host, _: str) -> None:
+def _help(chat: Chat, _: str) -> None:
     from wane.cli.chat.own_commands import custom_commands
     from wane.cli.terminal import picture
 
@@ -311,10 +261,10 @@ def _help(host: Host, _: str) -> None:
     table.show_header = False
     for command in COMMANDS:
         table.add_row(f"{command.name} {command.arguments}".rstrip(), command.help)
-    for own in custom_commands(host.session.cwd, os.environ):
+    for own in custom_commands(chat.session.cwd, os.environ):
         table.add_row(printable(own.name), printable(own.help))
-    host.console.print(table)
-    host.console.print(KEYS)
+    chat.console.print(table)
+    chat.console.print(KEYS)
 
 
 COMMANDS: Final = (
@@ -328,8 +278,8 @@ COMMANDS: Final = (
     Command("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
     Command("/resume", "[ID]", "Resume another session.", _resume),
-    Command("/new", "", "Begin another session.", lambda host, _: host.begin()),
+    Command("/new", "", "Begin another session.", lambda chat, _: chat.begin()),
     Command("/help", "", "Show these commands.", _help, True),
-    Command("/quit", "", "End the chat; the session can be resumed.", lambda host, _: host.quit()),
+    Command("/quit", "", "End the chat; the session can be resumed.", lambda chat, _: chat.quit()),
 )
 """All commands, in the order of help."""

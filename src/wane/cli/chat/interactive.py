@@ -33,6 +33,7 @@ from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, store_of
 from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
 from wane.cli.failure import UsageError
+from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.signals import INTERRUPT, handled
 from wane.cli.terminal.text import cut, is_unicode
 from wane.core.errors import WaneError
@@ -65,7 +66,7 @@ def run_chat(options: AgentOptions) -> int:
     except EOFError:  # Ctrl-D: none of the sessions
         return failure.OK
     with patch_stdout(raw=True):
-        console = Console(file=sys.stdout, force_terminal=True, highlight=False, markup=False, emoji=False)
+        console = plain_console(force_terminal=True)
         return asyncio.run(Chat(options, console).run())
 
 
@@ -87,7 +88,7 @@ class Chat:
         self.console = console
         self.store = store_of(options)
         self._options = options
-        self._settings = check_options(options)
+        self._settings, self._resumed = check_options(options)
         self._session: AgentSession | None = None
         self._failure: BaseException | None = None
         self._unicode = is_unicode(console.encoding)
@@ -147,7 +148,7 @@ class Chat:
             await asyncio.to_thread(load_agent, self._settings)
             if self._over:
                 return
-            self._session = open_session(self._options, self._ask)
+            self._session = open_session(self._options, self._settings, self._resumed, self._ask)
         except BaseException as error:
             # Told by `run`, when the prompt has gone.
             self._failure, self._over = error, True

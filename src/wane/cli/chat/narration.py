@@ -174,7 +174,7 @@ class Narration:
                 return Text(f"{marks.closed} {_named(episode.name)}{learned}", style="magenta")
             case PassRan(report) if report.tokens_after < report.tokens_before:
                 freed = report.tokens_before - report.tokens_after
-                told = f"evicted {freed:,} tokens; the view holds {report.tokens_after:,} of {report.budget:,}"
+                told = f"evicted {counted(freed, 'token')}; the view holds {report.tokens_after:,} of {report.budget:,}"
                 return Text(f"{marks.evicted} {told}", style="yellow")
             case StrategyActed(strategy, _, _, before, after):
                 told = f"{strategy}: the view went from {before:,} to {after:,} tokens"
@@ -190,7 +190,7 @@ class Narration:
         lines = result.rstrip("\n").split("\n")
         style = "red" if failed else "dim"
         if tool != SHELL_TOOL and not failed:
-            shown = f"{len(lines)} lines" if len(lines) > 1 else cut(printable(lines[0]), _MAX_ARGUMENTS)
+            shown = f"{len(lines):,} lines" if len(lines) > 1 else cut(printable(lines[0]), _MAX_ARGUMENTS)
             return Text(f"  {self._marks.result} {name}{shown}", style=style)
         if len(lines) > MAX_LINES:
             self._folded = lines

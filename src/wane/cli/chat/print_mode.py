@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import select
 import stat
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
@@ -18,10 +17,10 @@ from wane.agent.events import Outcome, SessionEvent, TurnResult, Warned, event_j
 from wane.agent.images import images_in
 from wane.agent.options import CHOOSE
 from wane.cli import failure
-from wane.cli.chat.starting import open_session
+from wane.cli.chat.starting import check_options, open_session
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import END, INTERRUPT, handled
-from wane.cli.terminal.text import counted, printable, say
+from wane.cli.terminal.text import counted, printable, say, write_json
 from wane.conversation.events import BudgetUnmet
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTE
 STDIN_PATIENCE: Final = 3.0
 """Seconds to wait for the first byte of a pipe, which may be open although nobody writes to it."""
 
+_write: Final = partial(write_json, escaped=False)
+
 
 def run_print(options: AgentOptions) -> int:
     """Do the task, print the result, and return the exit code: 0, or 1 if the model could not do it.
@@ -45,7 +46,7 @@ def run_print(options: AgentOptions) -> int:
         raise UsageError("print mode cannot show a list to choose from; give the session's ID after -r, or use -c")
     prompt = with_stdin(options.prompt or "", sys.stdin)
     refusals = _Refusals()
-    session = open_session(options, refusals)
+    session = open_session(options, *check_options(options), refusals)
     try:
         return asyncio.run(_run(session, prompt, options, refusals))
     finally:
@@ -73,13 +74,7 @@ def write_failed_start(options: AgentOptions, error: Exception) -> None:
         "view_tokens": 0,
         "budget": None,
     }
-    write_json({"type": "result", **about, **result})
-
-
-def write_json(data: Mapping[str, Any]) -> None:
-    """Write one line to standard output, at once, for readers who follow the stream."""
-    sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
-    sys.stdout.flush()
+    _write({"type": "result", **about, **result})
 
 
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
@@ -145,7 +140,7 @@ class _Output:
 
     def begin(self) -> None:
         if self._format == "stream-json":
-            write_json({"type": "session", **self._about()})
+            _write({"type": "session", **self._about()})
 
     def event(self, event: SessionEvent) -> None:
         if isinstance(event, Warned) and self._format == "text":
@@ -155,11 +150,11 @@ class _Output:
                 say(event.report.shortfall)
             self._warned = True
         if self._format == "stream-json" and (data := event_json(event)) is not None:
-            write_json(data)
+            _write(data)
 
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
-            write_json({"type": "result", **self._about(), **self._result(result)})
+            _write({"type": "result", **self._about(), **self._result(result)})
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.
             text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output

@@ -34,7 +34,7 @@ def recap_lines(session: AgentSession) -> list[Text]:
     told = [
         *([f"last used {local_time(used)}"] if used is not None else []),
         counted(len(said), "turn"),
-        f"{passes:,} pass{'es' * (passes != 1)}",
+        counted(passes, "pass", "passes"),
         f"view {short(session.tokens)}/{short(session.window.budget)}",
     ]
     lines = [Text(said[0] or "(no text)", style="bold"), Text("  ".join(told), style="dim")]

@@ -19,29 +19,12 @@ from wane.journal import SessionStore, default_root
 if TYPE_CHECKING:
     from wane.agent.approval.permissions import Approver
     from wane.agent.options import AgentOptions
-    from wane.agent.session import AgentSession, SessionConfig
+    from wane.agent.session import AgentSession
 
 
 def store_of(options: AgentOptions) -> SessionStore:
     """Return the store of sessions."""
     return SessionStore(options.sessions or default_root(os.environ))
-
-
-def config_of(options: AgentOptions, ask: Approver) -> SessionConfig:
-    """Return the configuration of a session.
-
-    Raises:
-        ConfigError: for settings that cannot work.
-    """
-    from wane.agent.opening import SessionConfig
-
-    return SessionConfig(
-        cwd=options.cwd,
-        settings=load_settings(options, os.environ),
-        store=store_of(options) if options.save else None,
-        ask=ask,
-        chosen=frozenset(spec.name for spec in fields(Settings) if getattr(options, spec.name, None) is not None),
-    )
 
 
 def path_to_resume(options: AgentOptions) -> Path | None:
@@ -65,21 +48,21 @@ def choose_session(options: AgentOptions) -> AgentOptions:
     if options.resume != CHOOSE:
         return options
     from prompt_toolkit import PromptSession
-    from rich.console import Console
 
     from wane.cli.chat.commands import chosen, session_table
     from wane.cli.sessions.listing import of_the_agent
+    from wane.cli.terminal.picture import plain_console
 
     infos = of_the_agent(store_of(options).sessions(options.cwd))
     if not infos:
         raise UsageError("this directory has no session to resume; start one with: wane")
-    Console(highlight=False, markup=False, emoji=False).print(session_table(infos, None))
+    plain_console().print(session_table(infos, None))
     answer = PromptSession[str]().prompt("Resume which one? ").strip()
     return replace(options, resume=chosen(infos, answer) or infos[0].id)
 
 
-def check_options(options: AgentOptions) -> Settings:
-    """Return the settings of a start, after what can be checked without loading the agent.
+def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:
+    """Return the settings of a start and the session to resume, after what can be checked without loading the agent.
 
     Raises:
         ConfigError: for settings that cannot work.
@@ -87,9 +70,10 @@ def check_options(options: AgentOptions) -> Settings:
         SessionNotFoundError: if there is no such session, or none to resume.
     """
     settings = load_settings(options, os.environ)
-    if path_to_resume(options) is None and settings.model is None:
+    path = path_to_resume(options)
+    if path is None and settings.model is None:
         default_model(os.environ)
-    return settings
+    return settings, path
 
 
 def load_agent(settings: Settings) -> None:
@@ -102,16 +86,27 @@ def load_agent(settings: Settings) -> None:
         resolve_model(settings.model or default_model(os.environ))
 
 
-def open_session(options: AgentOptions, ask: Approver) -> AgentSession:
+def open_session(options: AgentOptions, settings: Settings, path: Path | None, ask: Approver) -> AgentSession:
     """Begin or resume the session that the options ask for.
+
+    Args:
+        options: the options.
+        settings: its settings.
+        path: the session to resume; None for a new one.
+        ask: asks the user for approval.
 
     Raises:
         WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
     """
-    from wane.agent.session import AgentSession
+    from wane.agent.session import AgentSession, SessionConfig
 
     # asyncio warns about a child process that ends while it is being stopped, in the middle of the user's screen.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    config = config_of(options, ask)
-    path = path_to_resume(options)
+    config = SessionConfig(
+        cwd=options.cwd,
+        settings=settings,
+        store=store_of(options) if options.save else None,
+        ask=ask,
+        chosen=frozenset(spec.name for spec in fields(Settings) if getattr(options, spec.name, None) is not None),
+    )
     return AgentSession.create(config) if path is None else AgentSession.resume(path, config)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.key_binding import KeyBindings
 from typing_extensions import override
 
 if TYPE_CHECKING:
-    from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.key_binding import KeyPressEvent
+
+    from wane.cli.chat.interactive import Chat
 
 MAX_PATHS: Final = 20_000
 """Paths of a project that are offered."""
@@ -89,29 +91,16 @@ def history_at(root: Path | None, keeps: Callable[[str], bool]) -> History:
         root: directory of the file; None keeps nothing beyond this chat.
         keeps: whether a line belongs to the history; answers to questions do not.
     """
-    if root is None:
-        return _InMemory(keeps)
-    path = root / HISTORY_FILE
-    try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
-    except OSError:
-        return _InMemory(keeps)
-    return _InFile(path, keeps)
+    path = Path(os.devnull)
+    if root is not None:
+        with suppress(OSError):
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(root / HISTORY_FILE, os.O_WRONLY | os.O_CREAT, 0o600))
+            path = root / HISTORY_FILE
+    return _History(path, keeps)
 
 
-class _InMemory(InMemoryHistory):
-    def __init__(self, keeps: Callable[[str], bool]) -> None:
-        self._keeps = keeps
-        super().__init__()
-
-    @override
-    def append_string(self, string: str) -> None:
-        if self._keeps(string):
-            super().append_string(string)
-
-
-class _InFile(FileHistory):
+class _History(FileHistory):
     def __init__(self, path: Path, keeps: Callable[[str], bool]) -> None:
         self._keeps = keeps
         super().__init__(path)
@@ -122,26 +111,13 @@ class _InFile(FileHistory):
             super().append_string(string)
 
 
-class Host(Protocol):
-    """The chat, as the keys use it."""
-
-    def interrupt(self, buffer: Buffer) -> None:
-        """Handle Ctrl-C."""
-
-    def take_back(self, buffer: Buffer) -> bool:
-        """Take the last queued line back into an empty prompt; False if there is none."""
-
-    def unfold(self) -> None:
-        """Write the whole of what was last shown in part."""
-
-
-def chat_keys(host: Host) -> KeyBindings:
+def chat_keys(chat: Chat) -> KeyBindings:
     """Return the keys of a chat."""
     keys = KeyBindings()
 
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
-        host.interrupt(event.current_buffer)
+        chat.interrupt(event.current_buffer)
 
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:
@@ -149,11 +125,11 @@ def chat_keys(host: Host) -> KeyBindings:
 
     @keys.add("c-o")
     def _(_event: KeyPressEvent) -> None:
-        host.unfold()
+        chat.unfold()
 
     @keys.add("up")
     def _(event: KeyPressEvent) -> None:
-        if not host.take_back(event.current_buffer):
+        if not chat.take_back(event.current_buffer):
             event.current_buffer.auto_up(count=event.arg)
 
     return keys

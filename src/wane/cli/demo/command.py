@@ -35,12 +35,12 @@ def run_demo(command: DemoCommandOptions) -> int:
         JournalError: if the session cannot be written.
     """
     need_agent("the demo")
-    from rich.console import Console
 
+    from wane.cli.terminal.picture import plain_console
     from wane.journal import SessionStore, default_root
     from wane.scripted.demo.play import DemoOptions, play
 
-    console = Console(file=sys.stderr if command.as_json else sys.stdout, highlight=False, markup=False, emoji=False)
+    console = plain_console(sys.stderr if command.as_json else None)
     options = DemoOptions(strategy=command.strategy, store=SessionStore(default_root(os.environ)), keep=command.keep)
     with ExitStack() as stack:
         show = _show(console, stack)

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
-from wane.cli.terminal.picture import Block, Role, window_picture
-from wane.cli.terminal.text import is_unicode, printable
+from wane.cli.terminal.picture import Block, Role, WindowPicture
+from wane.cli.terminal.text import counted, is_unicode, printable
 from wane.core import EpisodeType, FitReport, Kind
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Task
@@ -77,7 +77,7 @@ class LineShow:
     def task_ends(self, result: TaskResult) -> None:
         """Print the result of a task."""
         verdict = "passed" if result.passed else "FAILED"
-        counts = f"{result.model_calls} model calls, {result.input_tokens:,} tokens in"
+        counts = f"{counted(result.model_calls, 'model call')}, {counted(result.input_tokens, 'token')} in"
         self._say(f"task {result.number:2}/{self._tasks} {verdict}  {result.title}  ({counts})")
 
     def _say(self, text: str) -> None:
@@ -178,7 +178,7 @@ class _Scene:
             self._tasks(glyphs),
             # The picture of a pass is two lines higher; the rest must not jump.
             Text() if self.report else Text("\n\n"),
-            window_picture(self._blocks(), self.options.budget),
+            WindowPicture(self._blocks(), self.options.budget),
             self._doing(),
             *_sawtooth(self.sizes, self.options.budget, console.width - _LABEL - 1, glyphs),
             self._counts(),
@@ -214,17 +214,9 @@ class _Scene:
     def _blocks(self) -> list[Block]:
         if self.options.strategy not in EPISODIC:
             return _plain_blocks(self.request) if self.request else []
-        window = self.session.window
-        visible = window.visible
         removed = [index for step in self.report.steps for index in step.removed] if self.report else []
-        shown = sorted({*visible, *removed})
-        items = self.witness.items
-        kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
-        wanted = [i in set(shown) for i in range(len(kinds))]
-        counted = [tokens[i] if wanted[i] else 0 for i in range(len(tokens))]
-        blocks = layout.blocks(kinds, counted, self.session.episodes, visible)
-        base = max(0, window.tokens - sum(tokens[index] for index in visible))
-        return [Block(Role.SYSTEM, base), *(block for block in blocks if block.tokens)]
+        session = self.session
+        return layout.view_blocks(self.witness.items, session.episodes, session.window, removed, done=True)
 
     def _counts(self) -> Text:
         tally, witness = self.witness.tally, self.witness

@@ -14,11 +14,11 @@ from wane.cli.eval.commands import ReportOptions, ResumeOptions, RunConfigOption
 from wane.cli.failure import InputError
 from wane.cli.lab.common import check_report
 from wane.cli.terminal.signals import END, handled
-from wane.cli.terminal.text import say
+from wane.cli.terminal.text import counted, say, write_json
 from wane.core.errors import ConfigError
 from wane.evaluation.needed import need_harbor
 from wane.evaluation.report import report, to_markdown, write_page
-from wane.evaluation.results import ResultsError, Trial
+from wane.evaluation.results import Trial
 from wane.evaluation.running.config import Config, load
 from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, StoppedError
 from wane.journal.codec import SchemaError, decode, encode
@@ -55,17 +55,18 @@ def run_report(options: ReportOptions) -> int:
     """Print a report, and return the exit code.
 
     Raises:
-        InputError: if a folder holds no results, or none that can be read.
+        InputError: if no trial has ended in the folders.
+        ResultsError: if a folder holds no results, or none that can be read.
         OSError: if a file cannot be read, or the page cannot be written.
     """
     check_report(options.html)
-    try:
-        found = report(options.places)
-    except ResultsError as error:
-        raise InputError(str(error)) from error
+    found = report(options.places)
     if not found.rows:
         raise InputError(f"there is nothing to report: no trial has ended in {', '.join(map(str, options.places))}")
-    sys.stdout.write(f"{json.dumps(found.to_dict(), allow_nan=False)}\n" if options.as_json else to_markdown(found))
+    if options.as_json:
+        write_json(found.to_dict())
+    else:
+        sys.stdout.write(to_markdown(found))
     if options.html is not None:
         # Last, so that a full disk does not cost the user the tables.
         write_page(Path(options.html), found)
@@ -73,8 +74,14 @@ def run_report(options: ReportOptions) -> int:
 
 
 def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
+    evaluation = Evaluation(
+        config,
+        _json if options.as_json else _line,
+        again=options.again,
+    )
+    # Mistakes in the configuration are told first.
     need_harbor("wane eval run")
-    with Evaluation(config, _json if options.as_json else _line, again=options.again) as evaluation:
+    with evaluation:
         try:
             asyncio.run(_stoppable(evaluation))
         except StoppedError as error:
@@ -88,7 +95,7 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
             return failure.INTERRUPTED
     if not options.as_json:
         say(
-            f"{evaluation.done} trials in {config.output}; {dollars(evaluation.spent)}. "
+            f"{counted(evaluation.done, 'trial')} in {config.output}; {dollars(evaluation.spent)}. "
             f"Next: wane eval report {config.output}"
         )
     return failure.OK
@@ -102,8 +109,7 @@ async def _stoppable(evaluation: Evaluation) -> None:
 
 
 def _json(trial: Trial, _done: int, _total: int) -> None:
-    sys.stdout.write(f"{json.dumps(encode(trial))}\n")
-    sys.stdout.flush()
+    write_json(encode(trial))
 
 
 def _line(trial: Trial, done: int, total: int) -> None:

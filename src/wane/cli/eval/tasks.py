@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -16,11 +15,9 @@ from wane.cli.eval.commands import (
     SweBenchOptions,
     TasksOptions,
 )
-from wane.cli.failure import InputError
-from wane.cli.terminal.text import counted, say
+from wane.cli.terminal.text import counted, say, write_json
 from wane.evaluation.longcli import write_longcli
 from wane.evaluation.recovery import write_recovery
-from wane.evaluation.results import ResultsError
 from wane.evaluation.running.config import Sample, drawn, in_order, load
 from wane.evaluation.running.tasks import BENCHMARKS, find_tasks
 from wane.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
@@ -34,7 +31,7 @@ def list_tasks(options: TasksOptions) -> int:
     """
     if options.config is None:
         if options.as_json:
-            sys.stdout.write(f"{json.dumps([asdict(it) for it in BENCHMARKS])}\n")
+            write_json([asdict(it) for it in BENCHMARKS])
         else:
             for it in BENCHMARKS:
                 sys.stdout.write(f"{it.name}: {it.tasks} {it.about}\n  {it.download}\n")
@@ -44,7 +41,7 @@ def list_tasks(options: TasksOptions) -> int:
     names = in_order(drawn(tuple(tasks), chosen.sample), chosen.seed, 1)
     if options.as_json:
         listed = [{"name": name, "path": str(tasks[name].path), "seconds": tasks[name].seconds} for name in names]
-        sys.stdout.write(f"{json.dumps(listed)}\n")
+        write_json(listed)
     else:
         sys.stdout.write("".join(f"{name}\n" for name in names))
     return failure.OK
@@ -78,13 +75,10 @@ def predictions(options: PredictionsOptions) -> int:
     """Write the predictions of runs, print what grades them, and return the exit code.
 
     Raises:
-        InputError: if a folder holds no results.
+        ResultsError: if a folder holds no results.
     """
-    try:
-        for run, path, filled in write_predictions(options.places):
-            sys.stdout.write(f"{path}: {filled} of {len(run.trials)} have a change\n  {grader_command(path, run)}\n")
-    except ResultsError as error:
-        raise InputError(str(error)) from error
+    for run, path, filled in write_predictions(options.places):
+        sys.stdout.write(f"{path}: {filled} of {len(run.trials)} have a change\n  {grader_command(path, run)}\n")
     return failure.OK
 
 
@@ -92,13 +86,10 @@ def grade(options: GradeOptions) -> int:
     """Take in a report of the grader's, and return the exit code.
 
     Raises:
-        InputError: if the folder holds no results.
+        ResultsError: if the folder holds no results.
         ConfigError: if the report cannot be used.
     """
-    try:
-        passed, graded = take_grades(options.place, options.report)
-    except ResultsError as error:
-        raise InputError(str(error)) from error
+    passed, graded = take_grades(options.place, options.report)
     sys.stdout.write(f"{passed} of {graded} resolved\n")
     return failure.OK
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import AnnotationsOptions, ValidateOptions
-from wane.cli.lab.common import figure_table, print_lines, problem_lines, rounded
-from wane.cli.lab.reading import located
-from wane.cli.terminal.picture import stdout_console
+from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
+from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable
+from wane.cli.terminal.text import counted, printable, write_json
 from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
-from wane.lab.replaying.gathering import Found, gather
+from wane.lab.replaying.gathering import Found
 from wane.lab.validation import Validation, validate
 from wane.money import share
 
@@ -35,22 +32,16 @@ def run_validate(options: ValidateOptions) -> int:
     Raises:
         WaneError: for sessions that cannot be used.
     """
-    done: list[Validation] = []
     with Bar() as bar:
-        gathered = gather(
-            [located(name) for name in options.sessions], options.format, sidechains=True, progress=bar.stage("Reading")
-        )
+        gathered = gathered_from(options.sessions, options.format, bar, sidechains=True)
         silent = [it for it in gathered.found if not _reads(it)]
         spoken = [it for it in gathered.found if _reads(it)]
-        told = bar.stage("Simulating")
-        for number, it in enumerate(spoken):
-            done.append(validate(it.session))
-            told(number + 1, len(spoken))
+        done = [validate(it.session) for it in bar.over("Simulating", spoken)]
     if not done:
         raise failure.InputError("no session recorded its cache reads, so there is nothing to compare with")
     if options.as_json:
         left_out = [{"name": it.session.name, "path": it.path} for it in silent]
-        sys.stdout.write(f"{json.dumps({'sessions': [it.to_dict() for it in done], 'left_out': left_out})}\n")
+        write_json({"sessions": [it.to_dict() for it in done], "left_out": left_out})
         return failure.OK
     _print_validation(done, options.outliers)
     if silent:
@@ -65,7 +56,7 @@ def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
         reads = (f"{len(it.rows):,}", rounded(it.recorded), rounded(it.simulated))
         errors = (f"{it.mean_share:.2%}", f"{it.mean_share_of_kept:.2%}", share(it.close))
         table.add_row(printable(it.name), *reads, *errors, f"{sum(it.outliers.values()):,}")
-    stdout_console().print(table)
+    plain_console().print(table)
     recorded, simulated = sum(it.recorded for it in done), sum(it.simulated for it in done)
     calls = counted(sum(len(it.rows) for it in done), "call")
     differ: Counter[str] = sum((Counter(it.outliers) for it in done), Counter())
@@ -103,20 +94,15 @@ def run_annotations(options: AnnotationsOptions) -> int:
         WaneError: for sessions that cannot be used.
     """
     with Bar() as bar:
-        paths = [located(name) for name in options.sessions]
-        gathered = gather(paths, options.format, sidechains=options.sidechains, progress=bar.stage("Reading"))
-        done: list[tuple[Found, Annotations]] = []
-        told = bar.stage("Reading marks")
-        for number, it in enumerate(gathered.found):
-            done.append((it, annotations_of(count(it.session))))
-            told(number + 1, len(gathered.found))
+        gathered = gathered_from(options.sessions, options.format, bar, sidechains=options.sidechains)
+        done = [(it, annotations_of(count(it.session))) for it in bar.over("Reading marks", gathered.found)]
     if not done:
         raise failure.InputError("there is nothing to look at: no model was called in these sessions")
     total = sum((figures for _, figures in done), Annotations())
     if options.as_json:
         left_out = [{"path": it.path, "why": it.why} for it in gathered.unread]
         data = {"sessions": [_entry(*it) for it in done], "total": total.to_dict(), "unread": left_out}
-        sys.stdout.write(f"{json.dumps(data)}\n")
+        write_json(data)
         return failure.OK
     _print_annotations(done, total)
     if gathered.unread:
@@ -137,7 +123,7 @@ def _print_annotations(done: Sequence[tuple[Found, Annotations]], total: Annotat
         table.add_row(printable(found.session.name), *_annotation_cells(figures))
     if len(done) > 1:
         table.add_row("all", *_annotation_cells(total))
-    stdout_console().print(table)
+    plain_console().print(table)
     print_lines(["", *_sentences(total)])
     print_lines(["", ANNOTATIONS_NOTES], "dim")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -14,9 +12,9 @@ from wane.cli import failure
 from wane.cli.failure import UsageError, need
 from wane.cli.lab.commands import ClosedLoopOptions
 from wane.cli.lab.common import figure_table, print_lines, rounded
-from wane.cli.terminal.picture import stdout_console
+from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable, say
+from wane.cli.terminal.text import counted, printable, say, write_json
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.strategies.base import EPISODIC
@@ -61,7 +59,7 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
         on_task = _counting(bar.stage("Doing tasks"), len(chosen) * options.tasks)
         runs = play_all(chosen, on_task, _tell, workers=options.workers or os.cpu_count() or 1)
     if options.as_json:
-        sys.stdout.write(f"{json.dumps(to_json(runs, options.seed))}\n")
+        write_json(to_json(runs, options.seed))
     else:
         _print(runs)
         print_lines(["", NOTES.format(model=MODEL), "", NO_MODEL], "dim")
@@ -125,7 +123,7 @@ def _print(runs: Sequence[Figures]) -> None:
         memory = "?" if run.life.memory is None else f"{run.life.memory / 1e6:.0f} MB"
         end = (f"{tally.re_reads:,}", dollars(tally.cost.total), memory, f"{run.seconds:.0f} s")
         table.add_row(run.name, passed, lost, *wire, *end)
-    stdout_console().print(table)
+    plain_console().print(table)
     print_lines(_details(runs))
 
 
@@ -135,13 +133,14 @@ def _details(runs: Sequence[Figures]) -> Iterator[str]:
         for result in failed[:_NAMED]:
             yield f"{run.name}, task {result.number}: {printable(result.why)}"
         if len(failed) > _NAMED:
-            yield f"{run.name}: {len(failed) - _NAMED} more tasks failed; --json names all of them"
+            yield f"{run.name}: {counted(len(failed) - _NAMED, 'more task')} failed; --json names all of them"
         if run.tally.refused:
             refused = counted(run.tally.refused, "request")
             yield f"{run.name}: {refused} over the model's window of {run.options.window:,} tokens"
         if run.resumptions:
             killed = sum(each.how != "closed" for each in run.resumptions)
-            times = f"killed {killed} times, closed {len(run.resumptions) - killed} times"
+            closed = len(run.resumptions) - killed
+            times = f"killed {counted(killed, 'time')}, closed {counted(closed, 'time')}"
             view = "each time with the same view" if run.resumed_soundly else "not always with the same view"
             yield f"{run.name}: {times}, and resumed within {run.life.resume_seconds:.1f} s, {view}"
     yield from problems(runs)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +15,9 @@ from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE, LabOptions
 from wane.cli.lab.reading import located, usable_counter
-from wane.cli.terminal.picture import plain_table, stdout_console
+from wane.cli.terminal.picture import plain_console, plain_table
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable
+from wane.cli.terminal.text import counted, printable, write_json
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.replaying.engine import Engine, get_engine
@@ -41,13 +39,11 @@ class Setup:
     Attributes:
         gathered: the content of the paths.
         studied: the sessions, prepared.
-        settings: settings of the strategies.
         engine: does the replays.
     """
 
     gathered: Gathered
     studied: list[Studied]
-    settings: Settings
     engine: Engine
 
 
@@ -63,13 +59,7 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     pricing = Pricing.of(options.price or PRICE, hour=options.cache_hour)
     engine = get_engine(options.engine, options.workers)
     counter = usable_counter(options.counter)
-    gathered = gather(
-        [located(name) for name in sessions],
-        options.format,
-        sidechains=options.sidechains,
-        joined=options.join,
-        progress=bar.stage("Reading"),
-    )
+    gathered = gathered_from(sessions, options.format, bar, sidechains=options.sidechains, joined=options.join)
     # Calls that all failed cost nothing, so there is nothing to compare.
     failed = tuple(it for it in gathered.found if not it.session.answered)
     found = tuple(it for it in gathered.found if it.session.answered)
@@ -79,7 +69,15 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
         raise failure.InputError(f"there is nothing to replay: no model answered in {names}")
     told, own = bar.stage("Indexing"), options.price is None
     studied = study(gathered.found, pricing, counter, options.annotate, options.summary_tokens, told, own_prices=own)
-    return Setup(gathered, studied, settings, engine)
+    return Setup(gathered, studied, engine)
+
+
+def gathered_from(
+    names: Sequence[str], form: str, bar: Bar, *, sidechains: bool = False, joined: bool = False
+) -> Gathered:
+    """Read the sessions that a command line names; see `gather`."""
+    progress = bar.stage("Reading")
+    return gather([located(name) for name in names], form, sidechains=sidechains, joined=joined, progress=progress)
 
 
 def prices_told(studied: Sequence[Studied]) -> str:
@@ -107,8 +105,7 @@ def print_json(data: dict[str, Any], gathered: Gathered) -> None:
         for it in gathered.idle
     ]
     data["unread"] = [{"path": it.path, "why": it.why} for it in gathered.unread]
-    # ASCII, because only escapes can print the lone surrogates that file names may hold.
-    sys.stdout.write(f"{json.dumps(data, allow_nan=False)}\n")
+    write_json(data)
 
 
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
@@ -144,7 +141,7 @@ def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
     for kind, tokens in items:
         total += tokens
         notices += tokens if kind is Kind.NOTICE else 0
-    told = f"{rounded(total)} tokens{f' ({rounded(notices)} of them notices)' if notices else ''}"
+    told = f"{rounded(total)} token{'s' * (total != 1)}{f' ({rounded(notices)} of them notices)' if notices else ''}"
     return f"{told} and {rounded(overhead)} of system prompt and tools" if overhead else told
 
 
@@ -195,7 +192,7 @@ def figure_table(*columns: str) -> Table:
 
 def print_lines(lines: Iterable[str], style: str = "") -> None:
     """Print paragraphs, filled to the width of the console."""
-    console = stdout_console()
+    console = plain_console()
     for line in lines:
         console.print(line, style=style)
 

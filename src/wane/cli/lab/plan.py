@@ -84,19 +84,19 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     from rich.text import Text
 
     from wane.cli.terminal import layout, picture
-    from wane.cli.terminal.picture import stdout_console
+    from wane.cli.terminal.picture import plain_console
 
-    console = stdout_console()
+    console = plain_console()
     for line in _read_lines(result, session):
         console.print(line)
     blocks = layout.blocks(result.item_kinds, result.item_tokens, result.episodes, result.visible)
     blocks = [picture.Block(picture.Role.SYSTEM, result.pinned.overhead), *blocks]
     rows = layout.rows(blocks, result.episodes, result.report.policy)
-    console.print(picture.titled("What the window holds", picture.episode_table(rows, limit=limit)))
+    console.print(picture.titled("What the window holds", picture.EpisodeTable(rows, limit)))
     if result.report.steps:
-        steps = layout.step_rows(result.report.steps)
-        console.print(picture.titled("What leaves, in this order", picture.step_table(steps, limit=limit)))
-    console.print(picture.titled("The window", picture.window_picture(blocks, result.report.budget)))
+        steps = layout.step_table(result.report.steps, limit=limit)
+        console.print(picture.titled("What leaves, in this order", steps))
+    console.print(picture.titled("The window", picture.WindowPicture(blocks, result.report.budget)))
     told = Text(printable(result.report.explain()))
     told.highlight_words([printable(result.report.shortfall)], "bold red")
     console.print(told)

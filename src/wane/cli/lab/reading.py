@@ -20,6 +20,7 @@ from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
 from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain
+from wane.lab.readers.documents import said
 from wane.lab.session import RecordedSession
 
 _SPACE: Final = re.compile(r"\s*")
@@ -157,7 +158,8 @@ def _decode(raw: bytes, shown: str) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{shown} is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}, line {line}"
+            f"{shown} is not text in UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}, line {line}; "
+            "give messages as JSON or JSONL, or an agent's session"
         ) from None
 
 
@@ -170,9 +172,7 @@ def _parse(text: str, shown: str) -> Any:
         try:
             value, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            what = error.msg.removesuffix(" at")
-            where = f"line {error.lineno}, column {error.colno}"
-            raise InputError(f"{shown} is not JSON: {what} at {where}") from None
+            raise InputError(f"{shown} is not JSON: {said(error)}") from None
         except RecursionError:
             line = text.count("\n", 0, position) + 1
             raise InputError(f"{shown} is nested too deeply, in the value that begins at line {line}") from None

@@ -20,8 +20,9 @@ from wane.cli.lab.common import (
     rounded,
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
-from wane.cli.terminal.picture import stdout_console
+from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.text import counted
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
@@ -52,7 +53,7 @@ def run_replay(options: ReplayOptions) -> int:
         result = compare(
             setup.studied,
             names,
-            setup.settings,
+            settings,
             setup.engine,
             trace=options.report is not None,
             progress=bar.stage("Replaying"),
@@ -78,7 +79,7 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
     )
     for name in result.names:
         table.add_row(name, *_replay_cells(result.totals(name), baseline))
-    stdout_console().print(table)
+    plain_console().print(table)
     print_lines(["", *beyond_line(result.studied, result.budget), *_remarks(result, baseline)])
     print_lines(["", REPLAY_NOTES], style="dim")
 
@@ -102,16 +103,18 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     for name in result.names:
         it = result.totals(name)
         if name != BASELINE and it.over:
-            filled = ", ".join(f"{reason} {calls:,}" for reason, calls in it.over.most_common())
-            yield f"{name} was over the budget at {it.over_budget:,} of {it.calls:,} calls, filled by: {filled}."
+            filled = ", ".join(f"{reason} {number:,}" for reason, number in it.over.most_common())
+            calls = counted(it.calls, "call")
+            yield f"{name} was over the budget at {it.over_budget:,} of {calls}, filled by: {filled}."
         if it.own_calls:
+            calls = counted(it.own_calls, "time")
             yield (
-                f"{name} called the model {it.own_calls:,} times for summaries, for {dollars(it.own_cost.total)} of "
-                "its cost. What they would have said is unknown, so its recall is a range: from summaries that hold "
-                "nothing useful to the best that fit."
+                f"{name} called the model {calls} for summaries, for {dollars(it.own_cost.total)} of its cost. What "
+                "they would have said is unknown, so its recall is a range: from summaries that hold nothing useful to "
+                "the best that fit."
             )
         if it.loss.invalid_pairs:
-            parted = f"{it.loss.invalid_pairs:,} times over all requests"
+            parted = f"{counted(it.loss.invalid_pairs, 'time')} over all requests"
             yield f"{name} separated calls from their results, {parted}; providers refuse such requests."
     yield (
         f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, because new "
@@ -142,7 +145,7 @@ def run_sweep(options: SweepOptions) -> int:
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         told = bar.stage("Replaying")
-        result = sweep(setup.studied, names, budgets, setup.settings, setup.engine, told)
+        result = sweep(setup.studied, names, budgets, settings, setup.engine, told)
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:
@@ -167,7 +170,7 @@ def _print_sweep(result: Sweep) -> None:
             table.add_row()
         table.add_row(point.strategy if last != point.strategy else "", *_sweep_cells(result, point, point in best))
         last = point.strategy
-    console = stdout_console()
+    console = plain_console()
     console.print(table)
     marks = [Mark(it.strategy, it.totals.dollars, it.recall, it in best) for it in result.points]
     print_lines([""])

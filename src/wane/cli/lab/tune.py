@@ -29,9 +29,10 @@ def run_tune(options: TuneOptions) -> int:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
     budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)
     with Bar() as bar:
-        setup = prepare(options.sessions, options.lab, Settings(), bar)
+        settings = Settings()
+        setup = prepare(options.sessions, options.lab, settings, bar)
         told = bar.stage("Trying")
-        result = tune(setup.studied, setup.settings, setup.engine, budgets, told)
+        result = tune(setup.studied, settings, setup.engine, budgets, told)
     if options.as_json:
         data = result.to_dict() | {"reasons": list(reasons(result))}
         print_json(data, setup.gathered)

@@ -42,48 +42,40 @@ class _Plain(logging.Formatter):
         return "\n".join(printable(line) for line in super().format(record).split("\n"))
 
 
-class RunLog:
-    """A log, open while its `with` block runs.
+class RunLog(logging.FileHandler):
+    """A log in a file, open while its `with` block runs.
 
     Args:
         path: the file; None for a new one in the platform's log directory.
         level: lowest level to log.
 
     Attributes:
-        path: the file.
         warnings: number of warnings and errors in it.
     """
 
     def __init__(self, path: Path | None, level: str) -> None:
-        self.path = path or _own_path()
+        path = path or _own_path()
         self.warnings = 0
         # The log names the agent's requests, so only the user may read it.
-        os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
-        self._handler = _Counting(self)
-        log_to(self._handler, level, "%(asctime)s %(levelname)s %(message)s")
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        log_to(self, level, "%(asctime)s %(levelname)s %(message)s")
 
     def note(self, text: str) -> None:
         """Write a line of `wane run` itself."""
         logging.getLogger("wane.proxy").info("%s", text)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, and count it if it is a warning or an error."""
+        self.warnings += record.levelno >= logging.WARNING
+        super().emit(record)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         log_to(logging.NullHandler(), "critical", "")
-        self._handler.close()
-
-
-class _Counting(logging.FileHandler):
-    """Counts warnings and errors."""
-
-    def __init__(self, log: RunLog) -> None:
-        super().__init__(log.path, encoding="utf-8", errors="backslashreplace")
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._log.warnings += record.levelno >= logging.WARNING
-        super().emit(record)
+        self.close()
 
 
 def _own_path() -> Path:

@@ -89,7 +89,6 @@ def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, give
 
 
 _ENDED: Final = {
-    "managed": "",
     "passed": "passed on unchanged",
     "failed_open": "passed on unchanged because Wane failed",
     "refused": "refused",
@@ -98,21 +97,22 @@ _ENDED: Final = {
     "broken": "broken off",
     "client_gone": "cancelled",
 }
-"""How requests ended, by outcome."""
+"""How requests ended that were not managed, by outcome."""
 
 
 def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
     from wane.proxy.wire.rounds import Money
 
+    warned = f"; {counted(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())
     if not every:
-        return "no request reached the proxy: the agent sent none, or sent them elsewhere" + _warnings(log)
-    others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if how and outcomes.get(name)]
+        return f"no request reached the proxy: the agent sent none, or sent them elsewhere{warned}"
+    others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if outcomes.get(name)]
     line = counted(every, "request") + (f" ({', '.join(others)})" if others else "")
     if not proxy.traffic.peak:
-        return f"{line}; none had a history and tools to manage" + _warnings(log)
+        return f"{line}; none had a history and tools to manage{warned}"
     held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
     line += f"; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted"
     amounts = [status.money for status in proxy.sessions.status()]
@@ -122,8 +122,4 @@ def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
         saved = total.unmanaged - total.spent
         than = "less" if saved >= 0 else "more"
         line += f"; ${total.spent:.2f} spent, about ${abs(saved):.2f} {than} than without eviction"
-    return line + _warnings(log)
-
-
-def _warnings(log: RunLog) -> str:
-    return f"; {counted(log.warnings, 'warning')} in {log.path}" if log.warnings else ""
+    return line + warned

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Any, Final
 from wane.agent.options import AGENT_FORMAT
 from wane.cli import failure
 from wane.cli.commands import SessionsOptions
-from wane.cli.terminal.text import counted, human_bytes, local_time, printable
+from wane.cli.terminal.text import counted, human_bytes, local_time, printable, write_json
 from wane.journal import SessionInfo, SessionStore, default_root
 from wane.lab.discover import SessionFile, find_sessions, look_into, short_ids
 from wane.proxy.store.base import is_session_id
@@ -44,8 +43,7 @@ def list_sessions(options: SessionsOptions) -> int:
     infos = store.sessions(None if options.every else Path.cwd())
     others = find_sessions(os.environ, Path.home()) if options.every else []
     if options.as_json:
-        listed = [info_dict(info) for info in infos] + [found_dict(file) for file in others]
-        sys.stdout.write(f"{json.dumps(listed)}\n")
+        write_json([*map(info_dict, infos), *map(found_dict, others)])
         return failure.OK
     if infos:
         _print_table(infos, options.every)
@@ -120,7 +118,7 @@ def short_id(session_id: str) -> str:
 def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     from rich.text import Text
 
-    from wane.cli.terminal.picture import plain_table, stdout_console
+    from wane.cli.terminal.picture import plain_console, plain_table
 
     table = plain_table("id", "last written", ">messages", ">size", "*title")
     for info in infos:
@@ -133,7 +131,7 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
             title.append(f"\n{printable(info.problem)}", style="red")
         size = human_bytes(info.size)
         table.add_row(short_id(info.id), local_time(info.modified), f"{info.messages:,}", size, title)
-    stdout_console().print(table)
+    plain_console().print(table)
 
 
 def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
@@ -157,12 +155,12 @@ def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
 def _print_file(file: SessionFile, short: str) -> None:
     from rich.text import Text
 
-    from wane.cli.terminal.picture import stdout_console
+    from wane.cli.terminal.picture import plain_console
 
     head = look_into(file)
     place = f"  {printable(head.cwd)}" if head.cwd else ""
     about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{place}"
-    stdout_console().print(Text.assemble(printable(short), (about, "dim")), soft_wrap=True)
+    plain_console().print(Text.assemble(printable(short), (about, "dim")), soft_wrap=True)
     if head.title:
         _line(f"  {printable(head.title)}")
     if head.problem:
@@ -172,7 +170,7 @@ def _print_file(file: SessionFile, short: str) -> None:
 def _line(text: str, style: str | None = None) -> None:
     from rich.text import Text
 
-    from wane.cli.terminal.picture import stdout_console
+    from wane.cli.terminal.picture import plain_console
 
     # Not folded, because a path that is broken in two cannot be copied.
-    stdout_console().print(Text(text, style or ""), soft_wrap=True)
+    plain_console().print(Text(text, style or ""), soft_wrap=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import zip_longest
@@ -19,7 +17,7 @@ from wane.cli.sessions.listing import agent_of, described
 from wane.cli.sessions.saved import Session, Turn, load_session
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Role, Row
-from wane.cli.terminal.text import counted, cut, local_time, printable
+from wane.cli.terminal.text import counted, cut, local_time, printable, write_json
 from wane.core import Kind, Pinned
 from wane.core.errors import JournalError
 from wane.formats.recordings import is_journal, recording_agent
@@ -60,7 +58,7 @@ def show_session(options: ShowOptions) -> int:
             f"wane view {options.name}"
         ) from error
     if options.as_json:
-        sys.stdout.write(f"{json.dumps(session_dict(session))}\n")
+        write_json(session_dict(session))
     else:
         _print(session, options.full)
     return failure.OK
@@ -182,16 +180,16 @@ def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
 
 def _print(session: Session, full: bool) -> None:
     from wane.cli.terminal import picture
-    from wane.cli.terminal.picture import stdout_console
+    from wane.cli.terminal.picture import plain_console
 
     limit = None if full else _ROWS
-    console = stdout_console()
+    console = plain_console()
     console.print(_summary(session), "")
-    table = picture.episode_table(tree(session, full=full), limit=limit, labels=_LABELS)
+    table = picture.EpisodeTable(tree(session, full=full), limit, _LABELS)
     console.print(picture.titled("Episodes", table))
     if session.passes:
         console.print(picture.titled("Passes", _pass_table(_passes(session), limit)))
-    window = picture.window_picture(session.blocks, session.replayed.window.budget, labels=_LABELS)
+    window = picture.WindowPicture(session.blocks, session.replayed.window.budget, _LABELS)
     console.print(picture.titled("The window", window))
 
 
@@ -220,9 +218,10 @@ def _summary(session: Session) -> RenderableType:
     )
     if view.by_episode and view.tokens > session.replayed.window.budget:
         excess, held = view.tokens - session.replayed.window.budget, session.replayed.window.pinned.explain()
-        table.add_row("over", Text(printable(f"by {excess:,} tokens; no pass may take: {held}"), style="red"))
+        table.add_row("over", Text(printable(f"by {counted(excess, 'token')}; no pass may take: {held}"), style="red"))
     if session.file.torn:
-        cut = f"the last record was cut short ({session.file.torn_bytes:,} bytes); resuming the session repairs it"
+        lost = counted(session.file.torn_bytes, "byte")
+        cut = f"the last record was cut short ({lost}); resuming the session repairs it"
         table.add_row("damage", Text(cut, style="red"))
     return table
 

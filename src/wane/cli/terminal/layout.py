@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
-from wane.cli.terminal.picture import Block, Role, Row, StepRow
-from wane.core import Episode, EpisodeType, Kind, Level, Policy, Step
+from rich.table import Table
+from rich.text import Text
+
+from wane.cli.terminal.picture import Block, Role, Row, elided, plain_table
+from wane.cli.terminal.text import printable
+from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Level, Policy, Step
 from wane.core.report import brief
 
 _FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER}
@@ -66,6 +70,27 @@ def blocks(
         Block(role, sum(held for _, held in group), kept, number)
         for (role, number, kept), group in groupby(pieces(), lambda piece: piece[0])
     ]
+
+
+def view_blocks(
+    items: Sequence[Item], episodes: Iterable[Episode], window: ContextWindow, removed: Collection[int], *, done: bool
+) -> list[Block]:
+    """Return a window's view as blocks, with what a pass removes; the rest is kept.
+
+    Args:
+        items: the items of the history.
+        episodes: all episodes of the history.
+        window: the window.
+        removed: indexes of the items that the pass removes.
+        done: whether they are gone from the window already.
+    """
+    visible = set(window.visible)
+    before, after = (visible.union(removed), visible) if done else (visible, visible.difference(removed))
+    tokens = [item.tokens if index in before else 0 for index, item in enumerate(items)]
+    found = blocks([item.kind for item in items], tokens, episodes, after)
+    # What every request carries in addition, so that the picture adds up to the window's total.
+    besides = window.tokens - sum(items[index].tokens for index in visible)
+    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in found if block.tokens)]
 
 
 def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
@@ -131,23 +156,28 @@ def held_by(parts: Iterable[Block]) -> dict[int, tuple[int, int]]:
     return _held((part.episode, part) for part in parts if part.episode is not None)
 
 
-def step_rows(steps: Sequence[Step]) -> list[StepRow]:
-    """Return a pass's steps; consecutive steps of one episode are joined."""
-    found: list[StepRow] = []
-    for episode, group in groupby(enumerate(steps, start=1), lambda pair: pair[1].number):
-        run = list(group)
-        first, last = run[0][1], run[-1][1]
-        found.append(
-            StepRow(
-                first=run[0][0],
-                last=run[-1][0],
-                name=name_of(episode, first.episode),
-                levels=tuple(step.level.value for _, step in run),
-                freed=first.tokens_before - last.tokens_after,
-                view=last.tokens_after,
-            )
+def step_table(steps: Sequence[Step], *, limit: int | None = None) -> Table:
+    """Return the table of what a pass evicted, in order; consecutive steps of one episode are one row.
+
+    Args:
+        steps: its steps.
+        limit: maximum number of rows, as for `EpisodeTable`.
+    """
+    table = plain_table("step", "*episode", "*levels", ">freed", ">view")
+    runs = [list(group) for _, group in groupby(enumerate(steps, start=1), lambda pair: pair[1].number)]
+    for run in elided(runs, limit):
+        if isinstance(run, int):
+            table.add_row("", Text(f"({run:,} more)", style="dim"))
+            continue
+        (number, first), (end, last) = run[0], run[-1]
+        table.add_row(
+            f"{number}" if number == end else f"{number}-{end}",
+            printable(name_of(first.number, first.episode)),
+            ", ".join(step.level.value for _, step in run),
+            f"{first.tokens_before - last.tokens_after:,}",
+            f"{last.tokens_after:,}",
         )
-    return found
+    return table
 
 
 def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:

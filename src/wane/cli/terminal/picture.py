@@ -16,14 +16,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from wane.cli.terminal.text import is_unicode, printable
+from wane.cli.terminal.text import counted, is_unicode, printable
 
 
 class Role(StrEnum):
@@ -82,27 +82,6 @@ class Row:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """What a pass evicted from one episode in consecutive steps.
-
-    Attributes:
-        first: number of the first step, from 1.
-        last: number of the last step.
-        name: the episode's name, or a description in brackets.
-        levels: the levels reached, in order.
-        freed: tokens freed.
-        view: tokens of the view afterwards.
-    """
-
-    first: int
-    last: int
-    name: str
-    levels: tuple[str, ...]
-    freed: int
-    view: int
-
-
 LETTERS: Final = {
     Role.SYSTEM: "S",
     Role.USER: "U",
@@ -157,61 +136,18 @@ BEFORE_AFTER: Final = ("before", "after")
 """Labels for the two sides of a pass."""
 
 
-def stdout_console(width: int | None = None) -> Console:
-    """Return a console on standard output.
+def plain_console(file: TextIO | None = None, **options: Any) -> Console:
+    """Return a console that colours only what it is told to, on standard output by default.
 
     Rich decides on colour: none without a terminal, or with NO_COLOR set. COLUMNS overrides the width, which is 80
     without a terminal.
 
     Args:
-        width: columns to use, whatever the terminal has.
+        file: the output.
+        options: more options of Rich's console.
     """
     # Rich must not colour what it takes for numbers or paths: colours here have a meaning.
-    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
-
-
-def window_picture(
-    blocks: Sequence[Block], budget: int, width: int | None = None, *, labels: tuple[str, str] = BEFORE_AFTER
-) -> RenderableType:
-    """Return a picture of a window before and after a pass, against its budget.
-
-    Args:
-        blocks: the window's blocks before the pass, in order, and whether each stays.
-        budget: tokens that the view may hold.
-        width: columns; None for the console's.
-        labels: names of the whole window and of what stays of it, with at most seven letters.
-    """
-    return _Picture(tuple(blocks), budget, width, labels)
-
-
-def episode_table(
-    rows: Sequence[Row], *, limit: int | None = None, labels: tuple[str, str] = BEFORE_AFTER
-) -> RenderableType:
-    """Return the table of a window; a narrow terminal gets no levels and reasons.
-
-    Args:
-        rows: the rows, in the order of the history.
-        limit: maximum number of rows; rows in the middle are left out and counted. None shows all.
-        labels: heads of the columns for the whole of a row and for what stays of it.
-    """
-    return _EpisodeTable(tuple(elided(rows, limit)), labels)
-
-
-def step_table(rows: Sequence[StepRow], *, limit: int | None = None) -> RenderableType:
-    """Return the table of what a pass evicted, in order.
-
-    Args:
-        rows: the rows, in the order of the steps.
-        limit: maximum number of rows, as for `episode_table`.
-    """
-    table = plain_table("step", "*episode", "*levels", ">freed", ">view")
-    for row in elided(rows, limit):
-        if isinstance(row, int):
-            table.add_row("", Text(f"({row:,} more)", style="dim"))
-            continue
-        number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
-        table.add_row(number, printable(row.name), ", ".join(row.levels), f"{row.freed:,}", f"{row.view:,}")
-    return table
+    return Console(file=file or sys.stdout, highlight=False, markup=False, emoji=False, **options)
 
 
 def titled(title: str, body: RenderableType) -> RenderableType:
@@ -250,9 +186,18 @@ def elided(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _EpisodeTable:
-    rows: tuple[Row | int, ...]
-    labels: tuple[str, str]
+class EpisodeTable:
+    """The table of a window; a narrow terminal gets no levels and reasons.
+
+    Attributes:
+        rows: the rows, in the order of the history.
+        limit: maximum number of rows; rows in the middle are left out and counted. None shows all.
+        labels: heads of the columns for the whole of a row and for what stays of it.
+    """
+
+    rows: Sequence[Row]
+    limit: int | None = None
+    labels: tuple[str, str] = BEFORE_AFTER
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         narrow = options.max_width < _NARROW_TABLE
@@ -260,7 +205,7 @@ class _EpisodeTable:
         if not narrow:
             # The names and their notes get the room.
             table.columns[-1].max_width = _WHY_WIDTH
-        for row in self.rows:
+        for row in elided(self.rows, self.limit):
             if isinstance(row, int):
                 table.add_row("", Text(f"({row:,} more)", style="dim"))
             else:
@@ -269,11 +214,18 @@ class _EpisodeTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
-    blocks: tuple[Block, ...]
+class WindowPicture:
+    """A picture of a window before and after a pass, against its budget.
+
+    Attributes:
+        blocks: the window's blocks before the pass, in order, and whether each stays.
+        budget: tokens that the view may hold.
+        labels: names of the whole window and of what stays of it, with at most seven letters.
+    """
+
+    blocks: Sequence[Block]
     budget: int
-    width: int | None
-    labels: tuple[str, str]
+    labels: tuple[str, str] = BEFORE_AFTER
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         glyphs = _UNICODE if is_unicode(options.encoding) else _ASCII
@@ -281,8 +233,7 @@ class _Picture:
         kept = [block for block in self.blocks if block.kept]
         after = sum(block.tokens for block in kept)
         total_width = len(f" {before:,} tokens")
-        width = min(self.width or options.max_width, options.max_width)
-        tape = max(_NARROWEST, width - _LABEL_WIDTH - total_width)
+        tape = max(_NARROWEST, options.max_width - _LABEL_WIDTH - total_width)
         cases = _cases(self.blocks)
         scale = max(after, self.budget)
         # One scale for all, unless the history is so much larger that the view would be a few cells.
@@ -362,7 +313,7 @@ def _line(label: str, tape: Text, tokens: int | None, width: int, style: str = "
     line = Text.assemble((f" {label:<{_LABEL_WIDTH - 1}}", "" if tokens is None else "bold"), tape)
     if tokens is not None:
         line.append(f"{'':{width - len(tape)}} ")
-        line.append(f"{tokens:,} tokens", style=style)
+        line.append(counted(tokens, "token"), style=style)
     return line
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+_T = TypeVar("_T")
 
 _SECONDS: Final = 0.1
 """Minimum time between two drawings."""
@@ -36,6 +38,13 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
+
+    def over(self, name: str, things: Sequence[_T]) -> Iterator[_T]:
+        """Yield things, as a stage that is done with one when the next is asked for."""
+        told = self.stage(name)
+        for number, thing in enumerate(things):
+            told(number, len(things))
+            yield thing
 
     def stage(self, name: str) -> Callable[[int, int], None]:
         """Begin a stage, and return a function that takes the number of things done, and of all things."""

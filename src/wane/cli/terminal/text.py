@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import datetime
 
@@ -10,6 +11,17 @@ def say(message: str) -> None:
     """Write one line for the user to standard error, so that standard output holds results only."""
     sys.stderr.write(f"wane: {printable(message)}\n")
     sys.stderr.flush()
+
+
+def write_json(data: object, *, escaped: bool = True) -> None:
+    """Write a line of JSON to standard output, at once, for readers who follow the stream.
+
+    Args:
+        data: the data.
+        escaped: write ASCII; only escapes can print the lone surrogates that names of files may hold.
+    """
+    sys.stdout.write(f"{json.dumps(data, allow_nan=False, ensure_ascii=escaped)}\n")
+    sys.stdout.flush()
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -35,9 +47,9 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun, in the plural if needed; this one ends in `s` by default."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def cut(text: str, length: int) -> str:

@@ -23,6 +23,16 @@ _LISTS: Final = re.compile(r'"(messages|input|steps)"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
+def said(error: json.JSONDecodeError) -> str:
+    """Return what is wrong with a text that is not JSON, and where."""
+    found = error.doc[error.pos :].split("\n", 1)[0].strip()
+    if not error.doc[error.pos :].strip() or error.msg.startswith("Unterminated string"):
+        return f"it breaks off in line {error.doc.rstrip().count(chr(10)) + 1}; is the file complete?"
+    if error.msg.startswith("Invalid control character"):
+        return f"a string has a line break or another control character in line {error.lineno}, column {error.colno}"
+    return f"{found[:20]!r} in line {error.lineno}, column {error.colno} was not expected"
+
+
 def json_values(path: Path, problems: Problems) -> list[Value]:
     """Return the JSON values of a file: the one that it is, or one for each line.
 
@@ -85,7 +95,7 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     if wrapping or text.startswith("[", start):
         entries = _entries(text, wrapping.end() if wrapping else start + 1)
     if not entries:
-        raise FormatError(f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise FormatError("it is not text" if "\0" in text else f"it is not JSON: {said(error)}") from None
     problems.add(
         error.lineno, f"broken JSON ({error.msg}) after {len(entries)} whole entries; the rest was left out", "broken"
     )
