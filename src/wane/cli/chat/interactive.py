@@ -33,9 +33,8 @@ from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, store_of
 from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
 from wane.cli.failure import UsageError
-from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.signals import INTERRUPT, handled
-from wane.cli.terminal.text import cut, is_unicode
+from wane.cli.terminal.text import cut, is_unicode, plain_console
 from wane.core.errors import WaneError
 
 if TYPE_CHECKING:

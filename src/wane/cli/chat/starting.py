@@ -13,6 +13,7 @@ from wane.agent.config import Settings, load_settings
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, CHOOSE
 from wane.cli.failure import UsageError
+from wane.cli.terminal.text import plain_console
 from wane.core.errors import WaneError
 from wane.journal import SessionStore, default_root
 
@@ -51,7 +52,6 @@ def choose_session(options: AgentOptions) -> AgentOptions:
 
     from wane.cli.chat.commands import chosen, session_table
     from wane.cli.sessions.listing import of_the_agent
-    from wane.cli.terminal.picture import plain_console
 
     infos = of_the_agent(store_of(options).sessions(options.cwd))
     if not infos:

@@ -16,7 +16,7 @@ from wane.cli import failure
 from wane.cli.commands import DemoCommandOptions
 from wane.cli.failure import need_agent
 from wane.cli.terminal.signals import END, handled
-from wane.cli.terminal.text import say
+from wane.cli.terminal.text import plain_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +36,6 @@ def run_demo(command: DemoCommandOptions) -> int:
     """
     need_agent("the demo")
 
-    from wane.cli.terminal.picture import plain_console
     from wane.journal import SessionStore, default_root
     from wane.scripted.demo.play import DemoOptions, play
 

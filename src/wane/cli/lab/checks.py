@@ -9,9 +9,8 @@ from typing import Any, Final
 from wane.cli import failure
 from wane.cli.lab.commands import AnnotationsOptions, ValidateOptions
 from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
-from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable, write_json
+from wane.cli.terminal.text import counted, plain_console, printable, write_json
 from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
 from wane.lab.replaying.gathering import Found

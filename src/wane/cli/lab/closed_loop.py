@@ -12,9 +12,8 @@ from wane.cli import failure
 from wane.cli.failure import UsageError, need
 from wane.cli.lab.commands import ClosedLoopOptions
 from wane.cli.lab.common import figure_table, print_lines, rounded
-from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable, say, write_json
+from wane.cli.terminal.text import counted, plain_console, printable, say, write_json
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.strategies.base import EPISODIC

@@ -15,9 +15,9 @@ from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE, LabOptions
 from wane.cli.lab.reading import located, usable_counter
-from wane.cli.terminal.picture import plain_console, plain_table
+from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable, write_json
+from wane.cli.terminal.text import counted, plain_console, printable, write_json
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.replaying.engine import Engine, get_engine

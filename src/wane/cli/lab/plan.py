@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.cli import failure
 from wane.cli.commands import PlanOptions
 from wane.cli.lab.reading import Messages, read_one, usable_counter
-from wane.cli.terminal.text import counted, printable, say
+from wane.cli.terminal.text import counted, plain_console, printable, say
 from wane.core import parse_budget
 from wane.planning import Plan, plan, plan_items
 
@@ -84,7 +84,6 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     from rich.text import Text
 
     from wane.cli.terminal import layout, picture
-    from wane.cli.terminal.picture import plain_console
 
     console = plain_console()
     for line in _read_lines(result, session):

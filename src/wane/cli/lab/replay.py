@@ -20,9 +20,8 @@ from wane.cli.lab.common import (
     rounded,
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
-from wane.cli.terminal.picture import plain_console
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted
+from wane.cli.terminal.text import counted, plain_console
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep

@@ -9,10 +9,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
+from rich.text import Text
+
 from wane.agent.options import AGENT_FORMAT
 from wane.cli import failure
 from wane.cli.commands import SessionsOptions
-from wane.cli.terminal.text import counted, human_bytes, local_time, printable, write_json
+from wane.cli.terminal.picture import plain_table
+from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, write_json
 from wane.journal import SessionInfo, SessionStore, default_root
 from wane.lab.discover import SessionFile, find_sessions, look_into, short_ids
 from wane.proxy.store.base import is_session_id
@@ -116,10 +119,6 @@ def short_id(session_id: str) -> str:
 
 
 def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
-    from rich.text import Text
-
-    from wane.cli.terminal.picture import plain_console, plain_table
-
     table = plain_table("id", "last written", ">messages", ">size", "*title")
     for info in infos:
         title = Text(printable(info.title or ""))
@@ -153,10 +152,6 @@ def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
 
 
 def _print_file(file: SessionFile, short: str) -> None:
-    from rich.text import Text
-
-    from wane.cli.terminal.picture import plain_console
-
     head = look_into(file)
     place = f"  {printable(head.cwd)}" if head.cwd else ""
     about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{place}"
@@ -168,9 +163,5 @@ def _print_file(file: SessionFile, short: str) -> None:
 
 
 def _line(text: str, style: str | None = None) -> None:
-    from rich.text import Text
-
-    from wane.cli.terminal.picture import plain_console
-
     # Not folded, because a path that is broken in two cannot be copied.
     plain_console().print(Text(text, style or ""), soft_wrap=True)

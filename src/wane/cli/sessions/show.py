@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from rich.console import RenderableType
+from rich.text import Text
 
 from wane.agent.costs import Totals
 from wane.cli import failure
@@ -15,9 +18,9 @@ from wane.cli.failure import InputError
 from wane.cli.lab.reading import located
 from wane.cli.sessions.listing import agent_of, described
 from wane.cli.sessions.saved import Session, Turn, load_session
-from wane.cli.terminal import layout
-from wane.cli.terminal.picture import Role, Row
-from wane.cli.terminal.text import counted, cut, local_time, printable, write_json
+from wane.cli.terminal import layout, picture
+from wane.cli.terminal.picture import Role, Row, elided, plain_table
+from wane.cli.terminal.text import counted, cut, local_time, plain_console, printable, write_json
 from wane.core import Kind, Pinned
 from wane.core.errors import JournalError
 from wane.formats.recordings import is_journal, recording_agent
@@ -25,9 +28,6 @@ from wane.journal import PassRecord
 from wane.lab.readers import head
 from wane.lab.readers.databases import is_database
 from wane.money import dollars
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _ROWS: Final = 60
 _LABELS: Final = ("whole", "view")
@@ -179,9 +179,6 @@ def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
 
 
 def _print(session: Session, full: bool) -> None:
-    from wane.cli.terminal import picture
-    from wane.cli.terminal.picture import plain_console
-
     limit = None if full else _ROWS
     console = plain_console()
     console.print(_summary(session), "")
@@ -194,10 +191,6 @@ def _print(session: Session, full: bool) -> None:
 
 
 def _summary(session: Session) -> RenderableType:
-    from rich.text import Text
-
-    from wane.cli.terminal.picture import plain_table
-
     header, view = session.file.header, session.view
     table = plain_table("", "*")
     table.show_header = False
@@ -227,8 +220,6 @@ def _summary(session: Session) -> RenderableType:
 
 
 def _pass_table(passes: list[_Pass], limit: int | None) -> RenderableType:
-    from wane.cli.terminal.picture import elided, plain_table
-
     table = plain_table(">pass", "when", ">before", ">after", ">budget", "*from")
     for row in elided(list(enumerate(passes, start=1)), limit):
         if isinstance(row, int):

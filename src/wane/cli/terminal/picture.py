@@ -12,11 +12,10 @@ another episode begins, and colour only repeats what the letter says.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TextIO, TypeVar
+from typing import Final, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -134,20 +133,6 @@ _ASCII: Final = _Glyphs(".", "|", "-", "|")
 
 BEFORE_AFTER: Final = ("before", "after")
 """Labels for the two sides of a pass."""
-
-
-def plain_console(file: TextIO | None = None, **options: Any) -> Console:
-    """Return a console that colours only what it is told to, on standard output by default.
-
-    Rich decides on colour: none without a terminal, or with NO_COLOR set. COLUMNS overrides the width, which is 80
-    without a terminal.
-
-    Args:
-        file: the output.
-        options: more options of Rich's console.
-    """
-    # Rich must not colour what it takes for numbers or paths: colours here have a meaning.
-    return Console(file=file or sys.stdout, highlight=False, markup=False, emoji=False, **options)
 
 
 def titled(title: str, body: RenderableType) -> RenderableType:

@@ -1,16 +1,36 @@
-"""Text that is safe to show on a terminal, and lines for the user. It does not import Rich, which loads slowly."""
+"""Text that is safe to show on a terminal, and what is written for the user. Only a console loads Rich."""
 
 from __future__ import annotations
 
 import json
 import sys
 from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def say(message: str) -> None:
     """Write one line for the user to standard error, so that standard output holds results only."""
     sys.stderr.write(f"wane: {printable(message)}\n")
     sys.stderr.flush()
+
+
+def plain_console(file: TextIO | None = None, **options: Any) -> Console:
+    """Return a console that colours only what it is told to, on standard output by default.
+
+    Rich decides on colour: none without a terminal, or with NO_COLOR set. COLUMNS overrides the width, which is 80
+    without a terminal.
+
+    Args:
+        file: the output.
+        options: more options of Rich's console.
+    """
+    from rich.console import Console
+
+    # Rich must not colour what it takes for numbers or paths: colours here have a meaning.
+    return Console(file=file or sys.stdout, highlight=False, markup=False, emoji=False, **options)
 
 
 def write_json(data: object, *, escaped: bool = True) -> None:
