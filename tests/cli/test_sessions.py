@@ -230,6 +230,15 @@ class TestShow:
         assert self.shown(run, saved) == whole | {"torn_bytes": 13}
         assert "the last record was cut short (13 bytes)" in run("show", saved).out
 
+    def test_one_of_a_thing_is_not_told_in_the_plural(self, run: Run, store: SessionStore, here: Path) -> None:
+        with store.create(here, message_format="openai", session_id="0b5e", fsync=False) as journal:
+            journal.append(MessageRecord(message={"role": "user", "content": "Hi."}))
+            journal.append(UsageRecord(items=1, input_tokens=1, output_tokens=1, cost=0.7))
+        shown = " ".join(run("show", "0b5e").out.split())
+        assert ", 1 message (openai)" in shown
+        assert "1 model call: 1 token in (0 read from the cache, 0 written to it), 1 out; $0.70" in shown
+        assert " 1 token " in shown.replace("1 token in", "")
+
     def test_while_it_is_being_written(self, run: Run, saved: Path) -> None:
         with Journal.open(saved, fsync=False):
             assert self.shown(run, saved)["id"] == "5a3e"

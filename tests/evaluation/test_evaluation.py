@@ -320,3 +320,24 @@ def test_without_harbor_the_command_says_how_to_get_it(tmp_path: Path, place: Pa
     assert done.returncode == 1
     assert 'pip install "wane[eval]"' in done.stderr
     assert not (tmp_path / "c-results").exists()
+
+
+def test_a_mistake_in_the_configuration_is_told_before_harbor_is_asked_for(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    nowhere = tmp_path / "nowhere"
+    config.write_text(json.dumps({"benchmark": "b", "path": str(nowhere), "models": ["a:b"]}))
+    for text, why in (
+        (config.read_bytes(), str(nowhere)),
+        (b"\xff\xfe", "is not text in UTF-8; give the configuration"),
+    ):
+        config.write_bytes(text)
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, "eval", "run", str(config)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(wane.__file__).parents[1])},
+        )
+        assert done.returncode == 2
+        assert why in done.stderr
+        assert "Harbor" not in done.stderr

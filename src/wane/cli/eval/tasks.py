@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -56,8 +57,7 @@ def write_swe_bench(options: SweBenchOptions) -> int:
     names = write_tasks(
         options.source, options.target, None if options.count is None else Sample(options.count, options.seed)
     )
-    sys.stdout.write(f"{counted(len(names), 'task')} in {options.target}\n")
-    return failure.OK
+    return _written(names, options.target)
 
 
 def write_long_cli(options: LongCliOptions) -> int:
@@ -67,8 +67,7 @@ def write_long_cli(options: LongCliOptions) -> int:
         ConfigError: if the copy of the benchmark cannot be used.
     """
     names = write_longcli(options.source, options.target)
-    sys.stdout.write(f"{counted(len(names), 'task')} in {options.target}\n")
-    return failure.OK
+    return _written(names, options.target)
 
 
 def predictions(options: PredictionsOptions) -> int:
@@ -102,11 +101,17 @@ def write_recovered(options: RecoveryOptions) -> int:
     """
     target = options.target
     names = write_recovery(options.traces, options.tasks, target, options.messages)
-    sys.stdout.write(f"{counted(len(names), 'task')} in {target}\n")
+    _written(names, target)
     if options.messages == "full":
         tokens = sum(len((target / name / "instruction.md").read_text(encoding="utf-8")) for name in names) // 4
         say(
             f"the transcripts are users' turns, which are never evicted: one session over these tasks would hold about "
             f"{tokens:,} tokens of them"
         )
+    return failure.OK
+
+
+def _written(names: Sequence[str], target: Path) -> int:
+    """Tell how many tasks were written, and return the exit code."""
+    sys.stdout.write(f"{counted(len(names), 'task')} in {target}\n")
     return failure.OK

@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
+from wane.agent.costs import Totals
 from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.lab.commands import PRICE, ViewOptions
@@ -16,7 +17,7 @@ from wane.cli.lab.common import check_report
 from wane.cli.lab.reading import located
 from wane.cli.terminal.text import printable, say
 from wane.core.errors import JournalError
-from wane.journal import ConfigRecord, UsageRecord, read
+from wane.journal import ConfigRecord, model_calls, read
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.gathering import Studied, gather, study
 from wane.lab.replaying.replay import Pricing
@@ -79,14 +80,13 @@ def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
         # A damaged journal cannot be resumed, but it can be viewed.
         return None, []
     settings = [record for record in records if isinstance(record, ConfigRecord)]
-    usages = [record for record in records if isinstance(record, UsageRecord)]
     facts = []
     if settings:
         facts.append(("Budget", f"{settings[-1].budget:,} tokens"))
-    if models := list(dict.fromkeys(record.model for record in usages if record.model)):
+    if models := list(dict.fromkeys(call.model for call in model_calls(records) if call.model)):
         facts.append(("Model", ", ".join(models)))
-    if costs := [record.cost for record in usages if record.cost is not None]:
-        facts.append(("Cost", dollars(sum(costs))))
+    if cost := Totals.of(records).cost:
+        facts.append(("Cost", dollars(cost)))
     managed = bool(settings) and settings[-1].managed
     return (settings[-1].budget if managed else None), facts
 

@@ -14,15 +14,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
-from wane.cli.terminal.signals import END, INTERRUPT, handled
+from wane.cli.terminal.signals import END, INTERRUPT, caught, handled
 from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore, default_root
 
@@ -39,8 +38,6 @@ _MOST_SHORT: Final = 5
 
 Serve = Callable[["ProxyOptions", socket.socket], int]
 """Serves on a socket until a signal comes, and returns the exit code."""
-
-_Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"
 
 
 def run_proxy(command: ProxyCommandOptions) -> int:
@@ -97,7 +94,6 @@ class _Group:
     def __init__(self, options: ProxyOptions, sock: socket.socket, serve: Serve) -> None:
         self._options, self._sock, self._serve = options, sock, serve
         self._started: dict[int, float] = {}  # by process
-        self._handlers: dict[signal.Signals, _Handler] = {}  # as they were before
         self._ending = False
         self._code = failure.OK
         self._short_lives = 0
@@ -105,9 +101,7 @@ class _Group:
         self._alive = os.pipe()
 
     def run(self, workers: int) -> int:
-        numbers = [number for number in (*INTERRUPT, *END) if signal.getsignal(number) is not signal.SIG_IGN]
-        self._handlers = {number: signal.signal(number, self._stop) for number in numbers}
-        try:
+        with caught((*INTERRUPT, *END), self._stop) as self._restore_handlers:
             for _ in range(workers):
                 self._start()
             while self._started:
@@ -115,13 +109,7 @@ class _Group:
                 begun = self._started.pop(process, None)
                 if begun is not None and not self._ending:
                     self._replace(process, os.waitstatus_to_exitcode(status), begun)
-        finally:
-            self._restore_handlers()
         return self._code
-
-    def _restore_handlers(self) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
 
     def _start(self) -> None:
         sys.stdout.flush()

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -76,7 +76,8 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
             _send(running[0], number)
 
     # Handlers instead of ignored signals, because a program inherits those that are ignored.
-    with _caught(handle):
+    numbers = [number for name in _PASSED_ON if (number := getattr(signal, name, None)) is not None]
+    with caught(numbers, handle):
         child = subprocess.Popen(command, env=dict(environ))  # noqa: S603 - what the user asks to run
         running.append(child)
         for number in early:
@@ -108,14 +109,22 @@ def _in_foreground() -> bool:
 
 
 @contextmanager
-def _caught(handle: object) -> Iterator[None]:
-    numbers = [number for name in _PASSED_ON if (number := getattr(signal, name, None)) is not None]
-    # A signal that was ignored from the start, as under `nohup`, stays ignored in both programs.
+def caught(
+    numbers: Iterable[signal.Signals], handle: Callable[[int, FrameType | None], object]
+) -> Iterator[Callable[[], None]]:
+    """Let signals call a function instead of their usual handlers, and yield what restores these, for a fork.
+
+    A signal that is ignored, as under `nohup`, stays ignored.
+    """
     before = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, handle)  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         for number, was in before.items():
             signal.signal(number, was)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield restore
+    finally:
+        restore()
