@@ -18,17 +18,17 @@ BODY = '{"function": {"name": "x", "arguments": ""}}'
 CONTENTS = {
     "empty": (b"", "is empty; expected a JSON list"),
     "blank": (b" \n\t\n", "is empty"),
-    "not JSON": (b"hello", "is not JSON: 'hello' in line 1, column 1 was not expected"),
+    "not JSON": (b"hello", "is not JSON: 'hello' was not expected at line 1, column 1"),
     "cut short": (
         b'[{"role": "user",\n "content": "h',
-        "is not JSON: it breaks off in line 2; is the file complete?",
+        "is not JSON: it breaks off at line 2, column 13",
     ),
-    "a last line cut short": (f"{USER}\n{USER[:-3]}".encode(), "is not JSON: it breaks off in line 2"),
+    "a last line cut short": (f"{USER}\n{USER[:-3]}".encode(), "is not JSON: it breaks off at line 2, column 29"),
     "a line break in a string": (
         b'[{"role": "us\ner"}]',
-        "a string has a line break or another control character in line 1",
+        "a string holds a line break or another control character at line 1",
     ),
-    "a bad line": (f"{USER}\n\n{{bad}}\n{USER}".encode(), "is not JSON: 'bad}' in line 3, column 2 was not expected"),
+    "a bad line": (f"{USER}\n\n{{bad}}\n{USER}".encode(), "is not JSON: 'bad}' was not expected at line 3, column 2"),
     "not UTF-8": (
         b'[{"role": "user", \n"content": "\xff\xfe"}]',
         "is not text in UTF-8: byte 0xff at offset 31, line 2; give messages",

@@ -26,7 +26,7 @@ def test_broken_lines_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a", {"a": 1}, '{"b": "cut o', garbage, "[1]", "7", {"c": 3}, '{"d":' + "[" * 99_999)
     found, problems = read(path)
     assert [line for line, _ in found] == [1, 6]
-    assert problems[0] == '2: not JSON (Unterminated string starting at): \'{"b": "cut o\''
+    assert problems[0] == '2: not JSON (it breaks off): \'{"b": "cut o\''
     assert [problem.split(":")[0] for problem in problems] == ["2", "3", "4", "5", "7"]
     assert "not a JSON object: '[1]'" in problems[2]
 

@@ -20,7 +20,7 @@ from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
 from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain
-from wane.lab.readers.documents import said
+from wane.lab.readers.building.lines import placed_reason
 from wane.lab.session import RecordedSession
 
 _SPACE: Final = re.compile(r"\s*")
@@ -172,7 +172,7 @@ def _parse(text: str, shown: str) -> Any:
         try:
             value, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            raise InputError(f"{shown} is not JSON: {said(error)}") from None
+            raise InputError(f"{shown} is not JSON: {placed_reason(error)}") from None
         except RecursionError:
             line = text.count("\n", 0, position) + 1
             raise InputError(f"{shown} is nested too deeply, in the value that begins at line {line}") from None

@@ -14,23 +14,13 @@ from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.formats.response_items import is_model_made
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.lines import Problems, placed_reason, reason
 
 Value = tuple[int | None, object]
 """A JSON value with its line; None for a document without lines of its own."""
 
 _LISTS: Final = re.compile(r'"(messages|input|steps)"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
-
-
-def said(error: json.JSONDecodeError) -> str:
-    """Return what is wrong with a text that is not JSON, and where."""
-    found = error.doc[error.pos :].split("\n", 1)[0].strip()
-    if not error.doc[error.pos :].strip() or error.msg.startswith("Unterminated string"):
-        return f"it breaks off in line {error.doc.rstrip().count(chr(10)) + 1}; is the file complete?"
-    if error.msg.startswith("Invalid control character"):
-        return f"a string has a line break or another control character in line {error.lineno}, column {error.colno}"
-    return f"{found[:20]!r} in line {error.lineno}, column {error.colno} was not expected"
 
 
 def json_values(path: Path, problems: Problems) -> list[Value]:
@@ -78,8 +68,7 @@ def _by_lines(text: str, problems: Problems) -> list[Value]:
         except (ValueError, RecursionError) as error:
             if not found:
                 return []
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-            problems.add(number, f"not JSON ({reason}): {line[:40]!r}", "not JSON")
+            problems.add(number, f"not JSON ({reason(error)}): {line[:40]!r}", "not JSON")
             continue
         if not found and not isinstance(value, dict | list):
             return []
@@ -95,9 +84,11 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     if wrapping or text.startswith("[", start):
         entries = _entries(text, wrapping.end() if wrapping else start + 1)
     if not entries:
-        raise FormatError("it is not text" if "\0" in text else f"it is not JSON: {said(error)}") from None
+        raise FormatError("it is not text" if "\0" in text else f"it is not JSON: {placed_reason(error)}") from None
     problems.add(
-        error.lineno, f"broken JSON ({error.msg}) after {len(entries)} whole entries; the rest was left out", "broken"
+        error.lineno,
+        f"broken JSON ({reason(error)}) after {len(entries)} whole entries; the rest was left out",
+        "broken",
     )
     return [(None, {wrapping[1]: entries} if wrapping else entries)]
 

@@ -75,6 +75,23 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
                 yield number, value
 
 
+def reason(error: ValueError | RecursionError) -> str:
+    """Return why a text could not be read as JSON."""
+    if not isinstance(error, json.JSONDecodeError):
+        return "it is nested too deeply, or holds a number of too many digits"
+    found = error.doc[error.pos :].strip()
+    if not found or error.msg.startswith("Unterminated string"):
+        return "it breaks off"
+    if error.msg.startswith("Invalid control character"):
+        return "a string holds a line break or another control character"
+    return f"{found.split()[0][:20]!r} was not expected"
+
+
+def placed_reason(error: json.JSONDecodeError) -> str:
+    """Return why a text could not be read as JSON, and where."""
+    return f"{reason(error)} at line {error.lineno}, column {error.colno}"
+
+
 def head(path: Path, count: int = 30) -> list[object]:
     """Return the first JSON values of a file with one per line, which tell its format.
 
@@ -116,8 +133,7 @@ def _decoded(number: int, raw: bytes, problems: Problems) -> object:
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply, or a number too long"
-        problems.add(number, f"not JSON ({reason}): {line[:40]!r}", "not JSON")
+        problems.add(number, f"not JSON ({reason(error)}): {line[:40]!r}", "not JSON")
         return None
     if not isinstance(value, dict):
         problems.add(number, f"not a JSON object: {line[:40]!r}", "not a JSON object")
