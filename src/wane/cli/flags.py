@@ -76,7 +76,7 @@ class PolicyOptions:
             "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. The "
             "default is the policy's: 0.2, for paper none.",
             "SHARE",
-            read=values.limit,
+            read=values.share_limit,
         ),
     ] = None
     prologue: Annotated[

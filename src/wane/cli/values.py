@@ -77,7 +77,7 @@ def share_or_none(text: str) -> ShareOrNone:
         raise ValueError(f"{error}, or none for never") from None
 
 
-def limit(text: str) -> ShareOrNone:
+def share_limit(text: str) -> ShareOrNone:
     """Return a share from 0 to 1, or `NO_SHARE`."""
     if _is_none(text):
         return "none"

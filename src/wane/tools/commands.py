@@ -249,15 +249,12 @@ def _builder(name: str, arguments: list[str], given: str | None) -> Judgement:  
     installs = name in ("npm", "pnpm", "yarn", "bun", "poetry") and verb in ("i", "ci", "install", "add")
     if verb in ("get", "version", "config") and name not in ("go", "npm", "pnpm", "yarn"):
         return Judgement(Activity.VERIFY, hint=hint)
-    changes = installs or verb in known.CHANGING or _runs_changing_script(name, verbs)
+    # The project's own scripts and targets are known by their names.
+    scripts = verbs[1:2] if verbs[:1] == ["run"] else verbs[:1] if name in ("make", "gmake", "just", "task") else []
+    changes = installs or verb in known.CHANGING or any(map(_CHANGING_SCRIPT.search, scripts))
     if changes and not (verb == "env" or "--check" in arguments):
         return Judgement(Activity.ACT, hint=hint)
     return Judgement(Activity.EXPLORE if verb in known.LOOKING else Activity.VERIFY, hint=hint)
-
-
-def _runs_changing_script(name: str, verbs: list[str]) -> bool:
-    target = verbs[1:2] if verbs[:1] == ["run"] else verbs[:1] if name in ("make", "gmake", "just", "task") else []
-    return any(_CHANGING_SCRIPT.search(word) for word in target)
 
 
 def _tee(name: str, arguments: list[str], given: str | None) -> Judgement:

@@ -62,19 +62,22 @@ def write_failed_start(options: AgentOptions, error: Exception) -> None:
     """
     if options.output_format in (None, "text"):
         return
-    nothing = usage_json(Totals())
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
-    result = {
-        "outcome": Outcome.FAILED.value,
-        "result": "",
-        "error": str(error),
-        "refused_actions": 0,
-        "usage": nothing,
-        "session_usage": nothing,
-        "view_tokens": 0,
-        "budget": None,
+    nothing = TurnResult(Outcome.FAILED, "", str(error), Totals())
+    _write({"type": "result", **about, **_result(nothing, 0, Totals(), 0, None)})
+
+
+def _result(result: TurnResult, refused: int, totals: Totals, tokens: int, budget: int | None) -> dict[str, Any]:
+    return {
+        "outcome": result.outcome.value,
+        "result": result.output,
+        "error": result.error,
+        "refused_actions": refused,
+        "usage": usage_json(result.spent),
+        "session_usage": usage_json(totals),
+        "view_tokens": tokens,
+        "budget": budget,
     }
-    _write({"type": "result", **about, **result})
 
 
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
@@ -154,7 +157,9 @@ class _Output:
 
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
-            _write({"type": "result", **self._about(), **self._result(result)})
+            session, refused = self._session, self._refusals.effects.total()
+            ended = _result(result, refused, session.totals, session.tokens, session.window.budget)
+            _write({"type": "result", **self._about(), **ended})
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.
             text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output
@@ -167,16 +172,3 @@ class _Output:
     def _about(self) -> dict[str, Any]:
         session = self._session
         return {"session_id": session.id, "cwd": str(session.cwd), "model": session.model.model_id}
-
-    def _result(self, result: TurnResult) -> dict[str, Any]:
-        window = self._session.window
-        return {
-            "outcome": result.outcome.value,
-            "result": result.output,
-            "error": result.error,
-            "refused_actions": self._refusals.effects.total(),
-            "usage": usage_json(result.spent),
-            "session_usage": usage_json(self._session.totals),
-            "view_tokens": self._session.tokens,
-            "budget": window.budget,
-        }

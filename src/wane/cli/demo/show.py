@@ -172,7 +172,7 @@ class _Scene:
 
     def render(self, console: Console) -> RenderableType:
         """Return the whole picture, as high as the terminal."""
-        glyphs = _glyphs(console)
+        glyphs = _UNICODE if is_unicode(console.encoding) else _ASCII
         above: list[RenderableType] = [
             Text.assemble((f" {TITLE} ", "reverse bold"), f" {self.options.strategy} ", (SUBTITLE, "dim")),
             self._tasks(glyphs),
@@ -239,10 +239,6 @@ class _Glyphs:
 
 _UNICODE: Final = _Glyphs("✔", "✘", "▶", "·", " ▁▂▃▄▅▆▇█")
 _ASCII: Final = _Glyphs("+", "x", ">", ".", " .:-=+*#@")
-
-
-def _glyphs(console: Console) -> _Glyphs:
-    return _UNICODE if is_unicode(console.encoding) else _ASCII
 
 
 def _plain_blocks(request: Request) -> list[Block]:

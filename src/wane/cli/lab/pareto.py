@@ -63,8 +63,11 @@ def pareto_picture(
         picture.append(f"{edge:>{_MARGIN - 2}} |", "dim")
         for column in range(columns if any(at == row for at, _ in cells) else 0):
             here = cells.get((row, column))
-            letter = letters[here.name] if here else " "
-            picture.append(letter if here is None or here.best else letter.lower(), _style(here))
+            if here is None:
+                picture.append(" ")
+            else:
+                letter = letters[here.name]
+                picture.append(letter if here.best else letter.lower(), "bold" if here.best else "dim")
         picture.append("\n")
     low, high = money(min(it.cost for it in shown)), money(max(it.cost for it in shown))
     picture.append(f"{'':{_MARGIN - 1}}+{'-' * (columns - 1)}\n", "dim")
@@ -108,7 +111,3 @@ def _packed(entries: Iterable[str], width: int) -> list[str]:
         else:
             lines.append(entry)
     return lines
-
-
-def _style(mark: Mark | None) -> str:
-    return "" if mark is None else "bold" if mark.best else "dim"

@@ -186,13 +186,10 @@ def _parse(text: str, shown: str) -> Any:
         position = _skip_space(text, position)
     if not values:
         raise InputError(f"{shown} is empty; expected a JSON list of messages, or one message per line")
-    alone = len(values) == 1 and (isinstance(values[0], list) or _is_body(values[0]))
-    return values[0] if alone else values
-
-
-def _is_body(value: object) -> bool:
+    first = values[0]
     # An item of OpenAI Responses may also have an input, but has a type.
-    return isinstance(value, dict) and ("messages" in value or ("input" in value and "type" not in value))
+    is_body = isinstance(first, dict) and ("messages" in first or ("input" in first and "type" not in first))
+    return first if len(values) == 1 and (isinstance(first, list) or is_body) else values
 
 
 def _skip_space(text: str, position: int) -> int:

@@ -38,7 +38,15 @@ def run_tune(options: TuneOptions) -> int:
         print_json(data, setup.gathered)
         return failure.OK
     print_lines(read_lines(setup.gathered, setup.studied))
-    print_lines([f"Prices {prices_told(result.studied)}", "", _headline(result.chosen)], "")
+    chosen = result.chosen
+    changed = ", ".join(f"{name} {_shown(value)}" for name, value in chosen.departures.items())
+    print_lines(
+        [
+            f"Prices {prices_told(result.studied)}",
+            "",
+            f"Recommended: a budget of {chosen.budget:,} tokens, with {changed or 'the default policy'}.",
+        ]
+    )
     print_lines(["", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
     return failure.OK
@@ -138,8 +146,3 @@ def _against(chosen: Candidate, it: Alternative) -> str:
     if it.totals.own_calls:
         parts.append(f"calls the model {counted(it.totals.own_calls, 'time')} more")
     return ", ".join(parts)
-
-
-def _headline(chosen: Candidate) -> str:
-    changed = ", ".join(f"{name} {_shown(value)}" for name, value in chosen.departures.items())
-    return f"Recommended: a budget of {chosen.budget:,} tokens, with {changed or 'the default policy'}."
