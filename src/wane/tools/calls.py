@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from wane.core import ToolClass
-from wane.tools.commands import judge_command
+from wane.tools.commands import judge_command, only_searches
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import basename
 from wane.tools.programs import word_set
 from wane.tools.scripts import patched_files
-from wane.tools.searches import only_searches
 
 SHELL_TOOLS: Final = word_set("""
     bash shell exec_command local_shell local_shell_call shell_command run_terminal_cmd run_command execute_command
