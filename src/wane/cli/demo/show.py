@@ -97,7 +97,7 @@ class LiveShow:
     def __init__(self, console: Console) -> None:
         self.session: str | None = None
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
-        self._scene: _Scene | None = None
+        self._scene: _Scene  # from the beginning of the demo on
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -114,23 +114,18 @@ class LiveShow:
 
     def task_begins(self, number: int, task: Task) -> None:
         """Mark the task."""
-        scene = self._scene
-        assert scene is not None
-        scene.task = number
-        scene.log.append(Text(f"  you {task.prompt}", style="green"))
+        self._scene.task = number
+        self._scene.log.append(Text(f"  you {task.prompt}", style="green"))
         self._draw()
 
     def evicted(self, report: FitReport) -> None:
         """Keep the pass for the picture at the next request."""
-        scene = self._scene
-        assert scene is not None
-        scene.report = report
-        scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
+        self._scene.report = report
+        self._scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
 
     async def exchanged(self, request: Request, decision: Decision | None) -> None:
         """Draw the request, and then the model's reply."""
         scene = self._scene
-        assert scene is not None
         if decision is None:
             scene.log.append(Text(" the model is asked for a summary", style="bold yellow"))
             return
@@ -146,13 +141,10 @@ class LiveShow:
 
     def task_ends(self, result: TaskResult) -> None:
         """Tick the task off."""
-        scene = self._scene
-        assert scene is not None
-        scene.results.append(result)
+        self._scene.results.append(result)
         self._draw()
 
     def _draw(self) -> None:
-        assert self._scene is not None
         self._live.update(self._scene.render(self._live.console), refresh=True)
 
 

@@ -53,7 +53,7 @@ def list_sessions(options: SessionsOptions) -> int:
     elif not others:
         place = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
         sys.stdout.write(f"There are no sessions{place}.\n")
-    print_found(others)
+    _print_found(others)
     return failure.OK
 
 
@@ -133,35 +133,27 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     plain_console().print(table)
 
 
-def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
-    """Print sessions by agent, each with a short id, ready for another command.
+def _print_found(files: Sequence[SessionFile]) -> None:
+    """Print other agents' sessions by agent, each with a short id, ready for another command."""
+    console = plain_console()
 
-    Args:
-        files: the sessions, by agent.
-        shown: number of sessions to show for each agent.
-    """
+    def line(*parts: str | tuple[str, str]) -> None:
+        # Not folded, because a path that is broken in two cannot be copied.
+        console.print(Text.assemble(*parts), soft_wrap=True)
+
     named = zip(files, short_ids(files), strict=True)
     for agent, group in groupby(named, key=lambda it: it[0].agent):
         of_agent = list(group)
-        _line("")
-        _line(f"{_AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold")
-        for file, short in of_agent[:shown]:
-            _print_file(file, short)
-        if len(of_agent) > shown:
-            _line(f"  and {len(of_agent) - shown:,} older; --json lists them all", "dim")
-
-
-def _print_file(file: SessionFile, short: str) -> None:
-    head = look_into(file)
-    place = f"  {printable(head.cwd)}" if head.cwd else ""
-    about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{place}"
-    plain_console().print(Text.assemble(printable(short), (about, "dim")), soft_wrap=True)
-    if head.title:
-        _line(f"  {printable(head.title)}")
-    if head.problem:
-        _line(f"  {printable(head.problem)}", "red")
-
-
-def _line(text: str, style: str | None = None) -> None:
-    # Not folded, because a path that is broken in two cannot be copied.
-    plain_console().print(Text(text, style or ""), soft_wrap=True)
+        line("")
+        line((f"{_AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
+        for file, short in of_agent[:SHOWN]:
+            head = look_into(file)
+            place = f"  {printable(head.cwd)}" if head.cwd else ""
+            about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{place}"
+            line(printable(short), (about, "dim"))
+            if head.title:
+                line(f"  {printable(head.title)}")
+            if head.problem:
+                line((f"  {printable(head.problem)}", "red"))
+        if len(of_agent) > SHOWN:
+            line((f"  and {len(of_agent) - SHOWN:,} older; --json lists them all", "dim"))
