@@ -183,10 +183,10 @@ def test_a_part_imports_only_what_stands_below_it() -> None:
 
 
 def test_there_are_no_import_cycles() -> None:
-    """Imports inside functions count, too; imports for type checking alone do not."""
+    """Imports inside functions count, too, and so do those for type checking alone."""
     modules = {module_of(path): path for path in sources()}
     graph = {
-        module: sorted(found for found in runtime_imports(path) if found in modules and found != module)
+        module: sorted(found for found in module_imports(path) if found in modules and found != module)
         for module, path in modules.items()
     }
     try:
@@ -199,9 +199,9 @@ def module_of(path: Path) -> str:
     return ".".join(("wane", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def runtime_imports(path: Path) -> Iterator[str]:
-    """What a file imports when it runs, without the packages that it is in."""
-    for node in executed(tree(path)):
+def module_imports(path: Path) -> Iterator[str]:
+    """What a file imports, without the packages that it is in."""
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -209,14 +209,6 @@ def runtime_imports(path: Path) -> Iterator[str]:
         else:
             continue
         yield from (name for name in names if not module_of(path).startswith(f"{name}."))
-
-
-def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below one, but for those that only a type checker looks at."""
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
-            yield child
-            yield from executed(child)
 
 
 def test_the_core_and_the_inference_are_pure() -> None:

@@ -1,24 +1,15 @@
-"""Export and restore of a window's whole state (R14)."""
+"""The parts of a window as JSON-able data, for its export and restore (R14)."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from wane.core.accounting import Accounting
-from wane.core.delimiter import Protocol
-from wane.core.episodes import Episode, EpisodeGraph, EpisodeType, OpenCall
-from wane.core.errors import ConfigError
-from wane.core.items import Kind
-from wane.core.policy import Policy
+from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
+from wane.core.eviction import Eviction
 from wane.core.view import Message, View
 
-if TYPE_CHECKING:
-    from wane.core.window import ContextWindow
-
-STATE_VERSION: Final = 3
 _PLAIN: Final = (
     "description",
     "closed",
@@ -35,79 +26,26 @@ _PLAIN: Final = (
 """Attributes of an episode that need no conversion to JSON."""
 
 
-def export_window(window: ContextWindow) -> dict[str, Any]:
-    """Return the state of a window as JSON-able data."""
-    protocol = window._protocol
+def export_parts(graph: EpisodeGraph, eviction: Eviction, view: View) -> dict[str, Any]:
+    """Return the episodes, closing pairs and visible items of a window as JSON-able data."""
     return {
-        "version": STATE_VERSION,
-        "budget": window.budget,
-        "policy": asdict(window.policy),
-        "tool_classes": {name: cls.value for name, cls in window._classes.items()},
-        "accounting": asdict(window.accounting),
-        "started": protocol.started,
-        "graph": _export_graph(window._graph),
-        "view": _export_view(window._view),
-        "closings": [_export_episode(episode) for _, episode in sorted(window._eviction.closings)],
-        "count": window._count,
-        "fixed": {kind.value: tokens for kind, tokens in window._fixed.items()},
-        "notices": [list(entry) for entry in window._notices.items()],
-        "active": window._active and window._active.number,
-        "implicit": window._implicit and window._implicit.number,
-        "calls": [
-            [call_id, call.owner.number, call.rank, call.index]
-            for call_id, waiting in window._calls.items()
-            for call in waiting
-        ],
-        "message": [window._latest, window._starts.ordinal, window._starts.growing],
+        "graph": _export_graph(graph),
+        "closings": [_export_episode(episode) for _, episode in sorted(eviction.closings)],
+        "view": _export_view(view),
     }
 
 
-def restore_window(kind: type[ContextWindow], state: Mapping[str, Any]) -> ContextWindow:
-    """Return the window that `export_window` described.
-
-    Args:
-        kind: the class of windows.
-        state: the state.
-
-    Raises:
-        ConfigError: if the state is not one that this version wrote.
-    """
-    if state.get("version") != STATE_VERSION:
-        raise ConfigError(f"state has version {state.get('version')!r}; this Wane reads version {STATE_VERSION}")
-    try:
-        window = kind(state["budget"], Policy(**state["policy"]), tool_classes=state["tool_classes"])
-        _restore_into(window, state)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ConfigError(f"the state is damaged: {error!r}") from error
-    return window
-
-
-def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
-    accounting: Accounting = window.accounting
-    for name, value in state["accounting"].items():
-        setattr(accounting, name, value)
-    _restore_graph(window._graph, state["graph"])
-    live = window._graph.live
+def restore_parts(graph: EpisodeGraph, eviction: Eviction, view: View, state: Mapping[str, Any]) -> None:
+    """Fill the empty parts of a new window with what `export_parts` described."""
+    _restore_graph(graph, state["graph"])
     closings = [_restore_episode(row) for row in state["closings"]]
-    window._eviction.closings = [(episode.number, episode) for episode in closings]
-    heapq.heapify(window._eviction.closings)
-    window._graph.described.update((episode.name, episode) for episode in closings if episode.name is not None)
-    _restore_view(window._view, state["view"], {**live, **{episode.number: episode for episode in closings}})
-    window._eviction.closing_tokens = sum(
-        window._view.tokens[index] for episode in closings for bucket in episode.buckets.values() for index in bucket
+    eviction.closings = [(episode.number, episode) for episode in closings]
+    heapq.heapify(eviction.closings)
+    graph.described.update((episode.name, episode) for episode in closings if episode.name is not None)
+    _restore_view(view, state["view"], {**graph.live, **{episode.number: episode for episode in closings}})
+    eviction.closing_tokens = sum(
+        view.tokens[index] for episode in closings for bucket in episode.buckets.values() for index in bucket
     )
-    window._active = None if state["active"] is None else live[state["active"]]
-    window._implicit = None if state["implicit"] is None else live[state["implicit"]]
-    window._protocol = Protocol(dict(state["started"]))
-    if (active := window._active) is not None and active.name is not None and not active.inferred:
-        window._protocol.active = (active.name, active.type)
-    window._count = state["count"]
-    window._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
-    window._notices = dict(state["notices"])
-    for call_id, owner, rank, index in state["calls"]:
-        call = OpenCall(live[owner], rank, index)
-        window._calls.setdefault(call_id, []).append(call)
-    window._latest, window._starts.ordinal, window._starts.growing = state["message"]
 
 
 def _export_graph(graph: EpisodeGraph) -> dict[str, Any]:

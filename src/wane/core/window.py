@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any, Final
 
 from wane.core.accounting import Accounting
 from wane.core.delimiter import Protocol, Verdict
 from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
-from wane.core.errors import HistoryError, UnknownEpisodeError
+from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
 from wane.core.items import (
     ASSISTANT,
@@ -25,7 +25,7 @@ from wane.core.items import (
 from wane.core.marks import Mark, check_marks
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
-from wane.core.state import export_window, restore_window
+from wane.core.state import export_parts, restore_parts
 from wane.core.view import Message, View
 
 _RAW: Final[tuple[type, ...]] = (str, type(None))
@@ -39,6 +39,9 @@ _CLASS_RANK: Final = {
 
 IMPLICIT_TOKENS: Final = 8_000
 """Tokens after which an implicit episode closes ahead of the next assistant message (R5)."""
+
+STATE_VERSION: Final = 3
+"""Version of the data that `ContextWindow.export` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +342,26 @@ class ContextWindow:
 
     def export(self) -> dict[str, Any]:
         """Return the whole state as JSON-able data."""
-        return export_window(self)
+        return {
+            "version": STATE_VERSION,
+            "budget": self.budget,
+            "policy": asdict(self.policy),
+            "tool_classes": {name: cls.value for name, cls in self._classes.items()},
+            "accounting": asdict(self.accounting),
+            "started": self._protocol.started,
+            **export_parts(self._graph, self._eviction, self._view),
+            "count": self._count,
+            "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
+            "notices": [list(entry) for entry in self._notices.items()],
+            "active": self._active and self._active.number,
+            "implicit": self._implicit and self._implicit.number,
+            "calls": [
+                [call_id, call.owner.number, call.rank, call.index]
+                for call_id, waiting in self._calls.items()
+                for call in waiting
+            ],
+            "message": [self._latest, self._starts.ordinal, self._starts.growing],
+        }
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> ContextWindow:
@@ -348,9 +370,33 @@ class ContextWindow:
         Raises:
             ConfigError: if the state is not one that this version wrote.
         """
-        return restore_window(cls, state)
+        if state.get("version") != STATE_VERSION:
+            raise ConfigError(f"state has version {state.get('version')!r}; this Wane reads version {STATE_VERSION}")
+        try:
+            window = cls(state["budget"], Policy(**state["policy"]), tool_classes=state["tool_classes"])
+            window._restore(state)
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise ConfigError(f"the state is damaged: {error!r}") from error
+        return window
 
     # How it does it
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        for name, value in state["accounting"].items():
+            setattr(self.accounting, name, value)
+        restore_parts(self._graph, self._eviction, self._view, state)
+        live = self._graph.live
+        self._active = None if state["active"] is None else live[state["active"]]
+        self._implicit = None if state["implicit"] is None else live[state["implicit"]]
+        self._protocol = Protocol(dict(state["started"]))
+        if (active := self._active) is not None and active.name is not None and not active.inferred:
+            self._protocol.active = (active.name, active.type)
+        self._count = state["count"]
+        self._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
+        self._notices = dict(state["notices"])
+        for call_id, owner, rank, index in state["calls"]:
+            self._calls.setdefault(call_id, []).append(OpenCall(live[owner], rank, index))
+        self._latest, self._starts.ordinal, self._starts.growing = state["message"]
 
     def _check(self, item: Item) -> None:
         # A plain string equals a Kind but is not one.

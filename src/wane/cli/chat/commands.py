@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.text import Text
 
@@ -18,10 +19,11 @@ from wane.core.errors import ConfigError
 from wane.strategies.base import EPISODIC
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from wane.agent.session import AgentSession
-    from wane.cli.chat.interactive import Chat
     from wane.core import FitReport, Item
-    from wane.journal import SessionInfo
+    from wane.journal import SessionInfo, SessionStore
 
 KEYS: Final = """\
 @path names a file. !command runs a command of yours; the model reads its output with your next words.
@@ -31,6 +33,29 @@ During a turn, what you type waits; Up takes it back. Ctrl-O shows the whole of 
 """What /help tells about keys."""
 
 _ROWS: Final = 40
+
+
+class Host(Protocol):
+    """The chat, as the commands use it; `interactive.py` has it, and imports this module."""
+
+    console: Console
+    store: SessionStore
+
+    @property
+    def session(self) -> AgentSession:
+        """The current session."""
+
+    def begin(self) -> None:
+        """Begin another session."""
+
+    def resume(self, path: Path) -> None:
+        """Resume another session."""
+
+    def offer(self, infos: Sequence[SessionInfo]) -> None:
+        """Take the next input as the choice among these sessions."""
+
+    def quit(self) -> None:
+        """End the chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +73,7 @@ class Command:
     name: str
     arguments: str
     help: str
-    run: Callable[[Chat, str], None]
+    run: Callable[[Host, str], None]
     looks: bool = False
 
 
@@ -68,7 +93,7 @@ def find_command(line: str) -> tuple[Command, str]:
     raise ConfigError(f"{word} is {'ambiguous' if found else 'no command'}: {known}")
 
 
-def _context(chat: Chat, _: str) -> None:
+def _context(chat: Host, _: str) -> None:
     from wane.cli.terminal import layout, picture
 
     session, labels = chat.session, ("view", "then")
@@ -112,7 +137,7 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     return f"{state} A pass runs when it is full; of what it holds now it would free {freed:,}."
 
 
-def _episodes(chat: Chat, _: str) -> None:
+def _episodes(chat: Host, _: str) -> None:
     from wane.cli.terminal import layout, picture
 
     session = chat.session
@@ -127,14 +152,14 @@ def _episodes(chat: Chat, _: str) -> None:
     chat.console.print(picture.EpisodeTable(rows, _ROWS, ("whole", "view")))
 
 
-def _budget(chat: Chat, text: str) -> None:
+def _budget(chat: Host, text: str) -> None:
     if text:
         chat.session.set_budget(text)
     held, budget = chat.session.tokens, chat.session.window.budget
     chat.console.print(f"The view holds {held:,} of {budget:,} tokens.")
 
 
-def _cwl(chat: Chat, text: str) -> None:
+def _cwl(chat: Host, text: str) -> None:
     from wane.strategies.registry import describe
 
     if text not in ("", "on", "off"):
@@ -151,7 +176,7 @@ def _cwl(chat: Chat, text: str) -> None:
     chat.console.print(told)
 
 
-def _model(chat: Chat, text: str) -> None:
+def _model(chat: Host, text: str) -> None:
     if text:
         chat.session.set_model(text)
     session = chat.session
@@ -160,7 +185,7 @@ def _model(chat: Chat, text: str) -> None:
     chat.console.print(f"The model is {printable(session.model.model_id)}{size}.")
 
 
-def _permissions(chat: Chat, text: str) -> None:
+def _permissions(chat: Host, text: str) -> None:
     from wane.cli.terminal import picture
 
     permissions = chat.session.permissions
@@ -189,7 +214,7 @@ def _permissions(chat: Chat, text: str) -> None:
         chat.console.print(table)
 
 
-def _mcp(chat: Chat, _: str) -> None:
+def _mcp(chat: Host, _: str) -> None:
     from wane.cli.terminal import picture
 
     servers = chat.session.servers.servers
@@ -203,7 +228,7 @@ def _mcp(chat: Chat, _: str) -> None:
     chat.console.print(table)
 
 
-def _recall(chat: Chat, text: str) -> None:
+def _recall(chat: Host, text: str) -> None:
     name, _, offset = text.rpartition(" ")
     if not (name and offset.isdigit()):
         name, offset = text, "0"
@@ -214,7 +239,7 @@ def _recall(chat: Chat, text: str) -> None:
         chat.console.print(Text(printable(line.replace("\t", "    "))))
 
 
-def _sessions(chat: Chat, _: str) -> None:
+def _sessions(chat: Host, _: str) -> None:
     from wane.cli.sessions.listing import of_the_agent
 
     infos = of_the_agent(chat.store.sessions(chat.session.cwd))
@@ -241,7 +266,7 @@ def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
     return infos[int(answer) - 1].id if answer.isdecimal() and 1 <= int(answer) <= len(infos) else answer
 
 
-def _resume(chat: Chat, text: str) -> None:
+def _resume(chat: Host, text: str) -> None:
     from wane.cli.sessions.listing import of_the_agent
 
     infos = of_the_agent(chat.store.sessions(chat.session.cwd))
@@ -253,7 +278,7 @@ def _resume(chat: Chat, text: str) -> None:
         chat.offer(infos)
 
 
-def _help(chat: Chat, _: str) -> None:
+def _help(chat: Host, _: str) -> None:
     from wane.cli.chat.own_commands import custom_commands
     from wane.cli.terminal import picture
 

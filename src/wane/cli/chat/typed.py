@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -16,9 +16,8 @@ from prompt_toolkit.key_binding import KeyBindings
 from typing_extensions import override
 
 if TYPE_CHECKING:
+    from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.key_binding import KeyPressEvent
-
-    from wane.cli.chat.interactive import Chat
 
 MAX_PATHS: Final = 20_000
 """Paths of a project that are offered."""
@@ -111,7 +110,20 @@ class _History(FileHistory):
             super().append_string(string)
 
 
-def chat_keys(chat: Chat) -> KeyBindings:
+class Host(Protocol):
+    """The chat, as the keys use it."""
+
+    def interrupt(self, buffer: Buffer) -> None:
+        """Handle Ctrl-C."""
+
+    def take_back(self, buffer: Buffer) -> bool:
+        """Take the last queued line back into an empty prompt; False if there is none."""
+
+    def unfold(self) -> None:
+        """Write the whole of what was last shown in part."""
+
+
+def chat_keys(chat: Host) -> KeyBindings:
     """Return the keys of a chat."""
     keys = KeyBindings()
 
