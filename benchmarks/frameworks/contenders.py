@@ -11,8 +11,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from comparison_apart import google_adk, inspect_ai, openhands
 from contender import INSTRUCTIONS, MOST, SHARE, Begin, Contender, Tools, Turn
+from contenders_apart import google_adk, inspect_ai, openhands
 
 
 def contenders() -> Iterator[Contender]:

@@ -1,6 +1,6 @@
 """What Wane adds to a model call in each framework, beside what the framework takes by itself.
 
-    python benchmarks/frameworks.py
+    python benchmarks/frameworks/speed.py
 
 An agent goes on with a history of 1,000 messages and calls a tool again and again; its model is a function in the
 process, so that no client and no network is in the figures. The time of a call is what lies between two answers of the
@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from frameworks_apart import google_adk, inspect_ai, litellm, mini_swe_agent, openhands
+from speed_apart import google_adk, inspect_ai, litellm, mini_swe_agent, openhands
 from timed import ASKED, CALLS, MESSAGES, Clock, Run, look, pairs
 
 ROUNDS = 3
@@ -244,7 +244,7 @@ def line(framework: str, alone: float, same: float, usual: float) -> str:
 
 def main() -> None:
     """Measure all that are installed, here or in an environment of their own."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="frameworks whose names hold this")
     parser.add_argument("--python", action="append", default=[], help="another interpreter whose frameworks to measure")
     parser.add_argument("--json", action="store_true", help="print what is installed here, a line of JSON each")

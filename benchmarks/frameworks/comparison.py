@@ -1,6 +1,6 @@
 """Each framework's own context management against Wane in it, over one long scripted task.
 
-    python benchmarks/comparison.py
+    python benchmarks/frameworks/comparison.py
 
 An agent of each framework does the same tasks with the same tools at the same budget, over the real wire protocol to a
 scripted model. The model is no language model: it knows what stands in the request before it and nothing else, reads
@@ -22,9 +22,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from comparison_frameworks import FRAMEWORKS, contenders
-from comparison_work import MOST_CALLS, Figures, Model, Workbench
 from contender import Contender, Ended
+from contenders import FRAMEWORKS, contenders
+from work import MOST_CALLS, Figures, Model, Workbench
+
 from wane.scripted.closed_loop.work import make_work
 from wane.testing import ScriptedServer
 
@@ -106,7 +107,7 @@ def environments() -> Iterator[Path]:
 
 def main() -> None:
     """Run all that are installed, here or in an environment of their own, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="frameworks or ways whose names hold this")
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--python", action="append", default=[], help="another interpreter whose frameworks to run")

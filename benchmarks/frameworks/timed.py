@@ -1,4 +1,4 @@
-"""What the runs of `benchmarks/frameworks.py` share: a clock, a history, and a tool's output."""
+"""What the runs of `benchmarks/frameworks/speed.py` share: a clock, a history, and a tool's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of `benchmarks/frameworks.py`: agents of frameworks that have an environment of their own."""
+"""Runs of `benchmarks/frameworks/speed.py`: agents of frameworks that have an environment of their own."""
 
 from __future__ import annotations
 
