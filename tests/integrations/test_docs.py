@@ -9,7 +9,7 @@ import pytest
 
 from wane.testing import Reply, ScriptedServer
 
-GUIDE = Path(__file__).parents[2] / "docs" / "pydantic-ai.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "frameworks" / "pydantic-ai.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
 
 

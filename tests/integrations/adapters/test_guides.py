@@ -19,7 +19,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # without the net
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
 os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "frameworks"
 
 
 def examples(guide: str, language: str = "python") -> list[str]:
