@@ -72,7 +72,7 @@ FLOORS: dict[str, set[str]] = {
         "strategies",
         "testing",
     },
-    "evaluation": {"core", "formats", "journal", "lab", "proxy", "strategies", ""},
+    "evaluation": {"core", "formats", "journal", "lab", "prices", "proxy", "strategies", ""},
     "cli": {
         "evaluation",
         "conversation",

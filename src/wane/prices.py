@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, MissingExtraError
@@ -16,6 +17,36 @@ if TYPE_CHECKING:
 
 _MILLION: Final = 1_000_000
 _USUAL: Final = ("anthropic", "openai", "google", "deepseek")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """The usage that a provider reported for one request, in tokens.
+
+    Attributes:
+        input: all input tokens, including those read from or written to a cache.
+        output: tokens of the reply, including its reasoning.
+        cache_read: how many of `input` were read from the provider's cache.
+        cache_write: how many of `input` were written to it.
+    """
+
+    input: int
+    output: int
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        """Return the usage of both requests."""
+        return TokenUsage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+NO_USAGE: Final = TokenUsage(0, 0)
+"""No usage at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +180,24 @@ class Prices:
         rates = self.rates(use.total)
         write = rates.write_hour if hour else rates.write
         return Cost(use.read * rates.read, use.written * write, use.fresh * rates.input, output * rates.output)
+
+
+def cost_of(usage: TokenUsage, model: str) -> float | None:
+    """Return the cost of a request in dollars; None if the model's price is unknown."""
+    prices = prices_of(model)
+    if prices is None:
+        return None
+    fresh = max(usage.input - usage.cache_read - usage.cache_write, 0)
+    return prices.cost(CacheUse(usage.cache_read, usage.cache_write, fresh), usage.output).total
+
+
+@lru_cache(maxsize=256)
+def prices_of(model: str) -> Prices | None:
+    """Return the prices of a model; None if they are unknown."""
+    try:
+        return Prices.of(model)
+    except (ConfigError, MissingExtraError):
+        return None
 
 
 def known_models() -> list[str]:

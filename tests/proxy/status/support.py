@@ -15,13 +15,13 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
+from wane.prices import TokenUsage
 from wane.proxy.server.status import status_app
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewStatus
+from wane.proxy.sessions.base import EpisodeStatus, Facts, Money, SessionStatus, ViewStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store.base import MemoryStore
-from wane.proxy.wire.rounds import Money, TokenUsage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -14,10 +14,11 @@ from starlette.types import Receive, Scope, Send
 
 from tests.proxy.status.support import ToldIndex, app_of, session
 from wane.lab import report
+from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
 from wane.proxy.server.traffic import APIS, Traffic
 from wane.proxy.sessions.base import SessionStatus
-from wane.proxy.wire.rounds import Round, TokenUsage
+from wane.proxy.wire.rounds import Round
 
 
 def get(

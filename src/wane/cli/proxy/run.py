@@ -102,7 +102,7 @@ _ENDED: Final = {
 
 def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
-    from wane.proxy.wire.rounds import Money
+    from wane.proxy.sessions.base import Money
 
     warned = f"; {counted(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
     outcomes = proxy.traffic.outcomes()

@@ -14,7 +14,7 @@ from wane.journal import MessageRecord, UsageRecord, model_calls, read
 from wane.lab.annotations import annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import read_file
-from wane.proxy.wire.rounds import TokenUsage, cost
+from wane.prices import TokenUsage, cost_of
 
 
 def journals_in(folder: Path) -> tuple[Path, ...]:
@@ -98,7 +98,7 @@ def context_since(journals: Iterable[Path], earlier: Path | None, budget: int | 
 def _price(record: UsageRecord) -> float | None:
     """The cost of a call whose record has none, such as those of the proxy."""
     used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
-    return cost(used, record.model)
+    return cost_of(used, record.model)
 
 
 def _context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from wane.prices import prices_of
 from wane.proxy.agents.known import AGENTS
 from wane.proxy.http import head
 from wane.proxy.http.client import (
@@ -29,7 +30,7 @@ from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
-from wane.proxy.wire.rounds import Tally, latest, prices_of, summed
+from wane.proxy.wire.rounds import Tally, latest, summed
 
 STATUS: Final = "/wane"
 """The path of the status pages."""

@@ -28,10 +28,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import wane
 from wane.proxy import jsons
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import SessionStatus
+from wane.proxy.sessions.base import Money, SessionStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
-from wane.proxy.wire.rounds import Money
 
 MOST_SESSIONS: Final = 500
 """Number of sessions in the JSON and on the page, the most recently used ones; the total is given too."""

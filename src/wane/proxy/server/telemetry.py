@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from wane.core.errors import MissingExtraError
+from wane.prices import TokenUsage
 from wane.proxy.sessions.base import Facts
-from wane.proxy.wire.rounds import TokenUsage
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

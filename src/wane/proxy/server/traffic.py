@@ -18,8 +18,9 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
+from wane.prices import NO_USAGE, cost_of
 from wane.proxy.sessions.base import Facts
-from wane.proxy.wire.rounds import NO_USAGE, Round, cost
+from wane.proxy.wire.rounds import Round
 
 if TYPE_CHECKING:
     from wane.proxy.server.telemetry import Telemetry
@@ -175,7 +176,7 @@ class Exchange:
         traffic.rounds.labels(api).inc()
         if usage is not None:
             self.used += usage
-            dollars = cost(usage, model) or 0.0
+            dollars = cost_of(usage, model) or 0.0
             traffic.spent += dollars
             traffic.dollars.labels(api).inc(dollars)
             for kind in ("input", "output", "cache_read", "cache_write"):

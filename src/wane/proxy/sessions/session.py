@@ -27,7 +27,9 @@ from wane.journal import (
     StrategyRecord,
     UsageRecord,
 )
+from wane.prices import NO_USAGE, TokenUsage
 from wane.proxy import jsons
+from wane.proxy.sessions.base import Ledger
 from wane.proxy.sessions.history import EditableOutline, WovenHistory, WovenRounds
 from wane.proxy.sessions.messages import (
     CLIENT,
@@ -49,7 +51,7 @@ from wane.proxy.sessions.messages import (
 )
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Wire
-from wane.proxy.wire.rounds import NO_USAGE, Ledger, Message, OwnCall, Round, TokenUsage, WovenRound
+from wane.proxy.wire.rounds import Message, OwnCall, Round, WovenRound
 from wane.recall import Archive, answer, searchable
 from wane.strategies.base import Fitted, Settings, Slot
 

@@ -1,50 +1,18 @@
-"""A round with the provider: its message, own calls, and the usage that it reports, which is summed and priced here."""
+"""A round with the provider: its message, its own calls, and the usage that it reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from wane.core.errors import ConfigError, MissingExtraError
-from wane.prices import CacheUse, Prices
+from wane.prices import TokenUsage
 
 Message = dict[str, Any]
 """A message of the wire's format."""
 
 Tally: TypeAlias = Callable[[Any, Any], Any]
 """Combines the usage of earlier rounds with that of a later one; each is JSON data, or None if not reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """The usage that a provider reported for one request, in tokens.
-
-    Attributes:
-        input: all input tokens, including those read from or written to a cache.
-        output: tokens of the reply, including its reasoning.
-        cache_read: how many of `input` were read from the provider's cache.
-        cache_write: how many of `input` were written to it.
-    """
-
-    input: int
-    output: int
-    cache_read: int = 0
-    cache_write: int = 0
-
-    def __add__(self, other: TokenUsage) -> TokenUsage:
-        """Return the usage of both requests."""
-        return TokenUsage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-        )
-
-
-NO_USAGE: Final = TokenUsage(0, 0)
-"""No usage at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,78 +146,6 @@ def count(usage: object, *path: str) -> int:
     for key in path:
         usage = usage.get(key) if isinstance(usage, Mapping) else None
     return max(0, usage) if isinstance(usage, int) and not isinstance(usage, bool) else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Money:
-    """The cost of requests, in dollars.
-
-    Attributes:
-        spent: their cost, by the provider's reports and the price list.
-        unmanaged: an estimate of the cost of the same replies with the whole history in each request. It counts evicted
-            tokens as further input, and assumes a perfect prefix cache: read up to the end of the previous request,
-            unless the provider read nothing at all.
-    """
-
-    spent: float = 0.0
-    unmanaged: float = 0.0
-
-    def __add__(self, other: Money) -> Money:
-        return Money(self.spent + other.spent, self.unmanaged + other.unmanaged)
-
-
-class Ledger:
-    """The cost of one session's requests.
-
-    Attributes:
-        money: the cost of all requests so far; None if the price of one of their models is unknown.
-    """
-
-    def __init__(self) -> None:
-        self.money: Money | None = Money()
-        self._caches = False
-        self._writes = False
-        self._before = 0
-
-    def add(self, usage: TokenUsage, model: str, evicted: int, *, replied: bool = True) -> None:
-        """Take in a request.
-
-        Args:
-            usage: its usage, as the provider reported it.
-            model: its model.
-            evicted: tokens of the history that it did not show.
-            replied: whether it would have been made without Wane, unlike further rounds for own tools.
-        """
-        self._caches |= usage.cache_read + usage.cache_write > 0
-        self._writes |= usage.cache_write > 0
-        total = usage.input + evicted
-        read = min(self._before, total) if self._caches and usage.cache_read else 0
-        self._before = total
-        prices, spent = prices_of(model), cost(usage, model)
-        if self.money is None or prices is None or spent is None:
-            self.money = None
-            return
-        rest = total - read
-        whole = CacheUse(read, rest, 0) if self._writes else CacheUse(read, 0, rest)
-        self.money += Money(spent, prices.cost(whole, usage.output).total if replied else 0.0)
-
-
-def cost(usage: TokenUsage, model: str) -> float | None:
-    """Return the cost of a request in dollars; None if the model's price is unknown."""
-    prices = prices_of(model)
-    if prices is None:
-        return None
-    fresh = max(usage.input - usage.cache_read - usage.cache_write, 0)
-    return prices.cost(CacheUse(usage.cache_read, usage.cache_write, fresh), usage.output).total
-
-
-@lru_cache(maxsize=256)
-def prices_of(model: str) -> Prices | None:
-    """Return the prices of a model; None if they are unknown."""
-    try:
-        return Prices.of(model)
-    except (ConfigError, MissingExtraError):
-        return None
 
 
 def _is_number(value: object) -> bool:
