@@ -35,6 +35,7 @@ if [ -n "$uv" ]; then
 else
     # An old pip takes many minutes to choose versions.
     "$python" -m venv --clear "$venv" && "$venv/bin/python" -m pip install --quiet --upgrade pip >/dev/null 2>&1 &&
-        timeout 900 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[eval,anthropic]" >"$venv/log" 2>&1
+        timeout 900 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
+            --editable ".[eval,anthropic]" >"$venv/log" 2>&1
 fi && touch "$ready" || echo "eval environment: could not be made; the tests that need Harbor will skip" >&2
 exit 0
