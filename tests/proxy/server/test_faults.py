@@ -378,6 +378,20 @@ def test_failure_in_a_reply_that_has_begun_is_told_in_it() -> None:
 # The server
 
 
+def test_a_proxy_that_ends_leaves_the_log_of_another_one_as_quiet() -> None:
+    usual = logging.LogRecord("uvicorn.error", logging.WARNING, "", 1, "Unsupported upgrade request.", None, None)
+    log = logging.getLogger(usual.name)
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url):
+            async with proxy(up.url):
+                assert not log.filter(usual)
+            assert not log.filter(usual)
+        assert log.filter(usual)
+
+    run(main)
+
+
 def test_stopping_ends_open_streams_with_an_error_after_a_moment(caplog: pytest.LogCaptureFixture) -> None:
     async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -24,6 +25,8 @@ from tests.proxy.server.support import (
     run,
 )
 from wane.core.errors import ConfigError
+from wane.proxy.http.head import Request
+from wane.proxy.server.managed import ManagedRequest
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 
@@ -297,6 +300,13 @@ def test_listening_elsewhere_needs_a_token(listen: str) -> None:
             ServerSettings(upstream, Address.parse(listen), token=token)
         assert token not in str(caught.value)
     assert TOKEN not in repr(ServerSettings(upstream, Address.parse(listen), token=TOKEN))
+
+
+def test_a_request_in_an_error_shows_no_key() -> None:
+    nothing: Any = None
+    head = Request("POST", "/v1/messages", b"/v1/messages", b"", [(b"x-api-key", KEY.encode())])
+    parts = (nothing, nothing, nothing, nothing, head, KEY.encode(), {"metadata": KEY}, nothing, False, nothing)
+    assert KEY not in repr(ManagedRequest(*parts))
 
 
 def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None:

@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"[\w.:/+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """So many of a benchmark's tasks, drawn by a seed."""
+    """A number of a benchmark's tasks, drawn by a seed."""
 
     count: int
     seed: int

@@ -36,7 +36,8 @@ _READABLE: Final = (b"", b"gzip", b"deflate")
 """Content encodings of replies that can be decoded; none is asked for."""
 
 
-@dataclass(eq=False)
+# Not shown: it holds keys of the client, and what was said.
+@dataclass(eq=False, repr=False)
 class ManagedRequest:
     """A model request whose view Wane decides.
 

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -210,9 +211,10 @@ async def serving(
         app = ProxyApp(settings, sessions, wires, upstream, traffic, status)
         server = _Server(app, settings)
         proxy = Running(settings.listen, server, app, sessions, traffic)
-        logger = logging.getLogger("uvicorn.error")
-        logger.addFilter(_is_unusual)
-        stack.callback(logger.removeFilter, _is_unusual)
+        # A filter of its own, because another proxy of this process may end before this one.
+        logger, quiet = logging.getLogger("uvicorn.error"), partial(_is_unusual)
+        logger.addFilter(quiet)
+        stack.callback(logger.removeFilter, quiet)
         tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions))]
         try:
             while not (server.started or tasks[0].done()):

@@ -184,7 +184,6 @@ class Slot:
     Args:
         start: the block in its first event.
         index: its index for the client; None if it is hidden.
-
         ended: whether the provider marked it as complete.
 
     Attributes:
