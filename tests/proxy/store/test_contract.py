@@ -185,6 +185,9 @@ def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
             await add(log, note(2))
             with pytest.raises(StoreError, match="is not held"):
                 await log.append((note(3),))
+            async with log.hold():
+                with pytest.raises(StoreError, match="is not held"):
+                    await asyncio.create_task(log.append((note(4),)))
             assert topics(await store.read(log.id)) == ["2"]
             await log.close()
 

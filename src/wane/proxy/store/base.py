@@ -87,7 +87,7 @@ class Log:
         self.header = header
         self._wait = wait
         self._lock = asyncio.Lock()
-        self._held = False
+        self._holder: asyncio.Task[Any] | None = None
         self._failure: StoreError | None = None  # of the last hold
 
     @asynccontextmanager
@@ -113,18 +113,18 @@ class Log:
         try:
             self._failure = None
             news = await self._news()
-            self._held = True
+            self._holder = asyncio.current_task()
             yield news
         except StoreError as error:
-            if not self._held:
+            if self._holder is None:
                 self._failure = error.with_traceback(None)
             raise
         finally:
-            self._held = False
+            self._holder = None
             self._lock.release()
 
     async def append(self, records: Sequence[Record]) -> None:
-        """Append records, all or none of them, while the session is held.
+        """Append records, all or none of them, while this task holds the session.
 
         Raises:
             SessionChangedError: if another process has appended since the hold began; nothing is added then.
@@ -134,7 +134,8 @@ class Log:
         """
         if self._failure is not None:
             raise type(self._failure)(*self._failure.args)
-        if not self._held:
+        # Another task may hold it, if this one has waited too long.
+        if self._holder is not asyncio.current_task():
             raise StoreError(f"the session {self.id} is not held, so nothing can be added to it")
         await self._add(records)
 
