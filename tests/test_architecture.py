@@ -55,6 +55,7 @@ FLOORS: dict[str, set[str]] = {
         "formats",
         "journal",
         "inference",
+        "money",
         "prices",
         "strategies",
         "recall",

@@ -7,6 +7,7 @@ import pytest
 from tests.proxy.server.support import ask, body, message, provider, proxy, response, run
 from tests.proxy.server.test_managed import replies
 from wane.core.errors import ConfigError
+from wane.money import dollars
 from wane.prices import Prices
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
@@ -22,7 +23,8 @@ def test_requests_are_refused_once_the_limit_is_reached() -> None:
             answers = [await ask(running, body(stream=False, model=MODEL)) for _ in range(4)]
             assert [answer.status for answer in answers] == [200, 200, 402, 402]
             error = answers[2].json["error"]
-            assert error["message"] == f"${2 * each:.2f} are spent, and --max-cost allows ${1.5 * each:.2f}"
+            spent, allowed = dollars(2 * each), dollars(1.5 * each)
+            assert error["message"] == f"{spent} has been spent, and --max-cost allows {allowed}"
             assert len(up.asked) == 2
             assert running.traffic.spent == pytest.approx(2 * each)
             # What costs nothing is still served.

@@ -16,6 +16,7 @@ from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
+from wane.money import dollars
 
 if TYPE_CHECKING:
     from wane.proxy.agents.base import Agent, Command
@@ -121,5 +122,5 @@ def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
         total = sum(known, Money())
         saved = total.unmanaged - total.spent
         than = "less" if saved >= 0 else "more"
-        line += f"; ${total.spent:.2f} spent, about ${abs(saved):.2f} {than} than without eviction"
+        line += f"; {dollars(total.spent)} spent, about {dollars(abs(saved))} {than} than without eviction"
     return line + warned

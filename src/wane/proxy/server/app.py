@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from wane.money import dollars
 from wane.prices import prices_of
 from wane.proxy.agents.known import AGENTS
 from wane.proxy.http import head
@@ -234,7 +235,7 @@ class ProxyApp:
         if limit is None:
             return
         if spent >= limit:
-            raise RefusedError(402, f"${spent:.2f} are spent, and --max-cost allows ${limit:.2f}")
+            raise RefusedError(402, f"{dollars(spent)} has been spent, and --max-cost allows {dollars(limit)}")
         if prices_of(model) is None:
             raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so --max-cost cannot be kept")
 

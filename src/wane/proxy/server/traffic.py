@@ -73,7 +73,7 @@ class Traffic:
         self.requests = self._counter("wane_requests", "Requests of clients, by how they ended.", "api", "outcome")
         self.rounds = self._counter("wane_rounds", "Requests to the provider's model on behalf of managed ones.", "api")
         self.faults = self._counter("wane_upstream_errors", "Upstream requests that failed.", "api", "status")
-        self.fail_opens = self._counter("wane_fail_opens", "Requests sent upstream unchanged as Wane failed.", "api")
+        self.fail_opens = self._counter("wane_fail_opens", "Requests passed on unchanged because Wane failed.", "api")
         self.tokens = self._counter("wane_tokens", "Tokens that the provider reported.", "api", "kind")
         self.evicted = self._counter("wane_evicted_tokens", "Tokens that left a view.", "api")
         self.dollars = self._counter("wane_dollars", "What managed requests cost, where prices are known.", "api")
@@ -81,7 +81,7 @@ class Traffic:
         self.open = Gauge("wane_open_requests", "Requests being answered.", ("api",), registry=self.registry)
         self.added = self._histogram("wane_added_seconds", "From a whole request to its sending upstream.", _FAST)
         self.first = self._histogram("wane_first_byte_seconds", "From a whole request to the first byte back.", _SLOW)
-        self.whole = self._histogram("wane_request_seconds", "From a request's begin to the end of its reply.", _SLOW)
+        self.whole = self._histogram("wane_request_seconds", "From a request's start to the end of its reply.", _SLOW)
         self.view = self._histogram("wane_view_tokens", "Tokens of the view of a managed request.", _TOKENS)
         self.history = self._histogram("wane_history_tokens", "Tokens of its history, evicted or not.", _TOKENS)
 
