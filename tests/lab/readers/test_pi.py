@@ -130,7 +130,7 @@ def test_an_answer_that_broke_off_keeps_its_words_and_not_its_calls(tmp_path: Pa
     )
     assert texts(session) == ["go", "let me", "stop", "yes"]
     assert [call.usage for call in session.calls] == [Usage(10, 100, 20, None), Usage(10, 100, 20, 5)]
-    assert problems(session) == ["3: 1 calls of an answer that broke off"]
+    assert problems(session) == ["3: 1 call of an answer that broke off"]
 
 
 def test_signed_thinking_of_an_answer_that_broke_off_needs_nothing_of_what_follows(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def history_at(root: Path | None, keeps: Callable[[str], bool]) -> History:
         root: directory of the file; None keeps nothing beyond this chat.
         keeps: whether a line belongs to the history; answers to questions do not.
     """
-    path = Path(os.devnull)
+    path = Path(os.devnull)  # lines that are kept nowhere still belong to this chat
     if root is not None:
         with suppress(OSError):
             root.mkdir(parents=True, exist_ok=True, mode=0o700)

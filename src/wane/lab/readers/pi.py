@@ -160,7 +160,7 @@ class _Assembly:
             # The calls were cut off as they were written: none ran, and no later request held them.
             whole = [block for block in blocks if block.get("type") != "toolCall"]
             if cut := len(blocks) - len(whole):
-                what = f"{cut} calls of an answer that broke off"
+                what = f"{cut} call{'s' * (cut != 1)} of an answer that broke off"
                 self._builder.problems.add(entry.line, what, "calls that broke off")
             blocks = whole
         parts = _parts(blocks, text(message.get("api")))
