@@ -231,6 +231,19 @@ def test_results_without_a_call_are_left_out_as_pydantic_ai_does() -> None:
 # Events
 
 
+def test_a_fork_behind_a_request_that_grew_after_a_result_without_a_call() -> None:
+    conversation = new_conversation("80k")
+    grown = ModelRequest([result("nobody")])
+    first = [user(), ModelResponse([TextPart("1")]), grown]
+    conversation.ingest(first)
+    grown.parts = [*grown.parts, UserPromptPart("And now?")]
+    second = [*first, ModelResponse([TextPart("2")])]
+    conversation.ingest([*second, user("this way"), ModelResponse([TextPart("3")])])
+    conversation.ingest([*second, user("that way")])
+    said = [part.text for message in conversation.messages for part in FORMAT.parts(message)]
+    assert said == ["Go.", "1", "And now?", "2", "that way"]
+
+
 def test_events_come_in_the_order_of_what_happens() -> None:
     log = Log()
     conversation = new_conversation(300, policy=Policy.paper(), on_event=log, remind_at=None)

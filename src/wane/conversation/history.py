@@ -150,7 +150,8 @@ class HostHistory(Generic[MessageT]):
             fresh: what was taken in for each of its last messages; None for one that was left out.
         """
         self._aligner.accept(history, alignment)
-        self._count = kept = len(history) - len(fresh)
+        # Not by the length of the history: a message that grew in place counts once for each time.
+        self._count = kept = alignment.kept + len(alignment.fresh) - len(fresh)
         self._left_out = [number for number in self._left_out if number < kept]
         for each in fresh:
             self._note(left_out=each is None)
