@@ -119,6 +119,19 @@ def test_steps_are_bounded_and_what_was_not_looked_through_is_told() -> None:
     assert STEPS < 501**4
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "match"),
+    [
+        ("foo.{0,200}bar.{0,200}baz", "x\n" * 40_000 + "foo 1 bar 2 baz\n", "foo 1 bar 2 baz"),
+        (r"\d.{0,200}\w.{0,200}\d", "1xx2\n" + "aaaa\n" * 20_000, "1xx2"),
+    ],
+)
+def test_only_the_lines_that_are_tried_count_where_the_whole_text_would_cost_too_much(
+    pattern: str, text: str, match: str
+) -> None:
+    assert spans(pattern, text) == [(0, match)]
+
+
 def oracle(pattern: str, text: str) -> list[tuple[int, int]]:
     """Python's own matcher, line by line."""
     found, at = [], 0

@@ -233,10 +233,11 @@ class _Run:
         if self._plan.plain is not None:
             yield from (match.span() for match in self._regex.finditer(text))
             return
-        if not self._plan.open_ended:
-            # The steps grow with the length only, so one look at all lines saves most of them their own.
-            self._left -= self._plan.steps(len(text))
-            if self._left > 0 and self._regex.search(text) is None:
+        whole = self._plan.steps(len(text))
+        if self._hints is None and not self._plan.open_ended and whole < self._left // 4:
+            # One look at all lines costs no more steps than a look at each, and usually finds that there is nothing.
+            self._left -= whole
+            if self._regex.search(text) is None:
                 return
         reached = 0
         for begin, end in self._windows(text):
