@@ -228,20 +228,20 @@ def test_results_without_a_call_are_left_out_as_pydantic_ai_does() -> None:
     assert [shape[1] for shape in shapes_of(conversation.view)] == ["Go.", "x", "Go.", "y"]
 
 
-# Events
-
-
 def test_a_fork_behind_a_request_that_grew_after_a_result_without_a_call() -> None:
     conversation = new_conversation("80k")
-    grown = ModelRequest([result("nobody")])
-    first = [user(), ModelResponse([TextPart("1")]), grown]
+    growing = ModelRequest([result("nobody")])
+    first = [user(), reply(TextPart("1")), growing]
     conversation.ingest(first)
-    grown.parts = [*grown.parts, UserPromptPart("And now?")]
-    second = [*first, ModelResponse([TextPart("2")])]
-    conversation.ingest([*second, user("this way"), ModelResponse([TextPart("3")])])
+    growing.parts = [*growing.parts, UserPromptPart("And now?")]
+    second = [*first, reply(TextPart("2"))]
+    conversation.ingest([*second, user("this way"), reply(TextPart("3"))])
     conversation.ingest([*second, user("that way")])
     said = [part.text for message in conversation.messages for part in FORMAT.parts(message)]
     assert said == ["Go.", "1", "And now?", "2", "that way"]
+
+
+# Events
 
 
 def test_events_come_in_the_order_of_what_happens() -> None:
