@@ -90,7 +90,7 @@ class Eviction:
             if step.level is Level.DESCRIPTION:
                 self._redo_description(step.number)
             elif step.level is Level.OVERFLOW:
-                self._record(self._find(step.number), Level.OVERFLOW, step.removed)
+                self._take(self._find(step.number), Level.OVERFLOW, step.removed)
             else:
                 self._strip(self._find(step.number), step.level.rank)
             if [done.removed for done in self._trace] != [step.removed]:
@@ -138,7 +138,7 @@ class Eviction:
             if index in self._view.tokens and (unit := self._exchange(index, ends, latest)):
                 removed += self._view.take(unit, episode)
         if removed:
-            self._report(episode, Level.OVERFLOW, before, sorted(removed))
+            self._record(episode, Level.OVERFLOW, before, sorted(removed))
 
     def _exchange(self, index: int, ends: Sequence[Ends], latest: int) -> set[int]:
         """An item with its result and all items that need them; empty if part of that must stay."""
@@ -154,7 +154,7 @@ class Eviction:
         buckets = [episode.buckets.pop(level, ()) for level in range(episode.rank + 1, rank + 1)]
         episode.rank = rank
         # Some of them may be gone: taken by overflow, or as reasoning left alone in its message.
-        self._record(episode, LEVELS[rank], [index for bucket in buckets for index in bucket if index in tokens])
+        self._take(episode, LEVELS[rank], [index for bucket in buckets for index in bucket if index in tokens])
         if rank == REMOVE_RANK:
             self._graph.drop(episode)
             if pair := episode.buckets.get(_DESCRIPTION_RANK):
@@ -163,12 +163,12 @@ class Eviction:
                 self.closing_tokens += sum(self._view.tokens[index] for index in pair)
                 heapq.heappush(self.closings, (episode.number, episode))
 
-    def _record(self, episode: Episode, level: Level, candidates: Sequence[int]) -> None:
+    def _take(self, episode: Episode, level: Level, candidates: Sequence[int]) -> None:
         """Take those of the candidates that may leave, as one step."""
         before = self._accounting.total
-        self._report(episode, level, before, self._view.take(candidates, episode))
+        self._record(episode, level, before, self._view.take(candidates, episode))
 
-    def _report(self, episode: Episode, level: Level, before: int, removed: list[int]) -> None:
+    def _record(self, episode: Episode, level: Level, before: int, removed: list[int]) -> None:
         for index in removed:
             episode.loose.pop(index, None)
             episode.durable.pop(index, None)
@@ -193,7 +193,7 @@ class Eviction:
         pair = episode.buckets.pop(_DESCRIPTION_RANK)
         self.closing_tokens -= sum(self._view.tokens[index] for index in pair)
         episode.rank = _DESCRIPTION_RANK
-        self._record(episode, Level.DESCRIPTION, pair)
+        self._take(episode, Level.DESCRIPTION, pair)
 
     def _redo_description(self, number: int) -> None:
         for entry in self.closings:
