@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.formats.convert import SIGNATURE, to_anthropic, to_pydantic_ai, to_responses
 from wane import Kind
-from wane.formats import FORMAT_NAMES, get_format
+from wane.conversation import Conversation
+from wane.formats import FORMAT_NAMES, Part, get_format
+from wane.formats.base import NativeFormat
 from wane.formats.writing import WritingFormat
 
 SESSION: list[dict[str, Any]] = [
@@ -133,3 +136,28 @@ def test_a_custom_tool_of_responses_has_an_output_of_its_own_kind() -> None:
     message = {"items": [{"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** Begin"}]}
     (item,) = responses.result(message, 0, "ok")["items"]
     assert item == {"type": "custom_tool_call_output", "call_id": "c1", "output": "ok"}
+
+
+class Unfinished(NativeFormat[tuple[str, ...]]):
+    """Messages of a role and texts."""
+
+    name = "own"
+
+    def slots(self, message: tuple[str, ...]) -> list[tuple[int, Part]]:
+        kind = Kind.TEXT if message[0] == "model" else Kind.USER
+        return [(place, Part(kind, text)) for place, text in enumerate(message[1:], 1)]
+
+
+class Own(Unfinished):
+    def keep(self, message: tuple[str, ...], kept: Sequence[int]) -> tuple[str, ...]:
+        return (message[0], *(message[position + 1] for position in kept))
+
+
+def test_a_format_of_ones_own_needs_slots_and_keep() -> None:
+    conversation = Conversation(Own(), strategy="none")
+    history = [("user", "Go."), ("model", "Well,", "yes.")]
+    conversation.ingest(history)
+    assert conversation.request().view == history
+    assert not isinstance(Own(), WritingFormat)
+    with pytest.raises(TypeError, match=r"abstract method '?keep"):
+        Unfinished()  # type: ignore[abstract]

@@ -92,6 +92,7 @@ class Format(Protocol[MessageT]):
         """Return messages as JSON-able data, the inverse of `load`."""
         ...
 
+    @abstractmethod
     def parts(self, message: MessageT) -> list[Part]:
         """Take a message apart, in order; empty parts of an assistant message are left out (R1).
 
@@ -104,6 +105,7 @@ class Format(Protocol[MessageT]):
         """
         ...
 
+    @abstractmethod
     def keep(self, message: MessageT, kept: Sequence[int]) -> MessageT:
         """Return the message with only some of its parts, their contents unchanged.
 
@@ -115,7 +117,7 @@ class Format(Protocol[MessageT]):
 
 
 class NativeFormat(Format[MessageT]):
-    """A format whose messages a host holds, and a request takes, as they are. Formats override what differs."""
+    """A format whose messages hosts keep and requests take unchanged. Subclasses override what differs."""
 
     @abstractmethod
     def slots(self, message: MessageT) -> Sequence[tuple[Any, Part]]:
@@ -134,15 +136,15 @@ class NativeFormat(Format[MessageT]):
         return [part for _, part in self.slots(message)]
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
-        """Return the messages, which are what a host holds."""
+        """Return the messages unchanged."""
         return data
 
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
-        """Return the messages, which a request takes as they are."""
+        """Return the messages unchanged."""
         return list(messages)
 
     def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
-        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
+        """Whether the application answers a call: always, because what a provider runs by itself is text here."""
         return True
 
 
@@ -340,15 +342,15 @@ class Couplings:
         return [(place, self.apply(here, part)) for here, (place, part) in enumerate(found)]
 
 
-def anchor(found: Sequence[tuple[Any, Part]], here: int, but: Collection[int] = ()) -> list[int]:
-    """Return the item that stays with reasoning: a text, because it goes last, or else the next item; empty if none.
+def anchor(found: Sequence[tuple[Any, Part]], here: int, excluded: Collection[int] = ()) -> list[int]:
+    """Return the item that stays with reasoning: a text, because it goes last, or else the next item; may be empty.
 
     Args:
         found: the parts of an answer, each with its place.
         here: position of the reasoning.
-        but: positions of parts that cannot be it.
+        excluded: positions of parts that cannot be it.
     """
-    later = [number for number in range(here + 1, len(found)) if number not in but]
+    later = [number for number in range(here + 1, len(found)) if number not in excluded]
     return [number for number in later if found[number][1].kind is Kind.TEXT][:1] or later[:1]
 
 

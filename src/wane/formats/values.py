@@ -34,9 +34,9 @@ def raw_text(value: object) -> str:
 
 def shown_text(value: object) -> str:
     """Return text as it is, and anything else as JSON text in the spelling of Python's frameworks; empty for None."""
-    return (
-        value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-    )
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def string(owner: Mapping[str, Any], key: str) -> str:

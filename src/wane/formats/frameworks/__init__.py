@@ -1,1 +1,1 @@
-"""Messages of agent frameworks: one format a framework, each behind its own extra."""
+"""Messages of agent frameworks, a format per framework. Most of them need the framework's extra."""
