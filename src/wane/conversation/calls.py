@@ -11,6 +11,7 @@ from typing import Any, Final, Generic
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT, Part
+from wane.formats.values import shown_text
 from wane.formats.writing import WritingFormat, writing
 
 NOT_A_CALL: Final = (
@@ -53,9 +54,7 @@ class Call(Generic[MessageT]):
     @property
     def raw(self) -> str:
         """The arguments as JSON text."""
-        if isinstance(self.arguments, str):
-            return self.arguments
-        return "" if self.arguments is None else json.dumps(self.arguments, ensure_ascii=False, default=str)
+        return shown_text(self.arguments)
 
 
 def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Call[MessageT]]:  # noqa: A002
