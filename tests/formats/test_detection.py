@@ -67,7 +67,7 @@ def test_data_tells_its_format(data: Any, name: str) -> None:
     [
         (None, "null"),
         (7, "a number"),
-        ("x", "a text"),
+        ("x", "a string"),
         ({}, "an empty object"),
         ({"messages": 3}, "an object with the keys 'messages'"),
         ({"input": 3}, "an object with the keys 'input'"),

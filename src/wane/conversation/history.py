@@ -116,7 +116,9 @@ class Aligner(Protocol[MessageT]):
 
 
 class HostHistory(Generic[MessageT]):
-    """A history as the host last gave it. It may have messages that were left out (`Adapter.drops_orphans`).
+    """The history that the host last gave, with the messages that were left out of ours (`Adapter.drops_orphans`).
+
+    Positions in it are the aligner's.
 
     Args:
         aligner: compares it.

@@ -50,9 +50,9 @@ _JSON: Final = {
     bool: "true or false",
     int: "a number",
     float: "a number",
-    str: "a text",
+    str: "a string",
 }
-"""What people call the values of JSON."""
+"""Names of JSON values in messages to people."""
 
 
 def shape(data: object) -> str:

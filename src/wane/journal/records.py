@@ -287,11 +287,11 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
 """All records that this version knows, by kind."""
 
 SPENT_NOTE: Final = "spent"
-"""Topic of the note that says what a model call took which anchors nothing, so that it is no usage record."""
+"""Topic of a note on the usage of a model call that is no usage record, because it must not anchor the accounting."""
 
 
 def model_calls(records: Iterable[Record]) -> Iterator[UsageRecord]:
-    """Yield what each model call took, in order; of one that is only noted, such as one for a summary, with 0 items."""
+    """Yield the usage of each model call, in order; calls that are only noted, such as for a summary, have 0 items."""
     for record in records:
         if isinstance(record, UsageRecord):
             yield record
