@@ -75,6 +75,7 @@ def test_case_counts_unless_nothing_is_found() -> None:
     assert search("TOKEN", [LINES]).any_case
     assert not search("token", [LINES]).any_case
     assert search("PORT [0-9]+", [LINES]).any_case
+    assert spans("[@-_]{4}-", "token-17") == [(0, "oken-")]  # a set without a letter that holds letters
     # A letter whose small form is longer moves nothing.
     assert spans("TOKEN", "İİİ token") == [(0, "token")]
 

@@ -80,8 +80,9 @@ def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = Non
     ways = [(plan, True)]
     if not pattern.startswith(_ANY_CASE):
         as_text = [(_as_text(pattern, "nothing matches it as a regular expression"), False)]
-        # Without a letter of its own, a pattern has nothing else to find if case is ignored.
-        any_case = ways if re.search(r"[^\W\d_]", re.sub(r"\\[dDwWsSbB\W]", "", pattern)) else []
+        # Without a letter or a set, which may hold letters, a pattern has nothing else to find if case is ignored.
+        own = re.sub(r"\\[dDwWsSbB\W]", "", pattern) if plan.plain is None else pattern
+        any_case = ways if re.search(r"[^\W\d_]|\[", own) else []
         ways = [(plan, False), *(as_text if plan.plain is None else []), *any_case]
     outcomes = (_Run(way, any_case=any_case).over(texts, order) for way, any_case in ways)
     first = next(outcomes)
