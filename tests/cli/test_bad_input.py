@@ -41,7 +41,7 @@ CONTENTS = {
     ),
     "a number": (b"7", "it is JSON, but of no known format: a number. Expected"),
     "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'. Expected a session of Claude Code"),
-    "a string": (b'"hello"', "of no known format: a text"),
+    "a string": (b'"hello"', "of no known format: a string"),
     "null": (b"null", "of no known format: null"),
     "messages that are no list": (b'{"messages": 3}', "of no known format: an object with the keys 'messages'"),
     "lists": (b"[[], []]", "of no known format: a list that begins with an empty list"),
