@@ -109,6 +109,7 @@ class ContextLifecycle(ContextProvider):
         known, agents = self._known.setdefault(session, {}), state.setdefault("agents", {})
         run = _Run(self._make, self._warner, known, agents, name, stores)
         own = frozenset(tool.name for tool in self._tools)
+        # The framework tells the two apart by the types of their contexts.
 
         async def ask(context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
             # It wraps each model call, inside the function loop.
