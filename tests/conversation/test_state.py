@@ -209,13 +209,13 @@ def test_verdicts_that_wait_travel_with_the_state() -> None:
     assert revived.answer(again).startswith('Error: episode "look" is still active')
 
 
-def session_of(episodes: int) -> Session:
+def session_of(episodes: int, description: str = "it is a thing") -> Session:
     """Many settled episodes, with names of their own."""
     messages: Session = [{"role": "user", "content": "Go."}]
     for number in range(episodes):
         for call, arguments in (
             ("a", {"action": "start", "name": f"look-at-thing-{number}", "type": "expl"}),
-            ("b", {"action": "end", "description": "it is a thing"}),
+            ("b", {"action": "end", "description": description}),
         ):
             function = {"name": "delimiter", "arguments": json.dumps(arguments)}
             made = {"id": f"{call}{number}", "type": "function", "function": function}
@@ -239,6 +239,16 @@ def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
         assert Conversation(budget=2_000, annotate=annotate).restore(state, messages)
     assert sizes[1] < 1.2 * sizes[0]
     assert sizes[1] < 20_000
+
+
+def test_descriptions_that_stay_in_view_do_not_make_the_state_larger_than_it() -> None:
+    messages = session_of(300, "it is a thing, " * 20)
+    conversation = Conversation(budget=40_000, policy=Policy.paper())
+    live(conversation, messages)
+    assert sum(episode.removed for episode in conversation.episodes) > 200
+    state = stored(conversation)
+    assert len(json.dumps(state)) < 0.5 * len(json.dumps(conversation.view))
+    assert Conversation(budget=40_000, policy=Policy.paper()).restore(state, messages)
 
 
 def test_names_and_places_of_old_episodes_come_back_from_the_history() -> None:

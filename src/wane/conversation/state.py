@@ -11,7 +11,7 @@ from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine
 from wane.conversation.history import Adapter, content_of
 from wane.conversation.timeline import Sent, Setup, Shown, Timeline
-from wane.core import ContextWindow, EpisodeType
+from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
 
@@ -157,9 +157,13 @@ def restore_timeline(
 
 
 def export_engine(engine: Engine) -> dict[str, Any]:
-    """Return the state of an engine, except what follows from the history: names and places of all episodes."""
+    """Return the state of an engine, except what follows from the history."""
     window = engine.window.export()
+    # The history has the names, places and descriptions of all episodes.
     del window["started"], window["graph"]["archive"]
+    window["closings"] = [
+        {key: value for key, value in row.items() if key not in _DERIVED} for row in window["closings"]
+    ]
     return {"window": window, **engine.export()}
 
 
@@ -176,7 +180,16 @@ def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
     live = {row["name"] for row in window["graph"]["live"]}
     archive = {name: episode.spans for name, episode in named.items() if name not in live}
     window["graph"] = {**window["graph"], "archive": archive}
+    window["closings"] = [{**_derived(engine.episodes[row["number"]]), **row} for row in window["closings"]]
     restored = ContextWindow.restore(window)
     if restored.item_count != engine.item_count or restored.started != len(engine.episodes):
         raise HistoryError("the state is of another history")
     engine.adopt(restored, state)
+
+
+_DERIVED: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
+"""Attributes of an ended episode that follow from the history; with them, the state could outgrow the view."""
+
+
+def _derived(episode: Episode) -> dict[str, Any]:
+    return {name: getattr(episode, name) for name in _DERIVED}
