@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wane.money import dollars
 from wane.prices import prices_of
@@ -45,8 +45,18 @@ READY: Final = f"{STATUS}/ready"
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 """An ASGI app."""
 
-Api = tuple[Wire, bool]
-"""The API of a request: its protocol, and whether it only counts tokens and asks no model."""
+
+class Api(NamedTuple):
+    """The API of a request.
+
+    Attributes:
+        wire: its protocol.
+        counts: whether it only counts tokens, and asks no model.
+    """
+
+    wire: Wire
+    counts: bool
+
 
 Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
@@ -137,7 +147,7 @@ class ProxyApp:
             await self._status(inner, receive, send)
             return
         api = None if refusal else api_of(self._wires, request.method, request.path)
-        with self._traffic.request(api[0].name if api else "other", what) as exchange:
+        with self._traffic.request(api.wire.name if api else "other", what) as exchange:
             client = Client(receive, send, self._settings.timeouts, exchange)
             try:
                 await self._answer(api, refusal, request, client, exchange)
@@ -174,7 +184,7 @@ class ProxyApp:
             if api is None:
                 await pass_on(self._upstream, client, request, exchange)
             else:
-                await self._model(*api, request, client, exchange)
+                await self._model(api, request, client, exchange)
         except RefusedError as error:
             await self._refuse(request, client, exchange, error)
         except BrokenOffError:
@@ -192,7 +202,7 @@ class ProxyApp:
                 request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
             )
 
-    async def _model(self, wire: Wire, counts: bool, request: Request, client: Client, exchange: Exchange) -> None:
+    async def _model(self, api: Api, request: Request, client: Client, exchange: Exchange) -> None:
         """Answer a request to a model, or one that only counts its tokens."""
         settings = self._settings
         raw = await read_body(client, request.headers, settings.max_body)
@@ -209,12 +219,12 @@ class ProxyApp:
             extra = [(head.UNMANAGED, head.text(reason))]
             await pass_on(self._upstream, client, request, exchange, raw, extra)
             return
-        if not counts:
+        if not api.counts:
             self._check_cost(str(body.get("model", "")))
         managed = ManagedRequest(
             self._upstream,
             self._sessions,
-            wire,
+            api.wire,
             client,
             request,
             raw,
@@ -223,7 +233,7 @@ class ProxyApp:
             settings.strict,
             tally_for(settings.usage, request.headers),
         )
-        await managed.answer(counts=counts)
+        await managed.answer(counts=api.counts)
 
     def _check_cost(self, model: str) -> None:
         """Check that a model may be asked within the cost limit.
@@ -263,7 +273,7 @@ def api_of(wires: Wires, method: str, path: str) -> Api | None:
         return None
     for suffix, name, counts in _SUFFIXES:
         if path.endswith(suffix):
-            return wires[name], counts
+            return Api(wires[name], counts)
     return None
 
 
