@@ -214,7 +214,7 @@ class TestLayout:
         size = wane.chars(NOTICE)
         # Ahead of the first answer it stands with the system's words (R15).
         assert rows["(opening notices)"] == Row(Role.NOTICE, "(opening notices)", size, size, why="never evicted")
-        later = Row(Role.NOTICE, "(notices)", wane.chars(NOTICE * 2), 0, why="leave with their episodes")
+        later = Row(Role.NOTICE, "(notices)", wane.chars(NOTICE * 2), 0, why="evicted with their episodes")
         assert rows["(notices)"] == later
         look = layout.held_by(blocks)[plan.episodes[0].number]
         assert rows["look"].before == look[0] - later.before
@@ -230,3 +230,5 @@ class TestLayout:
         (row,) = layout.episode_rows(blocks, plan.episodes, plan.report.policy)
         assert (row.level, row.why) == ("none", "active, partly evicted")
         assert row.after < row.before
+        (row,) = layout.episode_rows(blocks, plan.episodes, plan.report.policy, done=False)
+        assert row.why == "active"

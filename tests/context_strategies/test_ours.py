@@ -103,7 +103,7 @@ def test_a_summary_that_cannot_help_is_not_asked_for() -> None:
 
 
 def test_nobody_can_hand_in_a_summary_unasked() -> None:
-    with pytest.raises(RuntimeError, match="did not ask for a summary"):
+    with pytest.raises(HistoryError, match="did not ask for a summary"):
         Compact(Settings()).summarised("x", 1)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import wane
 from tests.conversation.support import DIALECTS, Dialect, Log, Session, histories, is_answer, live, parts_of
 from tests.strategies import times
-from wane import ConfigError, FormatError, Kind, Policy, UnknownEpisodeError, chars
+from wane import ConfigError, FormatError, HistoryError, Kind, Policy, UnknownEpisodeError, chars
 from wane.conversation import Adapter, Call, Conversation, Conversations, Request
 from wane.conversation.events import (
     BudgetUnmet,
@@ -245,6 +245,18 @@ def shown(slot: Slot, parts: Sequence[Part]) -> Part:
     if isinstance(slot, int):
         return parts[slot]
     return Part(Kind.USER, slot.text) if slot.index is None else replace(parts[slot.index], text=slot.text)
+
+
+@pytest.mark.parametrize("strategy", ["cwl", "compact"])
+def test_a_summary_that_no_request_asked_for_is_refused(strategy: str) -> None:
+    conversation = Conversation(strategy=strategy)
+    with pytest.raises(HistoryError, match="summary"):
+        conversation.summarised("All is well.")
+
+
+def test_a_search_for_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="pattern of a search is empty"):
+        Conversation().search("")
 
 
 @every_dialect

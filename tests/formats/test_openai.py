@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from openai.types.chat import ChatCompletionMessage
 
 from wane import FormatError, Kind
 from wane.formats.openai import NON_TEXT_TOKENS, OpenAIFormat
@@ -139,7 +140,8 @@ def test_a_request_body_is_as_good_as_its_messages() -> None:
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("x", "must be an object, found str"),
+        ("x", "must be an object, found str$"),
+        (ChatCompletionMessage(role="assistant", content="x"), r"pass its model_dump\(exclude_none=True\)"),
         ({"content": "x"}, "role None is unknown"),
         ({"role": ["user"]}, r"role \['user'\] is unknown"),
         ({"role": "function", "content": "x"}, "role 'function' is unknown; known: system"),

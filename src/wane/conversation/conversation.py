@@ -160,7 +160,7 @@ class Conversation(ConversationSettings[M]):
         Raises:
             FormatError: for a message of another format; nothing is changed then.
             HistoryError: for a message that no provider would accept here, such as a result without its call; nothing
-                is changed then.
+                is changed then. A call without a result is not refused: append one for each before the next message.
         """
         calls: list[Call[M]] = []
         messages = self.read(message if isinstance(message, (list, tuple)) else [message])
@@ -277,7 +277,11 @@ class Conversation(ConversationSettings[M]):
         )
 
     def summarised(self, text: str) -> Request[M]:
-        """Take in the summary that a request asked for, and return what to send next; it may ask for another one."""
+        """Take in the summary that a request asked for, and return what to send next; it may ask for another one.
+
+        Raises:
+            HistoryError: if no request has asked for one.
+        """
         self._line.summarised(text)
         return self.request()
 

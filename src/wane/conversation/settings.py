@@ -10,6 +10,7 @@ from wane.conversation.engine import SEARCHED
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.timeline import Setup, Timeline
 from wane.core import ContextWindow, Episode, Policy, ToolClass, parse_budget
+from wane.core.errors import ConfigError
 from wane.core.guidance import guidance
 from wane.formats.base import Format, MessageT
 from wane.formats.writing import writing
@@ -140,7 +141,12 @@ class ConversationSettings(Generic[MessageT]):
         Args:
             pattern: text, or a regular expression that is matched line by line.
             offset: number of places to skip.
+
+        Raises:
+            ConfigError: for an empty pattern.
         """
+        if not pattern:
+            raise ConfigError("the pattern of a search is empty")
         return self._line.archive.find(pattern, offset)
 
     # Settings that may be changed between requests

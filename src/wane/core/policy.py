@@ -129,7 +129,7 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
     match = _BUDGET.fullmatch(text.strip())
     if not match:
         raise ConfigError(
-            f"budget {_shown(text)} is not understood; write tokens (80000, 80k) or a share of the window (50%)"
+            f"budget {_shown(text)} is not understood; write tokens (80000, 80k), or a share (50%) of a known window"
         )
     whole, part, unit = match[1], match[2] or "", match[3].lower()
     # The value is number / scale, in whole numbers, so that reading does not change a budget.

@@ -38,6 +38,7 @@ from wane.formats.values import (
     compact,
     expect_list,
     messages_in,
+    model_hint,
     raw_text,
     sealed_tokens,
     string,
@@ -89,7 +90,7 @@ class AnthropicFormat(NativeFormat[Message]):
             FormatError: for a role, content or block of the wrong shape.
         """
         if not isinstance(message, dict):
-            raise FormatError(f"a message must be an object, found {type_name(message)}")
+            raise FormatError(f"a message must be an object, found {type_name(message)}{model_hint(message)}")
         role, content = message.get("role"), message.get("content")
         if role not in _ROLES:
             raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")

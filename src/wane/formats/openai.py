@@ -11,7 +11,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import NativeFormat, Part
 from wane.formats.notices import is_notice, turn_part
-from wane.formats.values import check_each, expect_list, messages_in, string, type_name
+from wane.formats.values import check_each, expect_list, messages_in, model_hint, string, type_name
 
 Message = dict[str, Any]
 Placed: TypeAlias = tuple[tuple[int, ...], Part]
@@ -62,7 +62,7 @@ class OpenAIFormat(NativeFormat[Message]):
             FormatError: for a role, content or call of the wrong shape.
         """
         if not isinstance(message, dict):
-            raise FormatError(f"a chat message must be an object, found {type_name(message)}")
+            raise FormatError(f"a chat message must be an object, found {type_name(message)}{model_hint(message)}")
         role = message.get("role")
         if role == "assistant":
             return _assistant_parts(message)

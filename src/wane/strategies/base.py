@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass
+from wane.core.errors import HistoryError
 from wane.formats.base import Part
 
 Annotate = Literal["model", "infer"]
@@ -132,9 +133,9 @@ class Strategy(ABC):
             tokens: its tokens in a request.
 
         Raises:
-            RuntimeError: if none was asked for.
+            HistoryError: if none was asked for.
         """
-        raise RuntimeError(f"the strategy {self.name!r} did not ask for a summary")
+        raise HistoryError(f"the strategy {self.name!r} did not ask for a summary")
 
 
 @dataclass(frozen=True, slots=True)

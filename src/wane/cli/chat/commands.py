@@ -100,7 +100,7 @@ def _context(chat: Host, _: str) -> None:
     report, window = session.next_pass(), session.window
     removed = {index for step in report.steps for index in step.removed}
     blocks = layout.view_blocks(_items(session), session.episodes, window, removed, done=False)
-    table = picture.EpisodeTable(layout.rows(blocks, window.episodes, window.policy), _ROWS, labels)
+    table = picture.EpisodeTable(layout.rows(blocks, window.episodes, window.policy, done=False), _ROWS, labels)
     chat.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
     if report.steps:
         steps = layout.step_table(report.steps, limit=_ROWS)

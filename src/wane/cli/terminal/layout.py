@@ -93,15 +93,16 @@ def view_blocks(
     return [Block(Role.SYSTEM, max(0, besides)), *(block for block in found if block.tokens)]
 
 
-def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
+def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
     """Return the table of a window: what belongs to no episode, then the episodes in order of start.
 
     Args:
         parts: the window's blocks.
         episodes: all its episodes, as they are after the pass.
         policy: what a pass may evict.
+        done: whether the pass has run; False if it would be the next one.
     """
-    return fixed_rows(parts) + [row for row in episode_rows(parts, episodes, policy) if is_told(row)]
+    return fixed_rows(parts) + [row for row in episode_rows(parts, episodes, policy, done=done) if is_told(row)]
 
 
 def is_told(row: Row) -> bool:
@@ -117,19 +118,22 @@ def fixed_rows(parts: Iterable[Block]) -> list[Row]:
         (Role.NOTICE, True, "(opening notices)", _NEVER),
         (Role.USER, True, "(user turns)", _NEVER),
         (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
-        (Role.NOTICE, False, "(notices)", "leave with their episodes"),
+        (Role.NOTICE, False, "(notices)", "evicted with their episodes"),
     ]
     found = [(role, name, held.get((role, alone), (0, 0)), why) for role, alone, name, why in told]
     return [Row(role, name, *tokens, why=why) for role, name, tokens, why in found if any(tokens)]
 
 
-def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
+def episode_rows(
+    parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy, *, done: bool = True
+) -> list[Row]:
     """Return the rows of the episodes, in order of start, without the notices in them, which have a row of their own.
 
     Args:
         parts: the window's blocks.
         episodes: its episodes.
         policy: what a pass may evict.
+        done: whether the pass has run; False if it would be the next one.
     """
     held = _held((part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE)
     needed = dependents(episodes)
@@ -137,14 +141,14 @@ def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Po
     for episode in episodes:
         before, after = held.get(episode.number, (0, 0))
         # Overflow evicts without an episode reaching a level (R16).
-        part = ", partly evicted" if after < before and not episode.removed and episode.level is Level.NONE else ""
+        is_cut = done and after < before and not episode.removed and episode.level is Level.NONE
         row = Row(
             role_of(episode),
             name_of(episode.number, episode.name),
             before,
             after,
             level=episode.level.value,
-            why=f"{why(episode, needed, policy)}{part}",
+            why=f"{why(episode, needed, policy)}{', partly evicted' if is_cut else ''}",
             builds_on=tuple(map(brief, episode.dependencies)),
         )
         found.append(row)
