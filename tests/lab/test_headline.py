@@ -37,7 +37,7 @@ def test_a_saving_is_told_against_what_never_evicting_costs_if_no_usage_was_reco
     after = dollars(other.replay.totals.dollars + other.replay.totals.reread_cost)
     headline = headline_of(studied.subject.material, other)
     assert headline.text == f"{before} → {after}, nothing you said was lost"
-    assert headline.detail.startswith(f"{before} if nothing is evicted; {after} with Wane at 1,500 tokens, simulated")
+    assert headline.detail.startswith(f"{before} if nothing is evicted, simulated; {after} with Wane at 1,500 tokens, simulated")
 
 
 def test_fetching_again_is_counted_in_and_told() -> None:
@@ -70,6 +70,15 @@ def test_where_nothing_is_saved_it_says_so() -> None:
     assert " as recorded; " in headline.detail
     cheap.session.compactions.append(Compaction(5, "all", 5))
     assert " as recorded, without the calls that wrote its summaries; " in headline_of(cheap, other).detail
+
+
+def test_cache_misses_of_the_recording_are_not_told_as_savings() -> None:
+    studied = working(40, 100).studied()
+    dear = recorded(studied.subject.material, Usage(1_000_000, 0, 0, 1))
+    other = simulated(studied, 1_500)
+    headline = headline_of(dear, other)
+    assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} → ")
+    assert f"; {dollars(recorded_cost(dear, AUTOMATIC) or 0)} as recorded; " in headline.detail
 
 
 def test_a_session_that_fits_is_left_alone() -> None:

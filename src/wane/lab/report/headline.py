@@ -1,6 +1,6 @@
 """The head of a page: figures, and what a session cost and would have cost otherwise.
 
-A headline claims only what the figures say. The recorded cost is that of the recorded usage, the other is simulated.
+A headline claims only what the figures say. The recorded cost is that of the recorded usage; all others are simulated.
 """
 
 from __future__ import annotations
@@ -109,17 +109,19 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
     if not totals.passes:
         cost = f"It cost {dollars(spent)}, by {prices}." if spent is not None else ""
         return Headline(f"This session fits into {budget}: Wane would have evicted nothing", cost)
-    before = simulated.baseline.totals.dollars if spent is None else spent
     after = totals.dollars + totals.reread_cost
-    whose = "if nothing is evicted" if spent is None else "as recorded"
-    summaries = (
-        ", without the calls that wrote its summaries" if spent is not None and material.session.compactions else ""
-    )
+    # A recorded session may have missed the cache more often than a simulated one, and may have been compacted. The
+    # cheaper of the two is what Wane is compared with.
+    without = [(simulated.baseline.totals.dollars, "if nothing is evicted, simulated")]
+    if spent is not None:
+        summaries = ", without the calls that wrote its summaries" if material.session.compactions else ""
+        without.append((spent, f"as recorded{summaries}"))
+    before, _ = min(without)
     recall = share(totals.loss.reference_recall)
     detail = (
-        f"{dollars(before)} {whose}{summaries}; {dollars(after)} with Wane at {budget}, simulated, "
-        f"{dollars(totals.reread_cost)} of it for fetching evicted content again. By {prices}. {recall} of the names "
-        "that later calls used were still in view."
+        f"{'; '.join(f'{dollars(cost)} {how}' for cost, how in without)}; {dollars(after)} with Wane at {budget}, "
+        f"simulated, {dollars(totals.reread_cost)} of it for fetching evicted content again. By {prices}. {recall} of "
+        "the names that later calls used were still in view."
     )
     if after >= _SAVES * before:
         return Headline(f"No saving here: {dollars(before)} → {dollars(after)}", detail)
