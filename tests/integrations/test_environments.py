@@ -1,6 +1,7 @@
 """Frameworks that cannot share the environment of the others: each runs its contract tests in one of its own.
 
-These environments are made beside that of this run, and are kept while `pyproject.toml` stays as it is.
+These environments are made beside that of this run, and are kept while `pyproject.toml` stays as it is. To make them
+ahead, while other tests run: `python -m tests.integrations.test_environments`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ FRAMEWORKS = {
     "litellm": ("dev-litellm", ["test_litellm.py"]),
     "openhands.sdk": ("dev-openhands", ["test_openhands.py", "test_openhands_format.py", "test_guides.py"]),
 }
+EXTRAS = tuple(dict.fromkeys(extra for extra, _ in FRAMEWORKS.values()))
 CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable")
 """How an installer says that requirements exclude each other: that is a fault of the project."""
 
@@ -45,12 +47,12 @@ class Environments:
     def python(self, extra: str) -> str:
         """The environment's interpreter; the test is skipped where it cannot be made."""
         if extra not in self.made:
-            self.made[extra] = self._make(extra)
+            self.made[extra] = self.make(extra)
         if why := self.made[extra]:
             pytest.skip(why)
         return str(self.folder / extra / "bin" / "python")
 
-    def _make(self, extra: str) -> str:
+    def make(self, extra: str) -> str:
         """Make one, and return what prevented it."""
         place = self.folder / extra
         stamp, wanted = place / ".ready", (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -129,7 +131,7 @@ def missing(extra: str) -> list[str]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("extra", dict.fromkeys(extra for extra, _ in FRAMEWORKS.values()))
+@pytest.mark.parametrize("extra", EXTRAS)
 def test_the_environment_has_its_frameworks(extra: str, environments: Environments) -> None:
     if not missing(extra):
         pytest.skip("all of its frameworks are installed here, and their tests run with the others")
@@ -149,3 +151,10 @@ def test_its_contract_holds_there(module: str, environments: Environments) -> No
     code, told = run([python, "-m", "pytest", "-m", "", "-p", "no:cacheprovider", *paths], 500)
     # The end has the names of those that failed.
     assert code == 0, told[-20_000:]
+
+
+if __name__ == "__main__":
+    ahead = Environments(Path(sys.prefix) / "environments", left=900)
+    for each in EXTRAS:
+        if missing(each) and (why := ahead.make(each)):
+            print(why, file=sys.stderr)

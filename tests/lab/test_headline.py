@@ -37,7 +37,9 @@ def test_a_saving_is_told_against_what_never_evicting_costs_if_no_usage_was_reco
     after = dollars(other.replay.totals.dollars + other.replay.totals.reread_cost)
     headline = headline_of(studied.subject.material, other)
     assert headline.text == f"{before} → {after}, nothing you said was lost"
-    assert headline.detail.startswith(f"{before} if nothing is evicted, simulated; {after} with Wane at 1,500 tokens, simulated")
+    assert headline.detail.startswith(
+        f"{before} if nothing is evicted, simulated; {after} with Wane at 1,500 tokens, simulated"
+    )
 
 
 def test_fetching_again_is_counted_in_and_told() -> None:
