@@ -218,18 +218,26 @@ class Archive:
         return before + head + found.start
 
 
+class SearchTexts:
+    """The texts of a history's items for searches, taken in order."""
+
+    def __init__(self) -> None:
+        self._recalls: set[str | None] = set()  # ids of calls of `recall` without a result yet
+
+    def of(self, part: Part) -> str:
+        """Return the text of the next item; empty for a call of `recall` and for its result."""
+        if part.kind is Kind.CALL and part.tool == RECALL:
+            self._recalls.add(part.call_id)
+            return ""
+        if part.kind is Kind.RESULT and part.call_id in self._recalls:
+            self._recalls.remove(part.call_id)
+            return ""
+        return _said(part)
+
+
 def searchable(parts: Iterable[Part]) -> list[str]:
-    """Return the text of each item of a history for searches; empty for calls of `recall` and their results."""
-    recalls: set[str | None] = set()
-    texts = []
-    for part in parts:
-        own = part.tool == RECALL if part.kind is Kind.CALL else part.kind is Kind.RESULT and part.call_id in recalls
-        if own and part.kind is Kind.CALL:
-            recalls.add(part.call_id)
-        elif own:
-            recalls.remove(part.call_id)
-        texts.append("" if own else _said(part))
-    return texts
+    """Return the texts of a whole history's items for searches."""
+    return list(map(SearchTexts().of, parts))
 
 
 def answer(arguments: str, archive: Archive) -> str:

@@ -166,9 +166,8 @@ class Engine:
 
     def summarised(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
-        if self._other is None:
-            raise HistoryError("episodes are evicted without a summary, so none was asked for")
-        return self._shown(self._other.summarised(text, chars(text)))
+        strategy = self._own if self._other is None else self._other
+        return self._shown(strategy.summarised(text, chars(text)))
 
     def hold(self) -> Fitted:
         """Return the next request's view without evicting anything."""

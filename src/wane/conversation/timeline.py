@@ -26,7 +26,7 @@ from wane.core import Added, Counter, FitReport, Item, Kind, Mark
 from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, Part, Transcript
 from wane.formats.writing import WritingFormat
-from wane.recall import RECALL, Archive
+from wane.recall import Archive, SearchTexts
 from wane.strategies.base import ANNOTATED, Done, Fitted, Settings, Slot, SummaryNeeded
 
 CACHE_LIFETIME: Final = 300.0
@@ -174,8 +174,8 @@ class Timeline(Generic[MessageT]):
         self.asked: float | None = None
         self.answered: float | None = None
         self._texts: list[str] = []  # by item, the text for searches
+        self._searched = SearchTexts()
         self._marks: dict[int, tuple[Mark, ...]] = {}  # by item, the inferred marks ahead of it
-        self._recalls: set[str] = set()  # ids of calls of `recall` without a result yet
         self._group: Hashable | None = None
         self._ordinal = 0  # of the latest answer
 
@@ -297,7 +297,7 @@ class Timeline(Generic[MessageT]):
             added = engine.add(item, part, None if marks is None else marks.get(index, ()))
             if added.marks:
                 self._marks[index] = added.marks
-            self._texts.append(self._searched(part))
+            self._texts.append(self._searched.of(part))
             taken.append((item, added))
         self.ended = prepared.answers and not any(part.kind is Kind.CALL for part in prepared.parts)
         self.shown = None
@@ -481,16 +481,6 @@ class Timeline(Generic[MessageT]):
             self._show(self.engine.hold(), self.engine.tokens)
         if tokens > 0:
             self.observe(tokens, message)
-
-    def _searched(self, part: Part) -> str:
-        """The text of an item for searches; empty for calls of `recall` and their results."""
-        if part.kind is Kind.CALL and part.tool == RECALL and part.call_id is not None:
-            self._recalls.add(part.call_id)
-            return ""
-        if part.kind is Kind.RESULT and part.call_id in self._recalls:
-            self._recalls.remove(part.call_id)
-            return ""
-        return (part.arguments or "") if part.kind is Kind.CALL else part.text
 
 
 def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
