@@ -106,7 +106,7 @@ def inspect_ai() -> Iterator[Contender]:
     runners = list[asyncio.Runner]()
 
     async def counted(text: str) -> int:
-        """Count as the scripted provider does. Inspect would fetch a tokenizer, which counts otherwise."""
+        """Count as the scripted provider does. Inspect would fetch a tokenizer, whose counts differ."""
         return count_chars(text)
 
     def made(more: Callable[[int], dict[str, Any]]) -> Begin:

@@ -78,7 +78,7 @@ class Declared:
         """Return the value for what was given; only texts are converted.
 
         Raises:
-            ConfigError: for a text that cannot be.
+            ConfigError: for a text that cannot be converted.
         """
         if not isinstance(given, str):
             return [self.read(each) for each in given] if self.repeatable else given
@@ -107,7 +107,7 @@ def declared(options: type) -> Iterator[Declared]:
             repeatable = get_origin(kind) is Sequence
             kind = get_args(kind)[0] if repeatable else kind
             choices = get_args(kind) if get_origin(kind) is Literal else ()
-            # What has another type has a `read` of its own, or takes the text as it is.
+            # Flags of other types have a `read` of their own, or take the text as it is.
             kind = kind if kind in (bool, int, float, Path) else str
             yield Declared(flag, field.name, kind, choices, repeatable, field.default)
 

@@ -80,7 +80,7 @@ def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = Non
     ways = [(plan, True)]
     if not pattern.startswith(_ANY_CASE):
         as_text = [(_as_text(pattern, "nothing matches it as a regular expression"), False)]
-        # Without a letter or a set, which may hold letters, a pattern has nothing else to find if case is ignored.
+        # Ignoring case finds nothing more for a pattern without letters and sets; a set may hold letters.
         own = re.sub(r"\\[dDwWsSbB\W]", "", pattern) if plan.plain is None else pattern
         any_case = ways if re.search(r"[^\W\d_]|\[", own) else []
         ways = [(plan, False), *(as_text if plan.plain is None else []), *any_case]

@@ -88,7 +88,7 @@ def parse(
 
     Raises:
         UsageError: for a command line that is not understood.
-        ConfigError: for a value that is not.
+        ConfigError: for a value that cannot be converted.
         SystemExit: after printing help or the version.
     """
     known, unknown = _parser(args, agent, commands, groups).parse_known_args(args)

@@ -304,7 +304,7 @@ def within_variance(table: Table) -> float | None:
 
 
 def chance(spread: float, tasks: int, runs: int) -> float:
-    """Return within what distance of each other two equal arms land in 95 of 100 cases.
+    """Return the largest difference that chance alone makes between two equal arms, in 95 of 100 cases.
 
     Args:
         spread: variance of a trial's score around its task's mean, as of `within_variance`.

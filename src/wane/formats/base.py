@@ -343,7 +343,9 @@ class Couplings:
 
 
 def anchor(found: Sequence[tuple[Any, Part]], here: int, excluded: Collection[int] = ()) -> list[int]:
-    """Return the item that stays with reasoning: a text, because it goes last, or else the next item; may be empty.
+    """Return the position of the item that must stay with reasoning, in a list that is empty if there is none.
+
+    That is the next text, because texts are evicted last, or else the next item.
 
     Args:
         found: the parts of an answer, each with its place.
@@ -355,13 +357,14 @@ def anchor(found: Sequence[tuple[Any, Part]], here: int, excluded: Collection[in
 
 
 def couple_reasoning(found: Sequence[tuple[PlaceT, Part]], sealed: Mapping[int, bool]) -> list[tuple[PlaceT, Part]]:
-    """Return an answer's parts with what must stay together where a provider knows its own reasoning again.
+    """Return an answer's parts, coupled for a provider that recognises its own reasoning.
 
-    Such reasoning is refused without the item that follows it; the calls that follow are refused without it.
+    The provider refuses such reasoning without the item that follows it, and refuses the calls that follow without the
+    reasoning.
 
     Args:
         found: the parts, each with its place.
-        sealed: such reasoning, by position; True where the item right behind it is refused without it, whatever it is.
+        sealed: such reasoning, by position; True if the next item, whatever it is, is refused without it.
     """
     couplings, last = Couplings(), -1
     for here, (_, part) in enumerate(found):

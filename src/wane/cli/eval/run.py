@@ -79,7 +79,7 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
         _json if options.as_json else _line,
         again=options.again,
     )
-    # Mistakes in the configuration are told first.
+    # Report mistakes in the configuration first.
     need_harbor("wane eval run")
     with evaluation:
         try:

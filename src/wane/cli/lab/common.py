@@ -81,7 +81,7 @@ def gathered_from(
 
 
 def prices_told(studied: Sequence[Studied]) -> str:
-    """Return whose prices count, to follow the word "prices"."""
+    """Return which model's prices were used, to follow the word "prices"."""
     names = Counter(it.pricing.prices.name for it in studied)
     if len(names) == 1:
         whose = next(iter(names))

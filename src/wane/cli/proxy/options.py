@@ -63,7 +63,7 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
     settings = context_settings(context)
-    # The server takes seconds to load, so a mistake in the options is told before.
+    # The server takes seconds to load, so report mistakes in the options before that.
     from wane.proxy.server.run import ProxyOptions
     from wane.proxy.store.base import KEEP
 

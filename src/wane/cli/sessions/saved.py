@@ -160,7 +160,7 @@ class Session:
 
     @property
     def usage(self) -> Totals:
-        """What its model calls took."""
+        """The usage of its model calls."""
         return Totals.of(self.file.records)
 
     @property

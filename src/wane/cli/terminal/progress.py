@@ -40,7 +40,7 @@ class Bar:
         self._progress.stop()
 
     def over(self, name: str, things: Sequence[_T]) -> Iterator[_T]:
-        """Yield things, as a stage that is done with one when the next is asked for."""
+        """Yield things as a stage; each one counts as done when the next one is requested."""
         told = self.stage(name)
         for number, thing in enumerate(things):
             told(number, len(things))

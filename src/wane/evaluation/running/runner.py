@@ -265,7 +265,7 @@ class Evaluation:
         limits = self._config.limits
         options: list[tuple[float, str]] = []
         if limits.cost_total is not None:
-            # What running trials may still spend is not free, and the trials that begin next share the rest.
+            # Running trials have reserved what they may still spend; the trials that begin next share the rest.
             free = limits.cost_total - self.spent - self._reserved
             options.append((free / max(1, self._config.concurrency - self._busy + 1), "total"))
         if limits.cost_per_run is not None:

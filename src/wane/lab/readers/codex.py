@@ -88,7 +88,7 @@ class _Compacted:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One thing that happened, with its line and the current model; a `Part` is what no model gave."""
+    """One thing that happened, with its line and the current model; a `Part` did not come from the model."""
 
     line: int
     at: float | None

@@ -1,4 +1,4 @@
-"""What the server shows of sessions: figures of a request, and a session's status."""
+"""What the server shows of sessions: what they cost, figures of a request, and a session's status."""
 
 from __future__ import annotations
 

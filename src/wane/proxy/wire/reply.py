@@ -441,7 +441,7 @@ class WholeReply(Reply):
 
 
 def parsed(data: bytes | str) -> dict[str, Any] | None:
-    """Return the JSON object that some text is; None if it is none."""
+    """Return a JSON object from its text; None if the text is anything else."""
     try:
         value = jsons.loads(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
     except ValueError:

@@ -55,7 +55,7 @@ class Decision:
 
 
 def decide(request: Request, tasks: Sequence[Task]) -> Decision:
-    """Return what to answer to a request, by a script of tasks."""
+    """Return the answer to a request, by a script of tasks."""
     sight = Sight(request)
     place = place_in(sight)
     if not 1 <= place.task <= len(tasks):

@@ -43,7 +43,7 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Reply]]
 
 
 class ScriptedModel(FunctionModel):
-    """A model whose answers a function gives."""
+    """A model whose answers come from a function."""
 
     def __init__(self, answer: Answer) -> None:
         # Like the chat APIs that take the application's words anywhere in the conversation.

@@ -1,4 +1,4 @@
-"""What OpenAI's two protocols share: errors, and the refusal of what a request lacks."""
+"""What OpenAI's two protocols share: errors, and refusals of incomplete requests."""
 
 from __future__ import annotations
 

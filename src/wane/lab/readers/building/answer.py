@@ -1,4 +1,4 @@
-"""The output of one model call, and what a provider takes of it only together (R12)."""
+"""The output of one model call, and which of its parts a provider accepts only together (R12)."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def seal_of(item: object) -> int | None:
 
 
 def without_reasoning(items: Sequence[Any], gone: Callable[[Item], bool]) -> list[Any]:
-    """Return items without some reasoning; what came of it loses its ids, which would refer to it.
+    """Return items without some reasoning; the items that it led to lose their ids, which refer to it.
 
     Args:
         items: items of the input, or of an output.

@@ -75,7 +75,7 @@ class ResponseRounds(Rounds):
         return self.add(Round(message, own, client_calls(items, self.own), complete, tokens), usage)
 
     def _is_refused(self, reasoning: Item) -> bool:
-        """Whether later requests cannot have some reasoning: what is not stored needs its content, encrypted or not."""
+        """Whether later requests must leave out some reasoning: neither it nor its content was kept for them."""
         return not (self._stored or reasoning.get("encrypted_content") or reasoning.get("content"))
 
     def _seen(self, response: Data) -> list[Any]:
