@@ -15,9 +15,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 from unittest import SkipTest
 
 from wane.conversation.events import OverheadChanged
@@ -158,8 +158,17 @@ class Served(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A whole conversation, after its end."""
+
+    requests: tuple[Request, ...]
+    refusals: tuple[Refusal, ...]
+    stored: tuple[Part, ...]
+
+
 class AdapterContract(ABC):
-    """Tests of an adapter.
+    """Tests of an adapter. Tests that look at the same conversation share one run of it.
 
     Attributes:
         overhead: tokens of the framework's own prompts and tools in each request.
@@ -176,6 +185,11 @@ class AdapterContract(ABC):
     reasoning = False
     argument = "task"
     cannot: Mapping[str, str] = {}
+    _runs: ClassVar[dict[tuple[object, ...], _Run]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._runs = {}
 
     @abstractmethod
     def begin(self, url: str, **settings: Any) -> Thread:
@@ -205,18 +219,18 @@ class AdapterContract(ABC):
 
     def test_requests_stay_within_the_budget(self) -> None:
         """Nothing is refused or over the budget, something is evicted, and each request holds all user turns."""
-        served, _ = self._live()
-        self._check(served.requests)
-        assert not served.refusals, served.refusals
-        assert "a0" not in served.requests[-1].results, "nothing was evicted"
-        said = [_users(request) for request in served.requests]
+        run = self._run()
+        self._check(run.requests)
+        assert not run.refusals, run.refusals
+        assert "a0" not in run.requests[-1].results, "nothing was evicted"
+        said = [_users(request) for request in run.requests]
         assert all(texts == [prompt_of(n) for n in range(len(texts))] for texts in said)
         assert len(said[-1]) == TURNS
 
     def test_the_history_stays_whole_and_unchanged(self) -> None:
         """What was said, called and returned is stored as it was, in its order, whatever was evicted."""
-        served, thread = self._live()
-        stored, replies = thread.stored(), [self.said(reply) for reply in self._script()]
+        run = self._run()
+        stored, replies = run.stored, [self.said(reply) for reply in self._script()]
         texts = {kind: [part.text for part in stored if part.kind is kind] for kind in Kind}
         assert texts[Kind.USER] == [prompt_of(n) for n in range(TURNS)]
         assert texts[Kind.TEXT] == [reply.text for reply in replies if reply.text]
@@ -233,21 +247,20 @@ class AdapterContract(ABC):
         results = {part.call_id: part.text for part in stored if part.kind is Kind.RESULT}
         assert results.keys() >= {call.id for call in correct}
         assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for n in range(TURNS) for letter in "abcd")
-        told = [(name, text) for request in served.requests for name, text in request.results.items()]
+        told = [(name, text) for request in run.requests for name, text in request.results.items()]
         assert all(results[name] == text for name, text in told if name not in wrong)
 
     def test_each_request_is_a_part_of_the_history(self) -> None:
         """Each request is a subsequence of the request without eviction."""
-        whole = self._live(budget=AMPLE)[0].requests
-        served, _ = self._live()
-        assert len(whole) == len(served.requests)
-        for full, view in zip(whole, served.requests, strict=True):
+        whole, views = self._run(budget=AMPLE).requests, self._run().requests
+        assert len(whole) == len(views)
+        for full, view in zip(whole, views, strict=True):
             there = iter(_seen(full))
             assert all(part in there for part in _seen(view))
 
     def test_refused_calls_are_results(self) -> None:
         """The model is told about a wrong call, and the run continues; correct calls beside it count."""
-        results = self._live(budget=AMPLE)[0].requests[-1].results
+        results = self._run(budget=AMPLE).requests[-1].results
         for n in range(TURNS):
             assert results[f"look-{n}"].startswith("Started")
             assert results[f"again-{n}"].startswith("Error")
@@ -260,19 +273,19 @@ class AdapterContract(ABC):
     def test_streamed_is_the_same_as_not_streamed(self) -> None:
         """The same requests go out."""
         self._needs("stream")
-        one, other = self._live()[0].requests, self._live(stream=True)[0].requests
+        one, other = self._run().requests, self._run(stream=True).requests
         assert [_seen(request) for request in one] == [_seen(request) for request in other]
 
     def test_a_new_process_goes_on_with_the_same_view(self) -> None:
         """The same requests go out if a new process takes over after each turn."""
-        one, other = self._live()[0].requests, self._live(restarts=True)[0].requests
+        one, other = self._run().requests, self._run(restarts=True).requests
         assert [_seen(request) for request in one] == [_seen(request) for request in other]
 
     def test_what_was_evicted_can_be_recalled(self) -> None:
         """The tool `recall` returns it exactly, page by page."""
-        served, _ = self._live(recall=True)
-        assert "a0" not in served.requests[-2].results
-        assert content_of("a0")[:1_000] in served.requests[-2].results["recall"]
+        results = self._run(recall=True).requests[-2].results
+        assert "a0" not in results
+        assert content_of("a0")[:1_000] in results["recall"]
 
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
         """No event tells of a fork, a replacement or another overhead, even if a new process takes over."""
@@ -345,19 +358,19 @@ class AdapterContract(ABC):
     def _script(self, *, recall: bool = False) -> Iterator[Reply]:
         return map(self._thought, count(), script(recall=recall, wrong=self._wrong))
 
-    def _live(
-        self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False
-    ) -> tuple[Served, Thread]:
-        """Run one conversation from beginning to end."""
-        settings: dict[str, Any] = {"recall": True} if recall else {}
-        with self.serving(map(self.said, self._script(recall=recall))) as served:
-            thread = self.begin(served.url, budget=budget + self.overhead, **settings)
-            for n in range(TURNS):
-                answer = thread.turn(prompt_of(n), stream=stream)
-                assert answer == f"Done {n}.", answer
-                if restarts:
-                    thread = thread.again()
-        return served, thread
+    def _run(self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False) -> _Run:
+        """Return one conversation from beginning to end, which is run for the first test that asks for it."""
+        key = (budget, recall, stream, restarts)
+        if key not in self._runs:
+            settings: dict[str, Any] = {"recall": True} if recall else {}
+            with self.serving(map(self.said, self._script(recall=recall))) as served:
+                thread = self.begin(served.url, budget=budget + self.overhead, **settings)
+                for n in range(TURNS):
+                    answer = thread.turn(prompt_of(n), stream=stream)
+                    assert answer == f"Done {n}.", answer
+                    thread = thread.again() if restarts else thread
+            self._runs[key] = _Run(tuple(served.requests), tuple(served.refusals), tuple(thread.stored()))
+        return self._runs[key]
 
 
 def _users(request: Request) -> list[str]:
