@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from wane.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    import httpx2
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -15,16 +16,20 @@ _TIMEOUT: Final = 600.0  # seconds, as in Pydantic AI's own clients
 _KEY: Final = "scripted"  # the clients insist on a key; the server ignores it
 
 
+def _http() -> httpx2.AsyncClient:
+    """A client for this machine: no proxy of the environment comes between, and no certificates are read for TLS."""
+    import httpx2  # both SDKs bring it
+
+    return httpx2.AsyncClient(trust_env=False, verify=False, timeout=_TIMEOUT)
+
+
 def _openai_provider(url: str, max_retries: int) -> OpenAIProvider:
     try:
-        import httpx2
         from openai import AsyncOpenAI
         from pydantic_ai.providers.openai import OpenAIProvider
     except ImportError as error:
         raise MissingExtraError("ScriptedServer.openai_model", "openai") from error
-    # A proxy in the environment must not come between a test and its own machine.
-    http = httpx2.AsyncClient(trust_env=False, timeout=_TIMEOUT)
-    client = AsyncOpenAI(base_url=f"{url}/v1", api_key=_KEY, max_retries=max_retries, http_client=http)
+    client = AsyncOpenAI(base_url=f"{url}/v1", api_key=_KEY, max_retries=max_retries, http_client=_http())
     return OpenAIProvider(openai_client=client)
 
 
@@ -47,12 +52,10 @@ def openai_responses_model(url: str, name: str, max_retries: int) -> OpenAIRespo
 def anthropic_model(url: str, name: str, max_retries: int) -> AnthropicModel:
     """Return a Messages model of the server at `url`."""
     try:
-        import httpx2
         from anthropic import AsyncAnthropic
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
     except ImportError as error:
         raise MissingExtraError("ScriptedServer.anthropic_model", "anthropic") from error
-    http = httpx2.AsyncClient(trust_env=False, timeout=_TIMEOUT)
-    client = AsyncAnthropic(base_url=url, api_key=_KEY, max_retries=max_retries, http_client=http)
+    client = AsyncAnthropic(base_url=url, api_key=_KEY, max_retries=max_retries, http_client=_http())
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))

@@ -178,7 +178,9 @@ class Upstream:
         }
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT, keepalive_expiry=_IDLE)
         try:
-            self._transport = httpx2.AsyncHTTPTransport(limits=limits, proxy=_environment_proxy(url))
+            # Certificates take a while to read.
+            tls = self._url.scheme == "https"
+            self._transport = httpx2.AsyncHTTPTransport(verify=tls, limits=limits, proxy=_environment_proxy(url))
         except (ValueError, ImportError, OSError) as error:
             raise ConfigError(
                 f"the proxy that the environment names for {url.origin} cannot be used: {error}"
