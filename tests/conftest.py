@@ -33,8 +33,16 @@ SERVED = {"redis_server", "own_redis", "postgres_server", "browser"}
 """Fixtures that start a real server or browser."""
 
 
-LONGEST = ("test_evaluation.py", "test_environments.py", "test_crash.py", "test_play.py", "test_agents.py")
-"""Files that take minutes in the full run. They begin first, as a file is run by one process."""
+LONGEST = (
+    "test_evaluation.py",
+    "test_environment_google_adk.py",
+    "test_environment_openhands.py",
+    "test_environment_litellm.py",
+    "test_crash.py",
+    "test_play.py",
+    "test_agents.py",
+)
+"""Files that take a minute or more in the full run. They begin first, as a file is run by one process."""
 
 
 @pytest.hookimpl(tryfirst=True)
