@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import random
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -28,10 +29,12 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import UsageLimits
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from wane.conversation import Conversation
 from wane.integrations.pydantic_ai import ContextLifecycle
+from wane.search import search
 
 BUDGET = 80_000
 SIZES = (1_000, 10_000)
@@ -46,6 +49,13 @@ PATTERNS = (
     r"\w+_handler",
     "error|TOKEN",
     r"\d{3}-?\d{4}",
+    r"\b\d{5}\b",
+    "[a-f0-9]{12}",
+    r"\w+\s\d{5}",
+    r".*error.*",
+    r"line \w+ 99\d",
+    r"\w+",
+    r"(foo|bar)\d",
 )
 
 Message = dict[str, Any]
@@ -261,8 +271,30 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, outcome
 
 
+def lines_of_words() -> list[str]:
+    """Texts in whose lines nearly every pattern's beginning stands: 10,000 of 9 MB in all."""
+    words = (
+        "line",
+        "error",
+        "warning",
+        "foo",
+        "bar",
+        "handler",
+        "value",
+        "return",
+        "import",
+        "class",
+        "port",
+        "the",
+        "of",
+    )
+    chosen = random.Random(1)
+    every = [*words * 5, *map(str, range(1_000, 1_015))]
+    return ["\n".join(" ".join(chosen.choices(every, k=8)) for _ in range(20)) for _ in range(10_000)]
+
+
 def search_table() -> Table:
-    """A search of the whole history."""
+    """A search of the whole history, and of texts that are hard to search."""
     messages = history("openai", SIZES[-1])[: SIZES[-1]]
     messages[3_002] = {**messages[3_002], "content": f"{messages[3_002]['content']}\nTOKEN-4711 at port 8443\n"}
     conversation = settled("openai", messages, len(messages))
@@ -271,9 +303,18 @@ def search_table() -> Table:
     table.add_column("pattern")
     table.add_column("time", justify="right")
     table.add_column("answer")
+    table.add_column("lines of words", justify="right")
+    table.add_column("one bare pass of re", justify="right")
+    hard = lines_of_words()
     for pattern in PATTERNS:
+        slow = min(timed(lambda p=pattern: search(p, hard))[0] for _ in range(5))
+        regex = re.compile(pattern, re.MULTILINE)
+        bare = min(timed(lambda r=regex: [r.search(text) for text in hard])[0] for _ in range(3))
         seconds, answer = min((timed(lambda p=pattern: conversation.search(p)) for _ in range(5)), key=lambda it: it[0])
-        table.add_row(pattern, f"{seconds * 1e3:.0f} ms", answer.split("\n", 1)[0][:60])
+        said = escape(answer.split("\n", 1)[0][:40])
+        table.add_row(
+            escape(pattern), *(f"{seconds * 1e3:.0f} ms", said, f"{slow * 1e3:.0f} ms", f"{bare * 1e3:.0f} ms")
+        )
     return table
 
 

@@ -31,7 +31,8 @@ FLOORS: dict[str, set[str]] = {
     "strategies": {"core", "formats", "inference"},
     "lab": {"core", "counters", "tools", "formats", "journal", "inference", "money", "prices", "strategies"},
     "conversation": {"core", "counters", "formats", "inference", "strategies", "recall"},
-    "search": set(),
+    "patterns": set(),
+    "search": {"patterns"},
     "recall": {"core", "formats", "search"},
     "integrations": {"conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
     "agent": {

@@ -16,7 +16,8 @@ LINES = "first line\nport 8443\nToken-17, token-18\n"
 
 def spans(pattern: str, *texts: str) -> list[tuple[int, str]]:
     """Which texts match, and what the first match of each is."""
-    return [(found.index, texts[found.index][found.start : found.stop]) for found in search(pattern, texts).found]
+    found = search(pattern, texts).found(texts)
+    return [(each.index, texts[each.index][each.start : each.stop]) for each in found]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +40,8 @@ def spans(pattern: str, *texts: str) -> list[tuple[int, str]]:
     ],
 )
 def test_regular_expressions(pattern: str, match: str) -> None:
-    findings = search(pattern, ["none", LINES])
-    assert [(it.index, LINES[it.start : it.stop]) for it in findings.found] == [(1, match)]
-    assert findings.plain == ""
+    assert spans(pattern, "none", LINES) == [(1, match)]
+    assert search(pattern, [LINES]).plain == ""
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_regular_expressions(pattern: str, match: str) -> None:
     ],
 )
 def test_what_is_taken_for_plain_text(pattern: str, text: str, why: str) -> None:
-    findings = search(pattern, [text])
-    assert why in findings.plain
-    assert [text[it.start : it.stop] for it in findings.found] == [pattern]
+    assert why in search(pattern, [text]).plain
+    assert spans(pattern, text) == [(0, pattern)]
 
 
 def test_what_nothing_matches_as_a_regular_expression_is_looked_for_as_text() -> None:
-    findings = search("list[int](x)", ["a = list[int](x)"])
-    assert findings.found == (Found(0, 4, 16, 1),)
+    texts = ["a = list[int](x)"]
+    findings = search("list[int](x)", texts)
+    assert findings.found(texts) == [Found(0, 4, 16, 1)]
     assert "as a regular expression" in findings.plain
 
 
@@ -82,20 +82,65 @@ def test_case_counts_unless_nothing_is_found() -> None:
 
 def test_texts_are_looked_through_in_the_order_asked_for() -> None:
     texts = ["one x", "two", "three x", "four x"]
-    assert [it.index for it in search("x", texts, [3, 1, 0]).found] == [3, 0]
+    findings = search("x", texts, [3, 1, 0])
+    assert findings.indexes == (3, 0)
+    assert [it.index for it in findings.found(texts)] == [3, 0]
+    assert [it.index for it in findings.found(texts, 1)] == [0]
+    assert [it.index for it in findings.found(texts, 0, 1)] == [3]
 
 
 def test_matches_are_counted() -> None:
-    assert search("a", ["banana"]).found == (Found(0, 1, 2, 3),)
-    assert search("a.", ["banana"]).found == (Found(0, 1, 3, 2),)
-    assert search("a", ["a" * 10_000]).found[0].count == MOST_IN_A_TEXT
+    assert search("a", ["banana"]).found(["banana"]) == [Found(0, 1, 2, 3)]
+    assert search("a.", ["banana"]).found(["banana"]) == [Found(0, 1, 3, 2)]
+    long = ["a" * 10_000]
+    assert search("a", long).found(long)[0].count == MOST_IN_A_TEXT
 
 
 def test_a_match_in_a_long_line_is_found_wherever_it_stands() -> None:
     for place in range(0, 3_000, 37):
         line = "." * place + "port 8443" + "." * 1_000
         assert spans(r"port\s\d+", line) == [(0, "port 8443")]
-        assert search(r"[a-z]{4} [0-9]{4}", [line]).found == (Found(0, place, place + 9, 1),)
+        assert search(r"[a-z]{4} [0-9]{4}", [line]).found([line]) == [Found(0, place, place + 9, 1)]
+
+
+def test_the_middle_of_a_long_line_is_neither_its_end_nor_a_words_end() -> None:
+    line = "x" * 2_000
+    assert spans(r"x{3}$", line + " y") == []
+    assert spans(r"xx\b y", line + " y") == [(0, "xx y")]
+    assert spans(r"x{9}\b", line + "_") == []
+
+
+def test_escapes_that_name_a_character_match_it() -> None:
+    assert spans(r"\x41BC\u0044", "ABCD") == [(0, "ABCD")]
+    assert spans(r"[\x41-\x43]\d", "B7") == [(0, "B7")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "match"),
+    [
+        (r"\w+_handler", "my_big_handler", "my_big_handler"),
+        (".*8443.*", "port 8443 is open", "port 8443 is open"),
+        (r"\d{2,}x?", "n 12345x", "12345x"),
+        (r"(?:a|b)?\d*cd?", "a12cd", "a12cd"),
+        (r"\d*", "- 12", "12"),
+        (r"x+|\d{3,}", "a 1234", "1234"),
+        (r"\w{3}\s+\w{130,}", "the " + "x" * 140, "the " + "x" * 140),
+    ],
+)
+def test_a_match_is_as_long_as_the_whole_pattern_makes_it(pattern: str, text: str, match: str) -> None:
+    assert spans(pattern, "none\nof it\n" + text + "\n") == [(0, match)]
+
+
+@pytest.mark.parametrize("other", ["İ", "日本", "\u2028", "ÿ", "?"])
+def test_characters_beyond_ascii_do_not_hide_a_match(other: str) -> None:
+    assert spans(r"\d{3}-?\d{4}", f"{other}555-1234{other}") == [(0, "555-1234")]
+    assert spans(r"[^a]{4}b", f"a{other * 4}b") == [(0, f"{(other * 4)[-4:]}b")]
+    assert spans("[A-Z]{3}:", f"{other} abc:") == [(0, "abc:")]
+
+
+def test_runs_of_characters_are_found_in_texts_that_nearly_all_have_them() -> None:
+    texts = ["call 555-12"] * 500 + ["none", "call 555-1234"] + ["call 555-12"] * 5
+    assert spans(r"\d{3}-?\d{4}", *texts) == [(501, "555-1234")]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +148,7 @@ def test_a_match_in_a_long_line_is_found_wherever_it_stands() -> None:
     [
         r"\w+\s\w+!",
         r"\w*x\w*y\w*z\s",
-        "a?" * 30 + "a" * 30,
+        "b" + "a?" * 30 + "a" * 30 + r"\d",
         ".*.*.*.*b\t",
         "(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)!",
         "[ab]+[ab]+c\t",
@@ -111,11 +156,16 @@ def test_a_match_in_a_long_line_is_found_wherever_it_stands() -> None:
 )
 def test_a_pattern_that_could_take_for_ever_ends(pattern: str) -> None:
     findings = search(pattern, ["a" * 200_000 + "xyz", "ab" * 100_000])
-    assert findings.found == ()
+    assert findings.indexes == ()
+
+
+def test_a_pattern_that_python_could_not_try_out_is_found_by_what_it_cannot_do_without() -> None:
+    text = "a" * 2_000
+    assert spans("a?" * 30 + "a" * 30, text) == [(0, "a" * 30)]
 
 
 def test_steps_are_bounded_and_what_was_not_looked_through_is_told() -> None:
-    findings = search(r"\w+\s\w+\s\w+", ["ab" * 250] * 10)
+    findings = search(r"\w+\s\w+\s\w+\s\w+\s\w+", ["ab" * 250] * 10)
     assert findings == Findings((), complete=False)
     assert STEPS < 501**4
 
@@ -142,12 +192,21 @@ def oracle(pattern: str, text: str) -> list[tuple[int, int]]:
     return found
 
 
-ATOMS = ["a", "b", "ab", r"\d", "[ab]", ".", r"\w", "-", r"\."]
+ANCHORS = [r"\b", "^", "$"]
+ATOMS = ["a", "b", "ab", r"\d", "[ab]", ".", r"\w", "-", r"\.", r"\s", "[^a]", r"[\s1]", "(?:a|1)", *ANCHORS]
+
+
+def repeated(atom: str, sign: str) -> str:
+    if atom in ANCHORS or (atom.startswith("(") and sign != "?"):
+        return atom
+    return f"(?:{atom}){sign}" if sign == "?" and len(atom) > 2 else atom + sign
+
+
 PATTERNS = st.lists(
-    st.tuples(st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{0,2}"])),
+    st.builds(repeated, st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{0,2}"])),
     min_size=1,
     max_size=4,
-).map(lambda atoms: "".join(f"(?:{a}){q}" if q == "?" and len(a) > 2 else a + q for a, q in atoms))
+).map("".join)
 TEXTS = st.lists(st.text("ab1-. \n", max_size=30), max_size=4)
 
 
@@ -157,7 +216,8 @@ def test_it_finds_what_pythons_matcher_finds_in_each_line(pattern: str, other: A
     wanted = [(n, spans) for n, text in enumerate(texts) if (spans := oracle(whole, text))]
     findings = search(whole, texts)
     if wanted and not findings.any_case and not findings.plain:
-        assert [(it.index, it.start, it.stop) for it in findings.found] == [(n, *spans[0]) for n, spans in wanted]
+        found = [(it.index, it.start, it.stop, it.count) for it in findings.found(texts)]
+        assert found == [(n, *spans[0], len(spans)) for n, spans in wanted]
     else:
         assert not wanted or findings.plain or findings.any_case
-        assert bool(wanted) <= bool(findings.found)
+        assert bool(wanted) <= bool(findings.indexes)

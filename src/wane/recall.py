@@ -161,7 +161,7 @@ class Archive:
         latest_first = members[::-1]
         gone = [index for index in latest_first if index not in visible]
         findings = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
-        shown = findings.found[offset : offset + min(_MOST_PLACES, page_size(self.budget) // _LEAST_EXCERPT)]
+        shown = findings.found(texts, offset, offset + min(_MOST_PLACES, page_size(self.budget) // _LEAST_EXCERPT))
         if not shown:
             return _nothing(pattern, findings, offset)
         size = page_size(self.budget) // len(shown)
@@ -169,7 +169,7 @@ class Archive:
             f"{number}. {self._place(found, seen=found.index in visible)}\n{_excerpt(texts[found.index], found, size)}"
             for number, found in enumerate(shown, offset + 1)
         ]
-        left = len(findings.found) - offset - len(shown)
+        left = len(findings.indexes) - offset - len(shown)
         asked = {"search": pattern} if name is None else {"name": name, "search": pattern}
         more = [f"[{left} more. Go on with: {_json({**asked, 'offset': offset + len(shown)})}]"] if left else []
         return "\n\n".join([_heading(pattern, findings), *entries, *more])
@@ -283,7 +283,7 @@ def _said(part: Part) -> str:
 
 
 def _heading(pattern: str, findings: Findings) -> str:
-    count = len(findings.found)
+    count = len(findings.indexes)
     notes = [f"Searched as plain text: {findings.plain}."] if findings.plain else []
     notes += ["Case is ignored."] if findings.any_case else []
     notes += [] if findings.complete else ["The search was cut short because it takes too long; be more exact."]
@@ -293,8 +293,8 @@ def _heading(pattern: str, findings: Findings) -> str:
 
 
 def _nothing(pattern: str, findings: Findings, offset: int) -> str:
-    if findings.found:
-        places = "1 place" if len(findings.found) == 1 else f"{len(findings.found)} places"
+    if findings.indexes:
+        places = "1 place" if len(findings.indexes) == 1 else f"{len(findings.indexes)} places"
         return f"{_json(pattern)} was found in {places}; offset {offset} is beyond them. Begin with offset 0."
     where = "in this conversation" if findings.complete else "in the part searched before it took too long"
     plain = f" It was searched as plain text: {findings.plain}." if findings.plain else ""

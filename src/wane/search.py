@@ -1,19 +1,20 @@
 """Searches the texts of a history for a pattern. Pure, with bounded work for any pattern.
 
-A pattern is a regular expression, matched line by line. Models write the patterns, and Python's matcher has no limit: a
-repeated group may run practically for ever. So a pattern with a repeated group, a back reference or a look-around is
-searched as plain text, and so is one that does not compile. For all others the steps that a line can cost have an upper
-bound, and lines are tried only as long as the sum stays under `STEPS`.
+A pattern is a regular expression, matched line by line, or plain text where that is not safe (`wane.patterns`). The
+steps that a line can cost have an upper bound, and lines are tried only as long as the sum stays under `STEPS`.
 
-Most texts never reach the matcher: a line is tried only if it contains the longest plain piece that every match has.
+Most texts never reach the matcher: they lack a plain text or a run of characters that every match contains. The others
+are looked at as a whole, which tells whether they match. Only texts that are shown are matched line by line.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from wane.patterns import Core, Pattern
 
 STEPS: Final = 2_000_000_000
 """Upper bound of the matcher's steps in one search: seconds at worst, usually milliseconds."""
@@ -21,16 +22,12 @@ STEPS: Final = 2_000_000_000
 MOST_IN_A_TEXT: Final = 1_000
 """Most matches that are counted in one text."""
 
-_LONGEST: Final = 200  # characters of a regular expression
 _WINDOW: Final = 500  # characters of a line that are matched at a time
 _OVERLAP: Final = 125  # of neighbouring windows, so that shorter matches are not cut
-_TOKEN: Final = re.compile(
-    r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)"
-    r"|(?P<repeat>(?:[*+?]|\{\d+(?:,\d*)?\}|\{,\d+\})[?+]?)|(?P<any>[.^$])|(?P<char>.)",
-    re.DOTALL,
-)
 _ANY_CASE: Final = "(?i)"
-_BEYOND_A_LINE: Final = re.compile(r"[\n\r]|\\[nrAZ]")
+_OTHER: Final = ord("?")  # stands for a character beyond Latin-1
+_CREDIT: Final = 200  # texts with a run of characters, after which runs are no longer looked for if few lack it
+_BEYOND_ASCII: Final = re.compile(r"\\[sSxuUN]")  # these also match differently in ASCII texts if the flag is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +52,30 @@ class Findings:
     """The outcome of a search.
 
     Attributes:
-        found: the texts with a match, in the order of the search.
+        indexes: indexes of the texts with a match, in the order of the search.
         plain: why a regular expression was searched as plain text; else empty.
         any_case: whether case was ignored.
         complete: whether all texts were searched.
     """
 
-    found: tuple[Found, ...]
+    indexes: tuple[int, ...]
     plain: str = ""
     any_case: bool = False
     complete: bool = True
+    _matcher: _Matcher | None = field(default=None, repr=False, compare=False)
+
+    def found(self, texts: Sequence[str], start: int = 0, stop: int | None = None) -> list[Found]:
+        """Return the matches in some of the texts that have one.
+
+        Args:
+            texts: the texts that were searched.
+            start: first position in `indexes`.
+            stop: the position after the last one; None for all.
+        """
+        if self._matcher is None:
+            return []
+        self._matcher.left = STEPS
+        return [self._matcher.matches(index, texts[index]) for index in self.indexes[start:stop]]
 
 
 def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = None) -> Findings:
@@ -75,152 +86,61 @@ def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = Non
         texts: the texts.
         order: indexes of the texts to search, in this order; None for all.
     """
-    plan = _plan(pattern.removeprefix(_ANY_CASE))
+    plan = Pattern.of(pattern.removeprefix(_ANY_CASE))
     order = range(len(texts)) if order is None else order
     ways = [(plan, True)]
     if not pattern.startswith(_ANY_CASE):
-        as_text = [(_as_text(pattern, "nothing matches it as a regular expression"), False)]
-        # Ignoring case finds nothing more for a pattern without letters and sets; a set may hold letters.
-        own = re.sub(r"\\[dDwWsSbB\W]", "", pattern) if plan.plain is None else pattern
-        any_case = ways if re.search(r"[^\W\d_]|\[", own) else []
+        as_text = [(Pattern.as_text(pattern, "nothing matches it as a regular expression"), False)]
+        any_case = ways if plan.has_letters else []
         ways = [(plan, False), *(as_text if plan.plain is None else []), *any_case]
-    outcomes = (_Run(way, any_case=any_case).over(texts, order) for way, any_case in ways)
+    outcomes = (_Matcher(way, any_case=any_case).over(texts, order) for way, any_case in ways)
     first = next(outcomes)
-    return first if first.found else next((other for other in outcomes if other.found), first)
+    return first if first.indexes else next((other for other in outcomes if other.indexes), first)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """How to search for a pattern.
+class _Matcher:
+    """Finds a pattern in texts, with or without case.
 
     Attributes:
-        pattern: the pattern.
-        plain: why it is plain text; None for a regular expression.
-        pieces: plain texts of which every match contains one; empty if none are known.
-        factor: factor by which the pattern's branches multiply the steps of a line.
-        open_ended: number of repeats without an upper bound: each multiplies the steps of a line by its length.
+        left: steps left for matching line by line.
     """
 
-    pattern: str
-    plain: str | None
-    pieces: tuple[str, ...]
-    factor: int = 1
-    open_ended: int = 0
-
-    def steps(self, length: int) -> int:
-        """Return the most steps that a line of `length` characters can cost."""
-        return int((length + 1) ** (self.open_ended + 1)) * self.factor
-
-
-def _plan(pattern: str) -> _Plan:
-    if not re.search(r"[\\.^$*+?{}\[\]|()]", pattern):
-        return _as_text(pattern, "")
-    why = _refused(pattern)
-    return _analysed(pattern) if why is None else _as_text(pattern, why)
-
-
-def _as_text(pattern: str, why: str) -> _Plan:
-    return _Plan(pattern, why, (pattern,))
-
-
-def _refused(pattern: str) -> str | None:
-    """Why a pattern is not used as a regular expression; None if it is."""
-    if len(pattern) > _LONGEST:
-        return f"it is longer than {_LONGEST} characters"
-    if _BEYOND_A_LINE.search(pattern):
-        return "a regular expression is matched line by line"
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"it is not a regular expression: {error}"
-    before = ""
-    for token in _TOKEN.finditer(pattern):
-        kind = token.lastgroup or ""
-        if kind == "repeat" and before == "close" and token[0] != "?":
-            return "a repeated group may take too long"
-        if kind == "escape" and token[0][1].isdigit():
-            return "a back reference may take too long"
-        if kind == "repeat" and before == "open":
-            return "look-arounds and flags are not supported"
-        before = kind
-    return None
-
-
-def _analysed(pattern: str) -> _Plan:
-    """The cost of a regular expression, and the longest plain piece of each of its branches."""
-    factor, open_ended, depth = 1, 0, 0
-    pieces = [""]
-    run: list[str] = []
-
-    def end_run() -> None:
-        pieces[-1] = max(pieces[-1], "".join(run), key=len)
-        run.clear()
-
-    for token in _TOKEN.finditer(pattern):
-        kind, text = token.lastgroup, token[0]
-        if kind == "repeat":
-            least, most = _bounds(text)
-            if most is None:
-                open_ended += 1
-            else:
-                factor *= most - least + 1
-            if run and least == 0:
-                run.pop()
-            end_run()
-        elif kind == "bar":
-            factor *= 2
-            end_run()
-            if not depth:
-                pieces.append("")
-        elif depth == 0 and (kind == "char" or (kind == "escape" and not text[1].isalnum())):
-            run.append(text[-1])
-        else:
-            end_run()
-            depth += (kind == "open") - (kind == "close")
-    end_run()
-    return _Plan(pattern, None, tuple(pieces) if all(pieces) else (), factor, open_ended)
-
-
-def _bounds(repeat: str) -> tuple[int, int | None]:
-    """The least and the most repetitions; None for no limit."""
-    sign = repeat[0]
-    if sign != "{":
-        return {"?": (0, 1), "*": (0, None), "+": (1, None)}[sign]
-    least, comma, most = repeat[1 : repeat.index("}")].partition(",")
-    low = int(least or 0)
-    return low, low if not comma else int(most) if most else None
-
-
-class _Run:
-    """One pass through the texts, with or without case."""
-
-    def __init__(self, plan: _Plan, *, any_case: bool) -> None:
-        self._plan = plan
+    def __init__(self, pattern: Pattern, *, any_case: bool) -> None:
+        self._pattern = pattern
         self._any_case = any_case
         flags = re.MULTILINE | (re.IGNORECASE if any_case else re.NOFLAG)
-        self._regex = re.compile(plan.pattern if plan.plain is None else re.escape(plan.pattern), flags)
-        # Finds the lines worth trying: every match contains one of the pieces.
-        self._hints = re.compile("|".join(map(re.escape, plan.pieces)), flags) if plan.pieces else None
-        self._pieces = tuple(piece.lower() for piece in plan.pieces) if any_case else plan.pieces
-        self._left = STEPS
+        self._regex = re.compile(re.escape(pattern.text) if pattern.core is None else pattern.text, flags)
+        # Finds the lines worth trying.
+        self._hints = re.compile("|".join(map(re.escape, pattern.hints)), flags) if pattern.hints else None
+        self._needs = [tuple(it.lower() for it in need) if any_case else need for need in pattern.needs]
+        self._core = None if pattern.core is None else _CoreMatcher(pattern.core, flags)
+        self.left = STEPS
 
     def over(self, texts: Sequence[str], order: Sequence[int]) -> Findings:
-        found: list[Found] = []
-        pieces, lower = self._pieces, self._any_case
+        """Find the texts with a match."""
+        found: list[int] = []
+        lower, needs = self._any_case, self._needs
         for index in order:
             text = texts[index]
-            if pieces:
-                looked = text.lower() if lower else text
-                # A single loop over the pieces would cost as much as the test itself.
-                if not (pieces[0] in looked or (len(pieces) > 1 and any(piece in looked for piece in pieces[1:]))):
-                    continue
-            if (one := self._first(index, text)) is not None:
-                found.append(one)
-            if self._left <= 0:
+            if needs and _lacks(text.lower() if lower else text, needs):
+                continue
+            if self._is_in(text):
+                found.append(index)
+            if self.left <= 0:
                 break
-        return Findings(tuple(found), self._plan.plain or "", self._any_case, self._left > 0)
+        return Findings(tuple(found), self._pattern.plain or "", lower, self.left > 0, self)
 
-    def _first(self, index: int, text: str) -> Found | None:
+    def _is_in(self, text: str) -> bool:
+        if self._core is None:
+            return not self._any_case or self._regex.search(text) is not None
+        span = self._core.look(text)
+        if span is None:
+            return False
+        # Windows cut long matches, and an empty one does not count.
+        return 0 < span[1] - span[0] <= _OVERLAP or next(self._spans(text), None) is not None
+
+    def matches(self, index: int, text: str) -> Found:
+        """Return the matches in a text that has one."""
         count, start, stop = 0, 0, 0
         for span in self._spans(text):
             if not count:
@@ -228,22 +148,19 @@ class _Run:
             count += 1
             if count == MOST_IN_A_TEXT:
                 break
-        return Found(index, start, stop, count) if count else None
+        if not count and self._core is not None:
+            # Too many steps to match it line by line.
+            start, stop = self._core.look(text) or (0, 0)
+        return Found(index, start, stop, max(1, count))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        if self._plan.plain is not None:
+        if self._core is None:
             yield from (match.span() for match in self._regex.finditer(text))
             return
-        whole = self._plan.steps(len(text))
-        if self._hints is None and not self._plan.open_ended and whole < self._left // 4:
-            # One look at all lines costs no more steps than a look at each, and usually finds that there is nothing.
-            self._left -= whole
-            if self._regex.search(text) is None:
-                return
         reached = 0
         for begin, end in self._windows(text):
-            self._left -= self._plan.steps(end - begin)
-            if self._left <= 0:
+            self.left -= _steps(self._pattern, end - begin)
+            if self.left <= 0:
                 return
             for match in self._regex.finditer(text, begin, end):
                 if match.start() >= reached and match.end() > match.start():
@@ -264,3 +181,56 @@ class _Run:
             end = min(line, at + _WINDOW)
             yield at, end
             at = line + 1 if end == line else end - _OVERLAP
+
+
+class _CoreMatcher:
+    """Looks at whole texts; see `Core`."""
+
+    def __init__(self, core: Core, flags: re.RegexFlag) -> None:
+        self._cost = core
+        self._regex = self._in_ascii = re.compile(core.regex, flags)
+        if core.regex.isascii() and not _BEYOND_ASCII.search(core.regex):
+            # The same in ASCII texts, and faster.
+            self._in_ascii = re.compile(core.regex, flags | re.ASCII)
+        self._run = b"\x01" * core.least
+        self._table = _table(core.run, flags) if core.run else b""
+        self._credit = _CREDIT
+        self._left = STEPS
+
+    def look(self, text: str) -> tuple[int, int] | None:
+        """Return a match; None if there is none, (0, 0) if the look could take too many steps."""
+        if self._table and self._credit > 0:
+            if self._run not in text.encode("latin-1", "replace").translate(self._table):
+                self._credit += 1
+                return None
+            self._credit -= 2
+        longest = max(map(len, text.split("\n"))) if self._cost.open_ended else 0
+        steps = (len(text) + 1) * (longest + 1) ** self._cost.open_ended * self._cost.factor
+        if steps > self._left:
+            return (0, 0)
+        self._left -= steps
+        match = (self._in_ascii if text.isascii() else self._regex).search(text)
+        return match and match.span()
+
+
+def _lacks(text: str, needs: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a text lacks something that every match needs."""
+    for need in needs:
+        # Loops, since a call of `any` would cost more than the tests themselves.
+        for piece in need:
+            if piece in text:
+                break
+        else:
+            return True
+    return False
+
+
+def _steps(pattern: Pattern, length: int) -> int:
+    """The most steps that a line of `length` characters can cost."""
+    return int((length + 1) ** (pattern.open_ended + 1)) * pattern.factor
+
+
+def _table(run: str, flags: re.RegexFlag) -> bytes:
+    """A table of Latin-1 characters: 1 for those of a class, and for the one that stands for all others."""
+    regex = re.compile(run, flags)
+    return bytes(byte == _OTHER or regex.fullmatch(chr(byte)) is not None for byte in range(256))
