@@ -251,9 +251,10 @@ class TestPicture:
         assert out.endswith(" 150, user turns 1.")
 
     def test_no_messages(self, run: Run, tmp_path: Path) -> None:
-        done = run("plan", write(tmp_path / "chat.json", []))
-        assert (done.code, done.err) == (0, "")
-        assert "the view holds 0 tokens, within the budget of 80,000" in done.out
+        for data in ([], {"messages": []}, [NOTHING | {"role": "assistant"}]):
+            path = write(tmp_path / "chat.json", data)
+            done = run("plan", path)
+            assert (done.code, done.out, done.err) == (2, "", f"wane: {path} holds no messages\n")
 
     def test_long_tables_leave_out_the_middle_unless_asked(self, run: Run, tmp_path: Path) -> None:
         messages = [NOTHING]

@@ -229,6 +229,23 @@ def test_a_damaged_session_of_wane_is_read_as_far_as_it_is_whole(run: Run, tmp_p
     assert data["tokens"]["before"] > 3_000
 
 
+@pytest.mark.parametrize("format_", ["auto", "openai"])
+def test_messages_are_read_without_the_lines_that_are_damaged(run: Run, tmp_path: Path, format_: str) -> None:
+    lines = [json.dumps(message).encode() for message in chat()]
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b"\n".join([*lines, lines[0][:-5]]))
+    told = " ".join(run("plan", path, "--format", format_).out.split())
+    warning = f"1 thing could not be read and left out: mine, line {len(lines) + 1}: not JSON (it breaks off)"
+    assert warning in told
+    assert warning in " ".join(run("replay", path).out.split())
+    data = planned(run, path, "--format", format_)
+    assert data["session"]["problems"][0]["line"] == len(lines) + 1
+    path.write_bytes(b"\n".join(lines))
+    assert data["visible"] == planned(run, path)["visible"]
+    path.write_bytes(b"\n".join([lines[0], b"{bad}", *lines[1:]]))
+    assert planned(run, path, "--format", format_)["session"]["problems"][0]["line"] == 2
+
+
 def test_a_folder_or_a_pattern_may_stand_for_one_session(run: Run, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "runs" / "one.jsonl", *pi())
     for name in (path.parent, f"{tmp_path}/runs/o*.jsonl"):

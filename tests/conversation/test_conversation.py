@@ -80,6 +80,10 @@ LONG: Session = [user("Go."), *(message for n in range(6) for message in explore
         ({"strategy": "magic"}, ConfigError, "strategy 'magic' is unknown"),
         ({"annotate": "guess"}, ConfigError, "annotate is 'guess'"),
         ({"remind_at": 0}, ConfigError, "remind_at is 0"),
+        ({"remind_at": 3}, ConfigError, "remind_at is 3; it must be a share of the budget above 0 and at most 1"),
+        ({"remind_at": 3, "annotate": "infer"}, ConfigError, "remind_at is 3"),
+        ({"cache_lifetime": -1}, ConfigError, "cache_lifetime is -1; it must be a number of seconds, at least 0"),
+        ({"cache_lifetime": float("nan")}, ConfigError, "cache_lifetime is nan"),
         ({"counter": "words"}, ConfigError, "counter 'words' is unknown"),
         ({"tool_classes": {"read": "huge"}}, ConfigError, "a class is one of"),
         ({"format": "morse"}, FormatError, "format 'morse' is unknown"),
@@ -113,7 +117,7 @@ def test_settings_may_be_changed_between_requests_and_outlive_the_history() -> N
 
 def test_what_it_looks_like() -> None:
     conversation = Conversation(budget="80k")
-    assert repr(conversation) == "<Conversation in openai under cwl: 0 messages, 0 of 80,000 tokens>"
+    assert repr(conversation) == "<Conversation: format openai, strategy cwl, 0 messages, 0 of 80,000 tokens>"
     conversation.extend([user("x" * 8_000), *explored("look")[:2]])
     assert repr(conversation).endswith("3 messages, 2,016 of 80,000 tokens, in episode 'look'>")
     assert repr(conversation.window) == "<ContextWindow: 2,016 of 80,000 tokens, 3 of 3 items in view, 1 episode>"

@@ -187,7 +187,7 @@ def test_it_can_be_turned_off() -> None:
     assert session.reminded == []
 
 
-@pytest.mark.parametrize("share", [0, -1, float("nan")])
+@pytest.mark.parametrize("share", [0, -1, 1.01, 3, float("nan")])
 def test_a_share_that_cannot_work_is_refused(share: float) -> None:
     with pytest.raises(ConfigError, match="remind_at is"):
         Reminder(share)

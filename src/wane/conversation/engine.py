@@ -179,11 +179,8 @@ class Engine:
         self._accounting.mark_sent()
 
     def observe(self, input_tokens: int) -> bool:
-        """Take in the provider's count of the last request; return whether it is plausible.
-
-        Some services leave out cached tokens: a count below half of the estimate is ignored.
-        """
-        if input_tokens < max(1, _PLAUSIBLE * (self._accounting.sent or 0)):
+        """Take in the provider's count of the last request; return whether it is plausible. If not, it is ignored."""
+        if not plausible(input_tokens, self._accounting.sent or 0):
             return False
         self._accounting.observe(input_tokens)
         return True
@@ -283,6 +280,11 @@ class Engine:
         self._view, self._seen = list(view), self.item_count
         counts = self._counts
         self._accounting.items = sum(slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in view)
+
+
+def plausible(reported: int, counted: int) -> bool:
+    """Whether a provider's count of a request's tokens can be right, given our own; some leave out cached tokens."""
+    return reported >= max(1, _PLAUSIBLE * counted)
 
 
 def compatible(one: str, other: str) -> bool:

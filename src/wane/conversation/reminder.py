@@ -47,12 +47,14 @@ class Reminder:
         text: the reminder of the request that goes out now; usually None.
 
     Raises:
-        ConfigError: for a share that is not above 0.
+        ConfigError: for a share that is not above 0 and at most 1.
     """
 
     def __init__(self, share: float | None = REMIND_AT) -> None:
-        if share is not None and not share > 0:
-            raise ConfigError(f"remind_at is {share!r}; it must be a share of the budget above 0, or None for never")
+        if share is not None and not 0 < share <= 1:
+            raise ConfigError(
+                f"remind_at is {share!r}; it must be a share of the budget above 0 and at most 1, or None"
+            )
         self._share = share
         self.text: str | None = None
         self._asked = False

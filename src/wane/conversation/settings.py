@@ -34,7 +34,7 @@ class ConversationSettings(Generic[MessageT]):
         active = self.window.active
         inside = "" if active is None else f", in episode {active.name!r}"
         return (
-            f"<Conversation in {self.format.name} under {self._setup.strategy}: "
+            f"<Conversation: format {self.format.name}, strategy {self.strategy}, "
             f"{self.length:,} messages, {self.tokens:,} of {self.budget:,} tokens{inside}>"
         )
 

@@ -21,9 +21,10 @@ from wane.conversation.events import (
     UsageObserved,
 )
 from wane.conversation.history import Adapter
+from wane.conversation.reminder import Reminder
 from wane.conversation.view import ViewMessages, places
 from wane.core import Added, Counter, FitReport, Item, Kind, Mark
-from wane.core.errors import HistoryError
+from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Format, MessageT, Part, Transcript
 from wane.formats.writing import WritingFormat
 from wane.recall import Archive, SearchTexts
@@ -47,6 +48,9 @@ class Setup(Generic[MessageT]):
         cache_lifetime: seconds after which the provider's cache has expired.
         manage: whether anything may leave the view.
         events: what happened and the listeners have not been told yet.
+
+    Raises:
+        ConfigError: for a share or a time that cannot be.
     """
 
     format: Format[MessageT]
@@ -58,6 +62,11 @@ class Setup(Generic[MessageT]):
     cache_lifetime: float
     manage: bool
     events: list[Event]
+
+    def __post_init__(self) -> None:
+        Reminder(self.remind_at)  # not every engine has one, but a wrong share is refused in any case
+        if not self.cache_lifetime >= 0:
+            raise ConfigError(f"cache_lifetime is {self.cache_lifetime!r}; it must be a number of seconds, at least 0")
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages of what a host holds; see `Conversation.read`."""

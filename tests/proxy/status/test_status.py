@@ -162,6 +162,20 @@ def test_a_managed_request_is_counted() -> None:
     assert get("/status", traffic=traffic).json()["requests"] == {"managed": 1}
 
 
+@pytest.mark.parametrize(
+    ("reported", "peak"),
+    [((), 40_000), ((0,), 40_000), ((9_000,), 40_000), ((30_000,), 30_000), ((41_000, 52_000), 52_000)],
+)
+def test_the_largest_view_is_as_large_as_the_provider_says_if_it_says_so(reported: tuple[int, ...], peak: int) -> None:
+    traffic = Traffic()
+    for view in (20_000, 40_000, 10_000):
+        with traffic.request("anthropic") as exchange:
+            exchange.prepared(replace(session().facts, view=view))
+            for tokens in reported if view == 40_000 else ():
+                exchange.round(Round({}, usage=TokenUsage(tokens, 1)), "")
+    assert traffic.peak == peak
+
+
 def test_labels_stay_few_whatever_comes() -> None:
     traffic = Traffic()
     for number in range(500):

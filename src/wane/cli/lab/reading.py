@@ -15,7 +15,7 @@ from typing import Any, Final
 from wane.cli.failure import InputError
 from wane.cli.terminal.text import printable, say
 from wane.core import Counter
-from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
+from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError, WaneError
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
@@ -115,7 +115,7 @@ def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # 
 
 def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
     if format_ in FORMAT_NAMES:
-        return Messages(_parse(_decode(plain.read_bytes(), shown), shown), format_)
+        return _messages(plain, format_, shown)
     if is_foreign(plain):
         return _only(read_plain(plain, format_, shown), shown)
     beginning = head(plain) if format_ == "auto" else []
@@ -126,13 +126,26 @@ def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
             # The whole records of a damaged journal can still be read.
             format_ = "journal"
     if format_ == "auto" and recording_agent(beginning) is None:
-        data = _parse(_decode(plain.read_bytes(), shown), shown)
         try:
-            return Messages(data, detect_format(data).name)
+            return _messages(plain, format_, shown)
         except FormatError:
             # Chats in other wrappings, or a trajectory; otherwise the readers tell what they can read.
             pass
     return _only(read_plain(plain, format_, shown), shown)
+
+
+def _messages(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
+    """The messages of a file; if a line of it is damaged, the session of the others."""
+    text = _decode(plain.read_bytes(), shown)
+    try:
+        data = _parse(text, shown)
+    except InputError:
+        try:
+            return _only(read_plain(plain, format_, shown), shown)
+        except WaneError:
+            pass
+        raise
+    return Messages(data, detect_format(data).name if format_ == "auto" else format_)
 
 
 def _only(sessions: list[RecordedSession], shown: str) -> RecordedSession:

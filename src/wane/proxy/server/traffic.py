@@ -18,6 +18,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
+from wane.conversation.engine import plausible
 from wane.prices import NO_USAGE, cost_of
 from wane.proxy.sessions.base import Facts
 from wane.proxy.wire.rounds import Round
@@ -60,7 +61,7 @@ class Traffic:
 
     Attributes:
         registry: the registry; collectors added to it are part of `metrics`.
-        peak: tokens of the largest view so far.
+        peak: tokens of the largest view so far, as the provider counted it if it reported a plausible number.
         spent: dollars that managed requests have cost, as far as prices are known.
     """
 
@@ -133,15 +134,29 @@ class Exchange:
         facts: figures of its view; None before it is managed.
         rounds: number of requests sent to the provider's model.
         used: what they used, as the provider reported it.
+        largest: input tokens of the largest of them, as the provider reported it; 0 if it reported none.
     """
 
-    __slots__ = ("_api", "_in", "_out", "_ready", "_started", "_traffic", "facts", "outcome", "rounds", "used", "what")
+    __slots__ = (
+        "_api",
+        "_in",
+        "_out",
+        "_ready",
+        "_started",
+        "_traffic",
+        "facts",
+        "largest",
+        "outcome",
+        "rounds",
+        "used",
+        "what",
+    )
 
     def __init__(self, traffic: Traffic, api: str, what: str) -> None:
         self.outcome: Outcome = "passed"
         self.what = what
         self.facts: Facts | None = None
-        self.rounds, self.used = 0, NO_USAGE
+        self.rounds, self.used, self.largest = 0, NO_USAGE, 0
         self._traffic, self._api = traffic, api
         self._started = self._ready = traffic.clock()
         self._in = self._out = 0
@@ -161,7 +176,6 @@ class Exchange:
         traffic, api, self.facts = self._traffic, self._api, facts
         traffic.added.labels(api).observe(traffic.clock() - self._ready)
         traffic.view.labels(api).observe(facts.view)
-        traffic.peak = max(traffic.peak, facts.view)
         traffic.history.labels(api).observe(facts.history)
         traffic.evicted.labels(api).inc(facts.evicted_now)
 
@@ -176,6 +190,7 @@ class Exchange:
         traffic.rounds.labels(api).inc()
         if usage is not None:
             self.used += usage
+            self.largest = max(self.largest, usage.input)
             dollars = cost_of(usage, model) or 0.0
             traffic.spent += dollars
             traffic.dollars.labels(api).inc(dollars)
@@ -221,6 +236,10 @@ class Exchange:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Count the request's outcome, duration and bytes."""
         traffic, api, now = self._traffic, self._api, self._traffic.clock()
+        if self.facts is not None:
+            traffic.peak = max(
+                traffic.peak, self.largest if plausible(self.largest, self.facts.view) else self.facts.view
+            )
         if traffic.telemetry is not None and self.facts is not None:
             took = now - self._ready
             begun = time.time_ns() - round(took * 1e9)
