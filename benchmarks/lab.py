@@ -4,6 +4,7 @@ Sections:
   reading  a session file of 100 MB in each format that harnesses write
   replay   the 89 joined Terminal-Bench runs under all of our strategies, by the command; from ../shared/sessions
            (relative to the repository) or the folder that the variable WANE_BENCH_SESSIONS names
+  driving  the same runs one by one: the replay drives a strategy, or an engine of `wane.conversation`
   long     300,000 short messages, alternately the user's and the model's, by the command; most calls are over the
            budget
 """
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,9 +26,24 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from wane.conversation.engine import Engine
+from wane.core import chars
+from wane.lab.counting import count
+from wane.lab.replaying.gathering import gather
+from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.replaying.replay import replay as run_replay
+from wane.strategies.base import Settings
+from wane.strategies.registry import get_strategy
+
 FILE_BYTES = 100_000_000
 MESSAGES = 300_000
 STAMP = "2026-01-01T00:00:00.000Z"
+
+SESSIONS = Path(
+    os.environ.get(
+        "WANE_BENCH_SESSIONS", Path(__file__).resolve().parents[2] / "shared" / "sessions" / "terminal-bench-2"
+    )
+)
 
 Line = dict[str, Any]
 
@@ -146,13 +163,11 @@ def written(path: Path, lines: Iterator[Line]) -> int:
 
 def replay() -> Table:
     """Seconds of the whole command, and what each strategy itself takes a model call."""
-    default = Path(__file__).resolve().parents[2] / "shared" / "sessions" / "terminal-bench-2"
-    folder = Path(os.environ.get("WANE_BENCH_SESSIONS", default))
     table = Table("strategy", "ms per call", "cost", title="Replaying one long session")
-    if not folder.is_dir():
-        table.caption = f"there are no sessions in {folder}"
+    if not SESSIONS.is_dir():
+        table.caption = f"there are no sessions in {SESSIONS}"
         return table
-    command = [sys.executable, "-m", "wane.cli.main", "replay", str(folder), "--join", "--json"]
+    command = [sys.executable, "-m", "wane.cli.main", "replay", str(SESSIONS), "--join", "--json"]
     start = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     seconds = time.perf_counter() - start
@@ -161,6 +176,31 @@ def replay() -> Table:
         table.add_row(row["name"], f"{row['manager_ms_per_call']:.3f}", f"${row['cost_usd']:,.2f}")
     session = data["sessions"][0]
     table.caption = f"{session['model_calls']:,} calls, {session['tokens']:,} tokens: {seconds:.1f} s in all"
+    return table
+
+
+def driving() -> Table:
+    """Processor time of replays that drive a strategy, and of replays that drive an engine."""
+    table = Table("strategy", "by itself", "in an engine", "ratio", title="Replaying sessions one by one")
+    if not SESSIONS.is_dir():
+        table.caption = f"there are no sessions in {SESSIONS}"
+        return table
+    subjects = [Subject.of(count(found.session, chars)) for found in gather([SESSIONS]).found]
+    pricing = Pricing.of("anthropic:claude-sonnet-4-5")
+    for name in ("cwl", "paper", "truncate", "streaming", "none"):
+        times: list[float] = []
+        makers: list[Callable[[Settings], Any]] = [partial(get_strategy, name), partial(Engine, name)]
+        for make in makers:
+            runs = []
+            for _ in range(3):
+                start = time.process_time()
+                for subject in subjects:
+                    # All of them are over the budget.
+                    settings = Settings(2_000, subject.material.overhead, annotate="infer")
+                    run_replay(subject, make(settings), settings.budget, pricing)
+                runs.append(time.process_time() - start)
+            times.append(min(runs))
+        table.add_row(name, *(f"{seconds:.2f} s" for seconds in times), f"{times[1] / times[0]:.2f}")
     return table
 
 
@@ -184,7 +224,7 @@ def long() -> Table:
     return table
 
 
-SECTIONS: dict[str, Callable[[], Table]] = {"reading": reading, "replay": replay, "long": long}
+SECTIONS: dict[str, Callable[[], Table]] = {"reading": reading, "replay": replay, "driving": driving, "long": long}
 
 
 def main(names: list[str]) -> None:

@@ -24,7 +24,7 @@ FLOORS: dict[str, set[str]] = {
     "money": set(),
     "prices": {"core"},
     "formats": {"core", "tools"},
-    "planning": {"core", "counters", "formats", "inference", "strategies"},
+    "planning": {"conversation", "core", "counters", "formats", "inference", "strategies"},
     "journal": {"core", "formats"},
     "testing": {"core", "formats", "conversation"},
     "inference": {"core", "tools", "formats"},

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+from wane.conversation.engine import Engine
 from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Format, Part, Transcript, detect_format, get_format
 from wane.inference import is_annotated
-from wane.strategies.base import AnnotateChoice, Settings
-from wane.strategies.window import WindowStrategy
+from wane.strategies.base import AnnotateChoice, Fitted, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +146,24 @@ def plan_items(
         raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
     if annotate == "auto":
         annotate = "model" if is_annotated(part for _, part in history) else "infer"
-    settings = Settings(parse_budget(budget), overhead, tool_classes=tool_classes, annotate=annotate)
-    strategy = WindowStrategy("plan", settings, Policy() if policy is None else policy)
+    settings = Settings(
+        parse_budget(budget), overhead, policy=policy or Policy(), tool_classes=tool_classes, annotate=annotate
+    )
+    engine = Engine("cwl", settings)
     for item, part in history:
         try:
-            strategy.add(item, part)
+            engine.add(item, part)
         except HistoryError as error:
             raise HistoryError(f"message {item.message}: {error}") from None
-    window = strategy.window
+    fitted = engine.fit()
+    assert isinstance(fitted, Fitted)
+    assert fitted.report is not None
     return Plan(
-        report=window.fit(),
-        episodes=tuple(strategy.episodes),
-        inferred=any(episode.inferred for episode in strategy.episodes),
-        visible=tuple(window.visible),
-        pinned=window.pinned,
+        report=fitted.report,
+        episodes=tuple(engine.episodes),
+        inferred=any(episode.inferred for episode in engine.episodes),
+        visible=tuple(engine.window.visible),
+        pinned=engine.window.pinned,
         item_tokens=tuple(item.tokens for item, _ in history),
         item_kinds=tuple(item.kind for item, _ in history),
         messages=[],
