@@ -131,6 +131,21 @@ def test_a_match_is_as_long_as_the_whole_pattern_makes_it(pattern: str, text: st
     assert spans(pattern, "none\nof it\n" + text + "\n") == [(0, match)]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "match"),
+    [
+        (r"(foo|ba[rz])\d", "bar, BAZ7", "BAZ7"),
+        (r"(?:foo|[A-C]x+)_\d", "FOO, axX_9", "axX_9"),
+        (r"\b(TODO|FIXME)\b: \w", "mytodo: fixme: It", "fixme: I"),
+        (r"\x41B[^C]", "ABC abd", "abd"),
+        (r"É\d", "é1", "é1"),
+    ],
+)
+def test_alternatives_are_found_in_any_case(pattern: str, text: str, match: str) -> None:
+    assert search(pattern, [text]).any_case
+    assert spans(pattern, text) == [(0, match)]
+
+
 @pytest.mark.parametrize("other", ["İ", "日本", "\u2028", "ÿ", "?"])
 def test_characters_beyond_ascii_do_not_hide_a_match(other: str) -> None:
     assert spans(r"\d{3}-?\d{4}", f"{other}555-1234{other}") == [(0, "555-1234")]

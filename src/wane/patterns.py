@@ -22,24 +22,29 @@ _TOKEN: Final = re.compile(
 )
 _BEYOND_A_LINE: Final = re.compile(r"[\n\r]|\\[nrAZ]")
 _WITHIN_A_LINE: Final = {r"\s": r"[^\S\n]", r"\W": r"[^\w\n]", r"\D": r"[^\d\n]"}
+_CASELESS: Final = (".", r"\d", r"\w", r"\s", r"\S", *_WITHIN_A_LINE.values())
+_MOST_ALTERNATIVES: Final = 8
 _SHORTEST_RUN: Final = 2  # a single character of a class stands nearly everywhere
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    r"""A regular expression that finds in a whole text what another one finds in one of its lines.
+    r"""Regular expressions of which one finds in a whole text what another one finds in one of its lines.
 
-    It leaves out what may repeat at the ends: where `\w+ x.*` matches, `\w x` does. It never matches a line's end.
+    They leave out what may repeat at the ends: where `\w+ x.*` matches, `\w x` does. They never match a line's end.
+    There is one for each alternative, since Python's matcher is quick to find how a single one begins.
 
     Attributes:
-        regex: the regular expression.
+        regexes: the regular expressions.
+        folded: the same for texts in small letters.
         run: a class of characters, as a regular expression; empty if no class is known.
         least: number of neighbouring characters of this class that every match contains.
         factor: see `Pattern`.
         open_ended: see `Pattern`.
     """
 
-    regex: str
+    regexes: tuple[str, ...]
+    folded: tuple[str, ...]
     run: str
     least: int
     factor: int
@@ -122,11 +127,16 @@ class _Atom:
     most: int | None = 1
     sign: str = ""  # of a lazy (?) or possessive (+) repeat
 
-    def __str__(self) -> str:
+    def regex(self, *, folded: bool) -> str:
+        text = self.text
+        if folded and self.plain:
+            text = re.escape(self.plain.lower())
+        elif folded and not self.anchor and text not in _CASELESS:
+            text = f"(?i:{text})"
         if (self.least, self.most) == (1, 1):
-            return self.text
+            return text
         most = "" if self.most is None else self.most
-        return f"{self.text}{{{self.least},{most}}}{self.sign}"
+        return f"{text}{{{self.least},{most}}}{self.sign}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,26 +146,21 @@ class _Group:
     branches: tuple[tuple[_Node, ...], ...]
     optional: bool = False
 
-    def __str__(self) -> str:
-        return f"(?:{_written(self.branches)}){'?' * self.optional}"
+    def regex(self, *, folded: bool) -> str:
+        return f"(?:{'|'.join(_written(self.branches, folded=folded))}){'?' * self.optional}"
 
 
 _Node = _Atom | _Group
 
 
-def _written(branches: Iterable[Sequence[_Node]]) -> str:
-    return "|".join("".join(map(str, branch)) for branch in branches)
+def _written(branches: Iterable[Sequence[_Node]], *, folded: bool = False) -> tuple[str, ...]:
+    return tuple("".join(node.regex(folded=folded) for node in branch) for branch in branches)
 
 
 def _analysed(pattern: str) -> Pattern:
     branches = _parsed(pattern)
     factor, open_ended = _cost(branches)
     best = [max(_runs(branch), key=len, default="") for branch in branches]
-    core = [_trimmed(branch) for branch in branches]
-    run, least = _longest_run(core[0]) if len(core) == 1 else ("", 0)
-    core_factor, core_open_ended = _cost(core)
-    # A first character on its own lets the matcher skip quickly to where a match may begin.
-    regex = _written([_split(branch) for branch in core])
     return Pattern(
         pattern,
         None,
@@ -163,8 +168,28 @@ def _analysed(pattern: str) -> Pattern:
         tuple(_needs(branches)),
         factor,
         open_ended,
-        Core(regex, run, least, core_factor, core_open_ended),
+        _core(branches),
     )
+
+
+def _core(branches: Sequence[tuple[_Node, ...]]) -> Core:
+    spread = [each for branch in branches for each in _spread(branch)]
+    core = [_trimmed(branch) for branch in (spread if len(spread) <= _MOST_ALTERNATIVES else branches)]
+    run, least = _longest_run(core[0]) if len(core) == 1 else ("", 0)
+    costs = [_cost([branch]) for branch in core]
+    # A first character on its own lets the matcher skip quickly to where a match may begin.
+    split = [_split(branch) for branch in core]
+    factor, open_ended = sum(cost[0] for cost in costs), max(cost[1] for cost in costs)
+    return Core(_written(split), _written(split, folded=True), run, least, factor, open_ended)
+
+
+def _spread(branch: tuple[_Node, ...]) -> list[tuple[_Node, ...]]:
+    """The alternatives of a branch that begins with some."""
+    at = next((n for n, node in enumerate(branch) if not (isinstance(node, _Atom) and node.anchor)), 0)
+    first = branch[at] if branch else None
+    if not isinstance(first, _Group) or first.optional:
+        return [branch]
+    return [(*branch[:at], *inner, *branch[at + 1 :]) for inner in first.branches]
 
 
 def _parsed(pattern: str) -> list[tuple[_Node, ...]]:

@@ -27,7 +27,7 @@ _OVERLAP: Final = 125  # of neighbouring windows, so that shorter matches are no
 _ANY_CASE: Final = "(?i)"
 _OTHER: Final = ord("?")  # stands for a character beyond Latin-1
 _CREDIT: Final = 200  # texts with a run of characters, after which runs are no longer looked for if few lack it
-_BEYOND_ASCII: Final = re.compile(r"\\[sSxuUN]")  # these also match differently in ASCII texts if the flag is set
+_BEYOND_ASCII: Final = re.compile(r"\\[sSxuUN]|[^\0-\x7f]")  # with `re.ASCII` these match ASCII texts differently
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +188,12 @@ class _CoreMatcher:
 
     def __init__(self, core: Core, flags: re.RegexFlag) -> None:
         self._cost = core
-        self._regex = self._in_ascii = re.compile(core.regex, flags)
-        if core.regex.isascii() and not _BEYOND_ASCII.search(core.regex):
-            # The same in ASCII texts, and faster.
-            self._in_ascii = re.compile(core.regex, flags | re.ASCII)
+        self._regexes = [re.compile(regex, flags) for regex in core.regexes]
+        self._in_ascii: list[re.Pattern[str]] = []  # the same in ASCII texts, and faster
+        self._folds = bool(flags & re.IGNORECASE)
+        if not any(_BEYOND_ASCII.search(regex) for regex in core.regexes):
+            ascii_flags = (flags & ~re.IGNORECASE) | re.ASCII
+            self._in_ascii = [re.compile(it, ascii_flags) for it in (core.folded if self._folds else core.regexes)]
         self._run = b"\x01" * core.least
         self._table = _table(core.run, flags) if core.run else b""
         self._credit = _CREDIT
@@ -209,8 +211,14 @@ class _CoreMatcher:
         if steps > self._left:
             return (0, 0)
         self._left -= steps
-        match = (self._in_ascii if text.isascii() else self._regex).search(text)
-        return match and match.span()
+        regexes = self._regexes
+        if self._in_ascii and text.isascii():
+            regexes = self._in_ascii
+            text = text.lower() if self._folds else text
+        for regex in regexes:
+            if match := regex.search(text):
+                return match.span()
+        return None
 
 
 def _lacks(text: str, needs: Sequence[tuple[str, ...]]) -> bool:
