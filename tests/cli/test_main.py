@@ -197,7 +197,7 @@ class TestLoading:
 
     def test_a_plan_loads_rich_alone_and_only_for_the_picture(self, spawn: Run, tmp_path: Path) -> None:
         path = tmp_path / "chat.json"
-        path.write_text("[]")
+        path.write_text('[{"role": "user", "content": "Hi."}]')
         picture, data = spawn("plan", path, code=LOADED), spawn("plan", path, "--json", code=LOADED)
         heavy = {"pydantic", "pydantic_ai", "platformdirs", "filelock", "tiktoken", "asyncio"}
         assert "rich" in self.loaded(picture.err)
