@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
@@ -36,8 +38,8 @@ class Upstream:
     requests: list[Request] = field(default_factory=list)
 
     def ask(self, body: Mapping[str, Any]) -> bytes:
-        raw = json.dumps(body).encode()
-        request = self.provider.parse(raw, json.loads(raw), {}, len(self.requests))
+        raw = orjson.dumps(body)
+        request = self.provider.parse(raw, orjson.loads(raw), {}, len(self.requests))
         request = self.provider.check(request)
         self.requests.append(request)
         reply = self.model(request)

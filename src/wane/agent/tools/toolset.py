@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, Toolset
 from pydantic_ai.exceptions import AgentRunError, ToolFailed
 from pydantic_ai_harness.filesystem import FileSystem
 from pydantic_ai_harness.repair_tool_arguments import RepairToolArguments
@@ -83,6 +83,16 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
     found = with_ripgrep and ripgrep.enable(os.environ)
     search_tools = RIPGREP_TOOLS if found else PYTHON_TOOLS
     limit = output_limit(budget)
+    files = FileSystem[Any](
+        root_dir=directory,
+        content_hashes=False,
+        max_read_lines=1_000,
+        # Below the limit, so that a read ends with a whole line and says where to continue.
+        max_read_chars=limit * 15 // 16,
+        max_search_results=200,
+        max_find_results=500,
+        tools=(*FILE_TOOLS, *search_tools),
+    )
     return Tools(
         capabilities=(
             _BoundOutput(
@@ -93,16 +103,8 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
             ),
             _ReadableResults(),
             _RepairedArguments(),
-            FileSystem[Any](
-                root_dir=directory,
-                content_hashes=False,
-                max_read_lines=1_000,
-                # Below the limit, so that a read ends with a whole line and says where to continue.
-                max_read_chars=limit * 15 // 16,
-                max_search_results=200,
-                max_find_results=500,
-                tools=(*FILE_TOOLS, *search_tools),
-            ),
+            # Pydantic AI asks a capability for its tools in each run, and these take a while to describe.
+            Toolset(files.get_toolset()),
             Shell[Any](
                 cwd=directory,
                 # Approvals are the gate (`wane.agent.approval`); a list of names would not be safe.
