@@ -17,10 +17,9 @@ import orjson
 from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import Tally, Wire, summed
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
-from wane.proxy.wire.rounds import Tally, summed
 from wane.testing import Reply, Request, Usage
 from wane.testing.anthropic import Anthropic
 from wane.testing.openai import OpenAIChat, OpenAIResponses

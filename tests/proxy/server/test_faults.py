@@ -35,8 +35,7 @@ from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import Body, Wire
-from wane.proxy.wire.rounds import Round
+from wane.proxy.wire.base import Body, Round, Wire
 
 
 def outcomes(running: Running) -> dict[str, int]:

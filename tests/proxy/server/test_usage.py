@@ -10,7 +10,7 @@ import pytest
 from tests.proxy.server.support import MARK, Asked, ask, body, message, provider, proxy, response, run
 from wane.proxy.server.app import tally_for
 from wane.proxy.settings import ReportedUsage
-from wane.proxy.wire.rounds import latest, summed
+from wane.proxy.wire.base import latest, summed
 
 CLAUDE = "claude-cli/2.1.329 (external, sdk-cli)"
 CODEX = "codex_exec/0.169.0 (Debian 12.0.0; x86_64) dumb (codex_exec; 0.169.0)"

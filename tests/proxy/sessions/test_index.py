@@ -31,7 +31,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.wire.rounds import latest, summed
+from wane.proxy.wire.base import latest, summed
 from wane.testing import Call, Reply, Usage
 
 every_client = pytest.mark.parametrize(

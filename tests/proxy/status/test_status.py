@@ -18,7 +18,7 @@ from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
 from wane.proxy.server.traffic import APIS, Traffic
 from wane.proxy.sessions.base import SessionStatus
-from wane.proxy.wire.rounds import Round
+from wane.proxy.wire.base import Round
 
 
 def get(

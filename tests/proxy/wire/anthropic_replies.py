@@ -16,9 +16,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Wire
-from wane.proxy.wire.reply import Reply
-from wane.proxy.wire.rounds import Round, WovenRound
+from wane.proxy.wire.base import Reply, Round, Wire, WovenRound
 
 Block = dict[str, Any]
 

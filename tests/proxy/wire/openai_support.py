@@ -8,9 +8,7 @@ from typing import Any
 
 from tests.proxy.wire.cuts import pieces
 from wane.conversation.request import Tool
-from wane.proxy.wire.base import Body, Wire
-from wane.proxy.wire.reply import Reply
-from wane.proxy.wire.rounds import Round, WovenRound
+from wane.proxy.wire.base import Body, Reply, Round, Wire, WovenRound
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.wire import Provider

@@ -17,8 +17,7 @@ from tests.strategies import times
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.proxy.wire.anthropic.protocol import BINDING_BETA
-from wane.proxy.wire.base import Body
-from wane.proxy.wire.rounds import Message, OwnCall
+from wane.proxy.wire.base import Body, Message, OwnCall
 from wane.testing.anthropic import Anthropic
 from wane.testing.wire import Refused
 

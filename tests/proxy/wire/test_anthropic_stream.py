@@ -29,8 +29,8 @@ from tests.proxy.wire.anthropic_replies import (
 from tests.proxy.wire.cuts import cuts, pieces, single
 from tests.strategies import times
 from wane.prices import TokenUsage
-from wane.proxy.wire.reply import BrokenReplyError, Splitter
-from wane.proxy.wire.rounds import OwnCall, Round
+from wane.proxy.wire.base import BrokenReplyError, OwnCall, Round
+from wane.proxy.wire.reply import Splitter
 
 
 def events_of(stream: bytes) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from tests.proxy.wire.anthropic_replies import (
     woven,
 )
 from tests.strategies import times
-from wane.proxy.wire.rounds import Message, Round, WovenRound
+from wane.proxy.wire.base import Message, Round, WovenRound
 from wane.testing.anthropic import Anthropic
 
 THINKING = ("thinking", "redacted_thinking")

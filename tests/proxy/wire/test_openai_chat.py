@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.cuts import cuts
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, events, mark, run, sse
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import BrokenReplyError, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.reply import BrokenReplyError
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIChat

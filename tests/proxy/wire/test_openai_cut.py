@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Upstream, mark
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import BrokenReplyError, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.reply import BrokenReplyError
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call
 from wane.testing import Reply as Scripted

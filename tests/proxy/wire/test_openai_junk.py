@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.proxy.wire.cuts import cuts, pieces
 from tests.proxy.wire.openai_support import OWN
 from tests.strategies import times
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import BrokenReplyError, Reply, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.reply import BrokenReplyError, Reply
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
 WIRES: tuple[Wire, Wire] = (OpenAIChatWire(), OpenAIResponsesWire())

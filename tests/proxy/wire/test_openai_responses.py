@@ -11,8 +11,8 @@ from hypothesis import given
 from tests.proxy.wire.cuts import cuts
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Told, Upstream, events, mark, run
 from wane.core.errors import FormatError
-from wane.proxy.wire.base import Wire
-from wane.proxy.wire.reply import BrokenReplyError, encode
+from wane.proxy.wire.base import BrokenReplyError, Wire
+from wane.proxy.wire.reply import encode
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted

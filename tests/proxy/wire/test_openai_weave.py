@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, mark, run, woven
 from tests.strategies import times
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import Message, Round, Wire, WovenRound
 from wane.proxy.wire.chat.messages import text_of
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
-from wane.proxy.wire.rounds import Message, Round, WovenRound
 from wane.testing import Call
 from wane.testing import Reply as Scripted
 from wane.testing.openai import OpenAIChat, OpenAIResponses

@@ -28,10 +28,9 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import Tally, Wire, latest, summed
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
-from wane.proxy.wire.rounds import Tally, latest, summed
 
 STATUS: Final = "/wane"
 """The path of the status pages."""

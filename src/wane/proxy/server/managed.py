@@ -21,9 +21,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.settings import secrets_of
 from wane.proxy.store.base import uninterrupted
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Wire
-from wane.proxy.wire.reply import BrokenReplyError, Reply
-from wane.proxy.wire.rounds import Round, Tally
+from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Tally, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2

@@ -21,7 +21,7 @@ from prometheus_client.samples import Sample
 from wane.conversation.engine import plausible
 from wane.prices import NO_USAGE, cost_of
 from wane.proxy.sessions.base import Facts
-from wane.proxy.wire.rounds import Round
+from wane.proxy.wire.base import Round
 
 if TYPE_CHECKING:
     from wane.proxy.server.telemetry import Telemetry

@@ -13,8 +13,7 @@ from wane.conversation.view import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
 from wane.proxy.sessions.messages import ASSISTANT, GivenReply, shape_of
-from wane.proxy.wire.base import Wire
-from wane.proxy.wire.rounds import Message, WovenRound
+from wane.proxy.wire.base import Message, Wire, WovenRound
 from wane.strategies.base import Slot, Substitute, item_of
 
 _KINDS: Final = tuple(Kind)

@@ -24,8 +24,7 @@ from wane.proxy.sessions.session import Session, View
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.wire.base import Body, Wire
-from wane.proxy.wire.rounds import Message
+from wane.proxy.wire.base import Body, Message, Wire
 from wane.recall import RECALL
 
 TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)

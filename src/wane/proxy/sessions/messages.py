@@ -19,8 +19,7 @@ from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy import jsons
-from wane.proxy.wire.base import Wire
-from wane.proxy.wire.rounds import Message, WovenRound
+from wane.proxy.wire.base import Message, Wire, WovenRound
 
 ASSISTANT: Final = b"a"
 RESULTS: Final = b"r"

@@ -50,8 +50,7 @@ from wane.proxy.sessions.messages import (
     shape_of,
 )
 from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import Body, Wire
-from wane.proxy.wire.rounds import Message, OwnCall, Round, WovenRound
+from wane.proxy.wire.base import Body, Message, OwnCall, Round, Wire, WovenRound
 from wane.recall import Archive, answer, searchable
 from wane.strategies.base import Fitted, Settings, Slot
 

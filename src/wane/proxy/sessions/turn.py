@@ -18,8 +18,7 @@ from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewSt
 from wane.proxy.sessions.history import WovenHistory
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction
-from wane.proxy.wire.rounds import Message, OwnCall, Round, WovenRound
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction, Message, OwnCall, Round, WovenRound
 from wane.recall import RECALL
 
 _LOGGER: Final = logging.getLogger("wane.proxy")

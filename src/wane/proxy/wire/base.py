@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
-from wane.core.errors import FormatError
+from wane.core.errors import FormatError, WaneError
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.reply import Reply
-from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
+from wane.prices import TokenUsage
+
+Message = dict[str, Any]
+"""A message of the wire's format."""
 
 Body = dict[str, Any]
 """A request's body, parsed. It is never changed in place, because bodies derived from it share its contents."""
@@ -28,6 +31,227 @@ same if it needs no correction."""
 
 MAX_ROUNDS: Final = 8
 """The most rounds of one reply, for a model that keeps calling only own tools; the last is without these tools."""
+
+Tally: TypeAlias = Callable[[Any, Any], Any]
+"""Combines the usage of earlier rounds with that of a later one; each is JSON data, or None if not reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCall:
+    """A call of one of the proxy's own tools.
+
+    Attributes:
+        id: the provider's id, which its result repeats.
+        tool: the tool's name.
+        arguments: the raw JSON arguments, as the model wrote them.
+    """
+
+    id: str
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The result of one request to the provider.
+
+    Attributes:
+        message: the assistant's message in the format, including own calls, as the provider accepts it in later
+            requests: with unchanged signatures, encrypted reasoning and ids.
+        own: complete calls of the proxy's own tools, in order.
+        calls: number of calls that the client must answer.
+        complete: whether the model ended by itself, and was not cut off by a limit, a pause or a refusal.
+        usage: its usage; None if the provider did not report it.
+    """
+
+    message: Message
+    own: tuple[OwnCall, ...] = ()
+    calls: int = 0
+    complete: bool = True
+    usage: TokenUsage | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the model made only own calls, so that it must be asked again."""
+        return bool(self.own) and not self.calls and self.complete
+
+
+class Rounds:
+    """The completed rounds of one reply for the client.
+
+    Args:
+        own: names of the proxy's own tools.
+        tally: combines the usage of several rounds.
+        head: keys of a reply, such as its id, that the client gets from the first round.
+
+    Attributes:
+        own: see above.
+        done: the rounds.
+        usage: their combined usage, as the provider reports it; None if it reported none.
+    """
+
+    def __init__(self, own: frozenset[str], tally: Tally, head: tuple[str, ...]) -> None:
+        self.own = own
+        self.done: list[Round] = []
+        self.usage: Any = None
+        self._tally, self._keys = tally, head
+        self._head: dict[str, Any] = {}
+
+    @property
+    def id(self) -> object:
+        """The reply's id, which is that of the first round; None if it is unknown."""
+        return self._head.get("id")
+
+    def identify(self, said: dict[str, Any]) -> None:
+        """Take the head from the beginning of a reply; the very first may have an empty one."""
+        if not self._head and said.get("id"):
+            self._head = {key: said[key] for key in self._keys if key in said}
+
+    def under_head(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Return part of a later round's reply with the head of the first."""
+        return {**said, **{key: value for key, value in self._head.items() if key in said}}
+
+    def usage_with(self, usage: Any) -> Any:
+        """Return the usage of the completed rounds and of one more."""
+        return self._tally(self.usage, usage)
+
+    def add(self, round_: Round, usage: Any) -> Round:
+        """Complete a round with the usage that the provider reported for it, and return it."""
+        self.done.append(round_)
+        self.usage = self.usage_with(usage)
+        return round_
+
+
+@dataclass(frozen=True, slots=True)
+class WovenRound:
+    """One round in the history that the provider sees.
+
+    Attributes:
+        message: the assistant's message of the round.
+        results: messages with the results of its own calls, right after it; empty if it made none.
+    """
+
+    message: Message
+    results: tuple[Message, ...] = ()
+
+
+def summed(before: Any, more: Any) -> Any:
+    """Return the sum of two usages, field by field; other values are those of the later one.
+
+    Args:
+        before: usage of earlier rounds, as JSON data; None if none was reported.
+        more: usage of a later round.
+    """
+    if before is None or more is None:
+        return before if more is None else more
+    if isinstance(before, Mapping) and isinstance(more, Mapping):
+        keys = [*before, *(key for key in more if key not in before)]
+        return {key: summed(before.get(key), more.get(key)) for key in keys}
+    if _is_number(before) and _is_number(more):
+        return before + more
+    return more
+
+
+def latest(before: Any, more: Any) -> Any:
+    """Return the usage of the latest round that reported one: the size of the model's context, not the total usage."""
+    return before if more is None else more
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class BrokenReplyError(WaneError):
+    """A provider's reply violates its protocol, or stops before its end.
+
+    Args:
+        message: what is wrong with it.
+        reported: whether the provider reported an error itself, which the client gets as part of the reply.
+    """
+
+    def __init__(self, message: str, *, reported: bool = False) -> None:
+        super().__init__(message)
+        self.reported = reported
+
+
+class Reply(ABC):
+    """Makes one reply for the client from the provider's replies of one or more rounds. Sans I/O.
+
+    The server calls `feed` with the provider's data and `end` at the end of its body. If the round was alone, it starts
+    again with `feed` for the next round; at last it calls `finish`. Events that need no change are passed on as the
+    same bytes. The client sees only the content of later rounds, under the head of the first: indexes and sequence
+    numbers continue, and the usage is the sum of all rounds, field by field, or that of the last one.
+
+    Args:
+        rounds: has no rounds yet.
+
+    Attributes:
+        started: whether anything was sent, so that the reply's status can no longer change. A streamed reply holds its
+            head back until the first round has something that the client may see (text, reasoning, a call of its own).
+            So if the model first calls only an own tool and the next round fails, the provider's error can still be
+            passed on unchanged.
+    """
+
+    def __init__(self, rounds: Rounds) -> None:
+        self.started = False
+        self._rounds, self._own = rounds, rounds.own
+        self._over = False
+
+    @property
+    @abstractmethod
+    def hides(self) -> bool:
+        """Whether this round has, or may have, part of an own call, which the client must not see.
+
+        If such a round breaks, the rest of it is useless to the client.
+        """
+
+    @abstractmethod
+    def feed(self, data: bytes) -> bytes:
+        """Take in a piece of the provider's body, cut anywhere, and return what the client gets now.
+
+        A streamed reply never delays what the client may see; only its closing events (`message_delta` and
+        `message_stop`, the chunk with the `finish_reason`, `response.completed`, `[DONE]`) wait for `finish`. Unknown
+        data is passed on unchanged.
+        """
+
+    @abstractmethod
+    def end(self) -> Round:
+        """Return the round, at the end of the provider's body.
+
+        Raises:
+            BrokenReplyError: if the body stopped before its end, was an error event, or violated the protocol. The
+                server then sends `rest` to the client, if anything, and ends this reply.
+        """
+
+    @abstractmethod
+    def rest(self) -> bytes:
+        """Return the data that was held back, unchanged: what the client gets if a reply breaks.
+
+        In a stream it contains nothing of own calls, nor a cut-off event that could be part of one.
+        """
+
+    @abstractmethod
+    def finish(self) -> bytes:
+        """Return the end of the client's reply, after the last round."""
+
+    @abstractmethod
+    def fail(self, status: int, body: bytes) -> bytes:
+        """Return the error for a client whose reply has started when a later round is refused.
+
+        Args:
+            status: the provider's HTTP status.
+            body: the provider's error body.
+        """
+
+    @abstractmethod
+    def _next_round(self) -> None:
+        """Reset for the next round."""
+
+    def _begin_round(self) -> None:
+        """Reset for the next round if the previous one is over. Until then `finish` needs it."""
+        if self._over:
+            self._over = False
+            self._next_round()
 
 
 class Wire(ABC):

@@ -10,8 +10,7 @@ from typing import Any, Final
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, Correction, Wire
-from wane.proxy.wire.reply import parsed
-from wane.proxy.wire.rounds import count
+from wane.proxy.wire.reply import count, parsed
 
 _LONGEST: Final = 2_000  # characters of an error body that is not JSON
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}

@@ -1,15 +1,14 @@
-"""Replies: streams split into server-sent events, and what the replies of all protocols share."""
+"""What the replies of all protocols share: streamed ones, split into server-sent events, and whole ones."""
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from wane.core.errors import WaneError
 from wane.proxy import jsons
-from wane.proxy.wire.rounds import Round, Rounds
+from wane.proxy.wire.base import BrokenReplyError, Reply, Round, Rounds
 
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Bytes that one event may have; the largest hold a picture."""
@@ -24,19 +23,6 @@ _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?=[^\n]))")
 _EVENT_END_CR: Final = re.compile(rb"(?>\r\n|\n|\r)[\n\r]")
 # Bytes of an incomplete event's end that may be in the buffer already.
 _LOOK_BACK: Final = 3
-
-
-class BrokenReplyError(WaneError):
-    """A provider's reply violates its protocol, or stops before its end.
-
-    Args:
-        message: what is wrong with it.
-        reported: whether the provider reported an error itself, which the client gets as part of the reply.
-    """
-
-    def __init__(self, message: str, *, reported: bool = False) -> None:
-        super().__init__(message)
-        self.reported = reported
 
 
 class Event(NamedTuple):
@@ -167,86 +153,6 @@ class Splitter:
             elif line == b"event":
                 name = b""
         return Event(raw, name.decode("utf-8", "replace"), data or b"")
-
-
-class Reply(ABC):
-    """Makes one reply for the client from the provider's replies of one or more rounds. Sans I/O.
-
-    The server calls `feed` with the provider's data and `end` at the end of its body. If the round was alone, it starts
-    again with `feed` for the next round; at last it calls `finish`. Events that need no change are passed on as the
-    same bytes. The client sees only the content of later rounds, under the head of the first: indexes and sequence
-    numbers continue, and the usage is the sum of all rounds, field by field, or that of the last one.
-
-    Args:
-        rounds: has no rounds yet.
-
-    Attributes:
-        started: whether anything was sent, so that the reply's status can no longer change. A streamed reply holds its
-            head back until the first round has something that the client may see (text, reasoning, a call of its own).
-            So if the model first calls only an own tool and the next round fails, the provider's error can still be
-            passed on unchanged.
-    """
-
-    def __init__(self, rounds: Rounds) -> None:
-        self.started = False
-        self._rounds, self._own = rounds, rounds.own
-        self._over = False
-
-    @property
-    @abstractmethod
-    def hides(self) -> bool:
-        """Whether this round has, or may have, part of an own call, which the client must not see.
-
-        If such a round breaks, the rest of it is useless to the client.
-        """
-
-    @abstractmethod
-    def feed(self, data: bytes) -> bytes:
-        """Take in a piece of the provider's body, cut anywhere, and return what the client gets now.
-
-        A streamed reply never delays what the client may see; only its closing events (`message_delta` and
-        `message_stop`, the chunk with the `finish_reason`, `response.completed`, `[DONE]`) wait for `finish`. Unknown
-        data is passed on unchanged.
-        """
-
-    @abstractmethod
-    def end(self) -> Round:
-        """Return the round, at the end of the provider's body.
-
-        Raises:
-            BrokenReplyError: if the body stopped before its end, was an error event, or violated the protocol. The
-                server then sends `rest` to the client, if anything, and ends this reply.
-        """
-
-    @abstractmethod
-    def rest(self) -> bytes:
-        """Return the data that was held back, unchanged: what the client gets if a reply breaks.
-
-        In a stream it contains nothing of own calls, nor a cut-off event that could be part of one.
-        """
-
-    @abstractmethod
-    def finish(self) -> bytes:
-        """Return the end of the client's reply, after the last round."""
-
-    @abstractmethod
-    def fail(self, status: int, body: bytes) -> bytes:
-        """Return the error for a client whose reply has started when a later round is refused.
-
-        Args:
-            status: the provider's HTTP status.
-            body: the provider's error body.
-        """
-
-    @abstractmethod
-    def _next_round(self) -> None:
-        """Reset for the next round."""
-
-    def _begin_round(self) -> None:
-        """Reset for the next round if the previous one is over. Until then `finish` needs it."""
-        if self._over:
-            self._over = False
-            self._next_round()
 
 
 class StreamedReply(Reply):
@@ -447,3 +353,15 @@ def parsed(data: bytes | str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def count(usage: object, *path: str) -> int:
+    """Return one count of a usage, in tokens; 0 if it is missing or not a count.
+
+    Args:
+        usage: the usage, as JSON data.
+        path: the keys that lead to the count.
+    """
+    for key in path:
+        usage = usage.get(key) if isinstance(usage, Mapping) else None
+    return max(0, usage) if isinstance(usage, int) and not isinstance(usage, bool) else 0

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import Part
 from wane.formats.turns import openings, required_opening
-from wane.proxy.wire.base import Body
-from wane.proxy.wire.rounds import Message
+from wane.proxy.wire.base import Body, Message
 
 Block = dict[str, Any]
 """A content block of a message."""

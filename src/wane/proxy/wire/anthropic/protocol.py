@@ -27,9 +27,20 @@ from wane.proxy.wire.anthropic.messages import (
     without,
 )
 from wane.proxy.wire.anthropic.reply import StreamedMessage, WholeMessage, error_body
-from wane.proxy.wire.base import Body, Correction, Wire
-from wane.proxy.wire.reply import Reply, parsed
-from wane.proxy.wire.rounds import Message, OwnCall, Round, Rounds, Tally, WovenRound, summed
+from wane.proxy.wire.base import (
+    Body,
+    Correction,
+    Message,
+    OwnCall,
+    Reply,
+    Round,
+    Rounds,
+    Tally,
+    Wire,
+    WovenRound,
+    summed,
+)
+from wane.proxy.wire.reply import parsed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 """Beta feature with `thinking.block_binding`."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.messages import Block, is_blank
-from wane.proxy.wire.reply import BrokenReplyError, Event, Splitter, StreamedReply, WholeReply, encode, parsed
-from wane.proxy.wire.rounds import OwnCall, Round, Rounds, count
+from wane.proxy.wire.base import BrokenReplyError, OwnCall, Round, Rounds
+from wane.proxy.wire.reply import Event, Splitter, StreamedReply, WholeReply, count, encode, parsed
 
 # Stop reasons of a model that ended by itself; others are a limit, a pause, a refusal, or unknown.
 _COMPLETE: Final = ("end_turn", "tool_use", "stop_sequence")

@@ -7,9 +7,9 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
+from wane.proxy.wire.base import Message, OwnCall, Round
 from wane.proxy.wire.openai import token_usage, unmarked
 from wane.proxy.wire.reply import parsed
-from wane.proxy.wire.rounds import Message, OwnCall, Round
 
 REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
 """Keys of reasoning as text."""

@@ -9,12 +9,10 @@ from wane.conversation.request import Tool
 from wane.formats.openai import OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body
+from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Rounds, Tally, WovenRound, summed
 from wane.proxy.wire.chat.messages import REASONING_LISTS, TEXTS, entries_of, list_shares, merged, shares, text_of
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai import OpenAIWire, without_markers
-from wane.proxy.wire.reply import Reply
-from wane.proxy.wire.rounds import Message, OwnCall, Round, Rounds, Tally, WovenRound, summed
 
 _SYSTEM: Final = ("system", "developer")
 _FIXED: Final = ("tools", "response_format")

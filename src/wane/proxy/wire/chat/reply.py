@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
+from wane.proxy.wire.base import BrokenReplyError, Round, Rounds
 from wane.proxy.wire.chat.messages import (
     REASONING_LISTS,
     REASONING_TEXTS,
@@ -19,8 +20,7 @@ from wane.proxy.wire.chat.messages import (
     shifted,
 )
 from wane.proxy.wire.openai import error_of
-from wane.proxy.wire.reply import BrokenReplyError, Event, StreamedReply, WholeReply, encode, parsed
-from wane.proxy.wire.rounds import Round, Rounds
+from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
 
 Chunk: TypeAlias = dict[str, Any]
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.formats.response_items import is_model_made
-from wane.proxy.wire.base import Body
+from wane.proxy.wire.base import Body, OwnCall
 from wane.proxy.wire.reply import parsed
-from wane.proxy.wire.rounds import OwnCall
 
 Item: TypeAlias = dict[str, Any]
 

@@ -10,9 +10,8 @@ from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.response_items import part_of
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body
+from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Tally, WovenRound, summed
 from wane.proxy.wire.openai import OpenAIWire, without_markers
-from wane.proxy.wire.reply import Reply
 from wane.proxy.wire.responses.messages import (
     Item,
     call_id_of,
@@ -24,7 +23,6 @@ from wane.proxy.wire.responses.messages import (
     without_reasoning,
 )
 from wane.proxy.wire.responses.reply import ResponseRounds, StreamedResponse, WholeResponse
-from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 _STORED: Final = ("previous_response_id", "conversation")
 _SEND_ALL: Final = (

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body
+from wane.proxy.wire.base import Body, BrokenReplyError, Round, Rounds, Tally
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import BrokenReplyError, Event, StreamedReply, WholeReply, encode
+from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode
 from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, without_reasoning
-from wane.proxy.wire.rounds import Round, Rounds, Tally
 
 Data: TypeAlias = dict[str, Any]
 
