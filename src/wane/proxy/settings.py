@@ -13,32 +13,12 @@ from wane.conversation.reminder import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import ConfigError
+from wane.proxy.http.head import HIDDEN, is_loopback, shown_path
 from wane.strategies.base import EPISODIC, Annotate, policy_of
 
 DEFAULT_PORT: Final = 8484
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-_HIDDEN: Final = "***"
-_VERSION: Final = re.compile(r"v\d{1,2}(?:(?:alpha|beta)\d{0,2})?")
-# The path segments of the APIs of providers and gateways.
-_WORDS: Final = """anthropic api audio backend-api batches beta chat codex coding compat compatible-mode completions
-    content conversations count_tokens deployments embeddings engines event_logging files gateway images inference
-    input_items input_tokens internal litellm llm messages metrics models moderations oauth ollama openai organizations
-    paas proxy responses router search serverless status stream usage wane ~***"""
-_PLAIN: Final = frozenset(_WORDS.split())
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or IP address is loopback; nothing is resolved. Without brackets or port."""
-    name = host.rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,30 +127,8 @@ class UpstreamUrl:
         """Whether it is on this machine."""
         return is_loopback(self.host)
 
-    def target(self, path: bytes) -> bytes:
-        """Return the request target for a client's path and query.
-
-        A client's base URL may end with the version that the prefix ends with or not; it is not doubled.
-        """
-        prefix = self.prefix.encode()
-        version = prefix[prefix.rfind(b"/") :]
-        if version[:2] == b"/v" and version[2:].isdigit() and path.startswith(version + b"/"):
-            path = path[len(version) :]
-        return prefix + path
-
     def __str__(self) -> str:
         return self.origin + shown_path(self.prefix)
-
-
-def shown_path(path: str) -> str:
-    """Return a path with stars in place of each segment that could be a key."""
-    secret = secrets_of(path)
-    return "/".join(_HIDDEN if part in secret else part for part in path.split("/"))
-
-
-def secrets_of(path: str) -> set[str]:
-    """Return the segments of a path that could be keys: those of no known API."""
-    return {part for part in path.split("/") if part and part not in _PLAIN and not _VERSION.fullmatch(part)}
 
 
 def bracketed(host: str) -> str:
@@ -187,7 +145,7 @@ def _shown(text: str) -> str:
     scheme, mark, rest = text.strip().rpartition("://")
     head, at, tail = re.split(r"[?#]", rest, maxsplit=1)[0].rpartition("@")
     host, slash, path = tail.partition("/")
-    return f"{scheme}{mark}{_HIDDEN + at if head else at}{host}{slash}{shown_path(path)}"
+    return f"{scheme}{mark}{HIDDEN + at if head else at}{host}{slash}{shown_path(path)}"
 
 
 MAX_BODY: Final = 128 * 1024 * 1024

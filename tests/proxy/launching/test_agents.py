@@ -15,7 +15,8 @@ from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.known import Other, agent_of
 from wane.proxy.agents.pi import Pi
-from wane.proxy.settings import UpstreamUrl
+from wane.proxy.http.upstream import Upstream
+from wane.proxy.settings import Timeouts, UpstreamUrl
 
 PROXY = "http://127.0.0.1:1234"
 
@@ -75,7 +76,7 @@ def test_the_base_for_openais_protocols_ends_as_the_upstream_does(upstream: str,
     assert openai_base(PROXY, url) == PROXY + base
     # So that the proxy asks what the client would have.
     path = f"{base}/responses".encode()
-    assert url.target(path).decode() == (url.prefix or "/v1" * (base == "/v1")) + "/responses"
+    assert Upstream(url, Timeouts()).target(path).decode() == (url.prefix or "/v1" * (base == "/v1")) + "/responses"
 
 
 def test_no_proxy_of_the_environment_stands_between() -> None:

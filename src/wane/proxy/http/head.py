@@ -1,15 +1,14 @@
-"""The head of a request: which headers pass through, the checks before it is passed on, and who may use the proxy."""
+"""The head of a request: which headers pass through, who may use the proxy, and what in it could be a key."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hmac import compare_digest
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote_to_bytes, urlsplit
-
-from wane.proxy.settings import Address, is_loopback, secrets_of, shown_path
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 """Headers in order, with repeated ones."""
@@ -50,10 +49,20 @@ _RESPONSE: Final = _HOP | {b"alt-svc"}
 REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-md5", b"content-digest", b"digest"})
 """Headers that no longer hold for a rewritten body."""
 
+HIDDEN: Final = "***"
+"""Stands for what could be a key."""
+
 _SECRET: Final = frozenset(
     {b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie", TOKEN}
 )
 _SHORTEST_SECRET: Final = 4  # characters
+_VERSION: Final = re.compile(r"v\d{1,2}(?:(?:alpha|beta)\d{0,2})?")
+# The path segments of the APIs of providers and gateways.
+_WORDS: Final = """anthropic api audio backend-api batches beta chat codex coding compat compatible-mode completions
+    content conversations count_tokens deployments embeddings engines event_logging files gateway images inference
+    input_items input_tokens internal litellm llm messages metrics models moderations oauth ollama openai organizations
+    paas proxy responses router search serverless status stream usage wane ~***"""
+_PLAIN: Final = frozenset(_WORDS.split())
 _LONGEST_WARNING: Final = 300  # characters
 _DOTS: Final = (b".", b"..")
 _MARKED: Final = re.compile(rb"/+(?:~|%7[Ee])([^/]*)")
@@ -159,8 +168,19 @@ def text(message: str) -> bytes:
 def scrub(message: str, known: Iterable[str]) -> str:
     """Return a message with stars in place of secrets."""
     for secret in known:
-        message = message.replace(secret, "***")
+        message = message.replace(secret, HIDDEN)
     return message
+
+
+def shown_path(path: str) -> str:
+    """Return a path with stars in place of each segment that could be a key."""
+    secret = secrets_of(path)
+    return "/".join(HIDDEN if part in secret else part for part in path.split("/"))
+
+
+def secrets_of(path: str) -> set[str]:
+    """Return the segments of a path that could be keys: those of no known API."""
+    return {part for part in path.split("/") if part and part not in _PLAIN and not _VERSION.fullmatch(part)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +263,12 @@ class Guard:
 
     Args:
         token: the token that requests must carry; None for none.
-        listen: where the server listens.
+        host: the name or IP address at which the server listens.
     """
 
-    def __init__(self, token: str | None, listen: Address) -> None:
+    def __init__(self, token: str | None, host: str) -> None:
         self._token = None if token is None else token.encode()
-        self._listen = listen
+        self._host = host
         # Finds the token anywhere, however its characters are percent-encoded.
         self._pattern = None if token is None else re.compile("".join(map(_any_spelling, token)))
 
@@ -284,7 +304,7 @@ class Guard:
         """Refuse web pages: any page can make a browser ask loopback, also by DNS rebinding."""
         for value in every(request.headers, b"host"):
             host = _host_name(value)
-            if host is None or not (is_loopback(host) or host == self._listen.host):
+            if host is None or not (is_loopback(host) or host == self._host):
                 raise RefusedError(
                     421,
                     "the header Host does not name this machine; use the proxy's own address, 127.0.0.1",
@@ -292,6 +312,19 @@ class Guard:
         for value in every(request.headers, b"origin"):
             if not _is_program(value):
                 raise RefusedError(403, "this proxy accepts no requests from web pages; set a token to allow them")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or IP address is loopback; nothing is resolved. Without brackets or port."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
 def _any_spelling(character: str) -> str:

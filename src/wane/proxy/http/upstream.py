@@ -170,6 +170,9 @@ class Upstream:
         self.stopped = False
         self._url = httpx2.URL(url.origin)
         self.host = url.netloc.encode()
+        self._prefix = url.prefix.encode()
+        version = self._prefix[self._prefix.rfind(b"/") :]
+        self._version = version + b"/" if version[:2] == b"/v" and version[2:].isdigit() else None
         self._timeout = {
             "connect": timeouts.connect,
             "read": timeouts.read,
@@ -185,6 +188,15 @@ class Upstream:
             raise ConfigError(
                 f"the proxy that the environment names for {url.origin} cannot be used: {error}"
             ) from None
+
+    def target(self, path: bytes) -> bytes:
+        """Return the request target for a client's path and query.
+
+        A client's base URL may end with the version that the provider's ends with or not; it is not doubled.
+        """
+        if self._version is not None and path.startswith(self._version):
+            path = path[len(self._version) - 1 :]
+        return self._prefix + path
 
     async def send(
         self,
@@ -208,7 +220,7 @@ class Upstream:
                 body raises it too.
             ClientGoneError: if the client disconnects while it sends.
         """
-        extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.url.target(target)}
+        extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.target(target)}
         request = httpx2.Request(method, self._url, headers=headers, stream=_Body(content), extensions=extensions)
         try:
             with self.stoppable():

@@ -103,7 +103,7 @@ class ProxyApp:
         self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
         self.stopping = False
-        self._guard = Guard(settings.token, settings.listen)
+        self._guard = Guard(settings.token, settings.listen.host)
         self._live: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,7 +19,6 @@ from wane.proxy.http.upstream import Answer, BrokenOffError, Upstream, from_firs
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import SessionTurn
-from wane.proxy.settings import secrets_of
 from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Tally, Wire
 
@@ -335,7 +334,7 @@ class ManagedRequest:
         await pass_on(self.upstream, self.client, self.request, self.exchange, self.raw, extra)
 
     def _warn(self, error: BaseException) -> None:
-        report(self.exchange.what, error, [*self.request.secrets, *secrets_of(self.upstream.url.prefix)])
+        report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])
 
 
 def report(what: str, error: BaseException, known: Sequence[str]) -> None:

@@ -27,9 +27,6 @@ from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedE
 from wane.proxy.wire.base import Body, Message, Wire
 from wane.recall import RECALL
 
-TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
-"""The tools that the proxy may add to requests."""
-
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _CANDIDATES: Final = 8  # stored sessions with one root that are opened
 _MOST_IN_MEMORY: Final = 1_000  # sessions
@@ -54,6 +51,8 @@ class SessionIndex:
         self.settings = settings or ContextSettings()
         self._store = store
         self._strict = strict
+        own = [DELIMITER_TOOL, RECALL_TOOL] if self.settings.recall else [DELIMITER_TOOL]
+        self._tools = own if self.settings.marked else []
         # By whether there is `recall`.
         self._guidance = {recall: guidance(self.settings.passes, recall=recall) for recall in (False, True)}
         self._sessions: dict[str, CachedSession] = {}
@@ -352,14 +351,12 @@ class SessionIndex:
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
         theirs = wire.tools(body)
-        if not self.settings.marked or DELIMITER in theirs:
-            return frozenset()
-        return frozenset({DELIMITER, RECALL} if self.settings.recall and RECALL not in theirs else {DELIMITER})
+        return frozenset() if DELIMITER in theirs else frozenset(tool.name for tool in self._tools) - theirs
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
         own = self._own(wire, body)
         text = self._guidance[RECALL in own] if own else ""
-        return wire.equip(body, [tool for tool in TOOLS if tool.name in own], text)
+        return wire.equip(body, [tool for tool in self._tools if tool.name in own], text)
 
 
 def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
