@@ -8,7 +8,7 @@ import pytest
 
 from tests.proxy.wire.anthropic_replies import WIRE, call, text, thinking
 from tests.proxy.wire.test_anthropic_request import UNLED, corrected, model, result, said, user
-from wane.proxy.wire.anthropic.messages import readings_without, required
+from wane.proxy.wire.anthropic.protocol import readings_without, required
 from wane.proxy.wire.base import Body, Message
 
 ENABLED = {"type": "enabled", "budget_tokens": 2_000}

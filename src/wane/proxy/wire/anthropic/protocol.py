@@ -1,32 +1,36 @@
-"""Anthropic Messages: `/v1/messages` and `/v1/messages/count_tokens`, whose bodies are the same."""
+"""Anthropic Messages: `/v1/messages` and `/v1/messages/count_tokens`, whose bodies are the same.
+
+In a view, neighbours of one role are joined, and the client's cache breakpoints stay. The current turn begins with
+thinking, as Anthropic demands if thinking has a budget (`thinking.type: enabled`). If its beginning has left the view,
+the request shows the least of it that is valid (`wane.formats.turns`). That stays visible until the user speaks, so
+that nothing reappears later.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat
+from wane.formats.base import Part
+from wane.formats.turns import openings, required_opening
 from wane.formats.writing import WritingFormat
-from wane.proxy import jsons
-from wane.proxy.wire.anthropic.messages import (
+from wane.proxy.wire.anthropic.reply import (
     THINKING,
     Block,
+    StreamedMessage,
+    WholeMessage,
     blocks_of,
-    disabled_if_missing,
+    error_body,
     is_blank,
-    noted,
-    placed,
+    is_call_of,
     plain,
-    readings_without,
-    required,
-    thinks_on_budget,
-    turn_of,
-    without,
 )
-from wane.proxy.wire.anthropic.reply import StreamedMessage, WholeMessage, error_body
+from wane.proxy.wire.anthropic.weaving import woven_from
 from wane.proxy.wire.base import (
     Body,
     Correction,
@@ -51,20 +55,20 @@ _TEXT_KEYS: Final = {"type", "text"}
 _BOUND: Final = "bound to a different conversation"
 _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
 _DROP: Final = "drop_block"
+# Anthropic accepts breakpoints on these, in messages of either role, but not on thinking or empty text.
+_CARRIERS: Final = ("text", "image", "document", "search_result", "tool_use", "tool_result")
+_JOINED: Final = ("user", "assistant", "system")
+_FORMAT: Final = AnthropicFormat()
 
 _Place: TypeAlias = tuple[int, int]
-"""A round, and a block of it."""
-
-_Placed: TypeAlias = tuple[_Place, Block]
-
-_START: Final = -1
+"""A message of the view, and a block of it."""
 
 
 class AnthropicWire(Wire):
     """The Messages API."""
 
     name = "anthropic"
-    format: WritingFormat[Message] = AnthropicFormat()
+    format: WritingFormat[Message] = _FORMAT
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed; None if it can be."""
@@ -109,45 +113,37 @@ class AnthropicWire(Wire):
 
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with these messages in place of its own; see `Wire.place`."""
-        return {**body, "messages": placed(messages, body["messages"])}
+        return {**body, "messages": _placed(messages, body["messages"])}
 
     def noted(self, body: Body, text: str) -> Body:
-        """Return a body with a note as the last block of its last message; see `Wire.noted`."""
-        return noted(body, text)
+        """Return a body with a note as the last block of its last message, unless that is the assistant's.
+
+        Results still come first, roles alternate as before, and breakpoints stay. The automatic breakpoint, which would
+        fall on the note, is set explicitly where it would fall without the note.
+        """
+        messages: Sequence[Message] = body["messages"]
+        if messages[-1].get("role") == "assistant":
+            return body
+        noted = {key: value for key, value in body.items() if key != "cache_control"}
+        if "cache_control" in body:
+            carriers = [
+                (number, place)
+                for number, each in enumerate(messages)
+                for place, block in enumerate(blocks_of(each))
+                if _may_carry(block)
+            ]
+            messages = _marked(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
+        content = [*blocks_of(messages[-1]), {"type": "text", "text": text}]
+        return {**noted, "messages": [*messages[:-1], {**messages[-1], "content": content}]}
 
     def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-        """Return the messages that a client's message stands for; see `Wire.weave`.
-
-        The round of each of a client's blocks is recognised: thinking by its signature, calls by their ids, text by its
-        words. Blocks are matched in order, so that each belongs to the round of the block before it or to a later one;
-        an unknown block goes with the block before it.
-
-        Thinking is kept in full or not at all. A client that leaves out all of it may have turned thinking off, and
-        Anthropic then refuses any in the current turn. With thinking on, the turn must begin with it, and none may be
-        missing in between. So the thinking of a round of which nothing else is left stays only if the client has kept
-        other thinking.
-        """
-        own = {
-            str(block.get("tool_use_id")) for woven in rounds for result in woven.results for block in blocks_of(result)
-        }
-        given = blocks_of(message)
-        thinks = any(block.get("type") in THINKING for block in given)
-        shown = [
-            ((number, place), block)
-            for number, woven in enumerate(rounds)
-            for place, block in enumerate(blocks_of(woven.message))
-            if not _calls(block, own)
-        ]
-        theirs: list[list[tuple[int, Block]]] = [[] for _ in rounds]
-        for (number, place), block in _Aligner(shown, len(rounds) - 1).placed(given):
-            theirs[number].append((place, block))
-        woven = (_woven(one, kept, own, thinks=thinks) for one, kept in zip(rounds, theirs, strict=True))
-        return [each for messages in woven for each in messages]
+        """Return the messages that a client's message stands for; see `Wire.weave`."""
+        return woven_from(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's assistant message for a reply of these rounds."""
         own = {call.id for round_ in rounds for call in round_.own}
-        content = [block for round_ in rounds for block in blocks_of(round_.message) if not _calls(block, own)]
+        content = [block for round_ in rounds for block in blocks_of(round_.message) if not is_call_of(block, own)]
         return {"role": "assistant", "content": content}
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
@@ -159,14 +155,14 @@ class AnthropicWire(Wire):
         self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]
     ) -> Mapping[int, Sequence[int]]:
         """Return the thinking that began the current turn, if the turn must begin with thinking."""
-        return required(history, shown) if thinks_on_budget(body) else {}
+        return required(history, shown) if _thinks_on_budget(body) else {}
 
     def correction_ahead(self, body: Body, sent: Body) -> Correction | None:
         """Return the correction that disables thinking in a turn whose opening thinking was evicted."""
         # A client's own request without opening thinking is not corrected.
-        if not thinks_on_budget(body) or not readings_without(body["messages"]) - readings_without(sent["messages"]):
+        if not _thinks_on_budget(body) or not readings_without(body["messages"]) - readings_without(sent["messages"]):
             return None
-        return partial(disabled_if_missing, turn=turn_of(sent["messages"]))
+        return partial(_disabled_if_missing, turn=_turn_of(sent["messages"]))
 
     def correction(self, status: int, error: bytes, body: Body, sent: Body) -> Correction | None:
         """Return the correction of a request that was refused for its thinking.
@@ -181,7 +177,7 @@ class AnthropicWire(Wire):
         thinking = body.get("thinking") or {}
         kind = thinking.get("type", "adaptive")
         if _BEGINS_WITHOUT in message and kind == "enabled":
-            return partial(disabled_if_missing, turn=turn_of(sent["messages"]))
+            return partial(_disabled_if_missing, turn=_turn_of(sent["messages"]))
         if _BOUND not in message or not any(map(_thinks, body["messages"])):
             return None
         drops = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == _DROP
@@ -223,8 +219,200 @@ def _canonical_block(block: Block) -> Block:
     return {**block, "content": _canonical(content)} if isinstance(content, list) else block
 
 
-def _thinks(message: Message) -> bool:
-    return any(block.get("type") in THINKING for block in blocks_of(message))
+def _placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
+    """Return the messages of a view as they go into a request.
+
+    Args:
+        messages: the view.
+        sent: the client's messages, with its breakpoints.
+    """
+    position = {id(message): number for number, message in enumerate(sent)}
+    joined: list[Message] = []
+    before: int | None = None
+    messages = _seated(messages)
+    for message, marked in zip(messages, _rescued(messages, sent), strict=True):
+        here = position.get(id(message))
+        # Neighbours of one role that the client sent itself stay as they are.
+        as_sent = before is not None and here == before + 1
+        before = here
+        if joined and not as_sent and joined[-1].get("role") == marked.get("role") in _JOINED:
+            joined[-1] = _join(joined[-1], marked)
+        else:
+            joined.append(marked)
+    return joined
+
+
+def _seated(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with each system message where Anthropic accepts it: after a user's, before an assistant's.
+
+    Its neighbours may have left the view. It then moves as little as possible: after the user's messages of the same
+    stretch or, if there are none, of the stretch before.
+    """
+    if all(_sits(messages, number) for number, each in enumerate(messages) if each.get("role") == "system"):
+        return messages
+    seated: list[Message] = []
+    behind = 0  # where the last stretch with a user's message ends
+    for is_assistant, group in groupby(messages, lambda each: each.get("role") == "assistant"):
+        stretch = sorted(group, key=lambda each: each.get("role") == "system")
+        alone = not is_assistant and stretch[0].get("role") == "system"
+        if alone and behind and not _may_precede(seated[-1]):
+            seated[behind:behind] = stretch
+            behind += len(stretch)
+        else:
+            seated += stretch
+            behind = behind if is_assistant or alone else len(seated)
+    return seated
+
+
+def _sits(messages: Sequence[Message], number: int) -> bool:
+    followed = number + 1 == len(messages) or messages[number + 1].get("role") == "assistant"
+    return followed and number > 0 and _may_precede(messages[number - 1])
+
+
+def _may_precede(message: Message) -> bool:
+    """Whether a system message may follow: after a user's message, and after one that waits for a server tool."""
+    role, content = message.get("role"), _listed(message)
+    return role == "user" or (role == "assistant" and content[-1:] != [] and _is_of_a_server(content[-1]))
+
+
+def _is_of_a_server(block: Block) -> bool:
+    kind = str(block.get("type"))
+    return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
+
+
+def _join(one: Message, other: Message) -> Message:
+    content = [*blocks_of(one), *blocks_of(other)]
+    if one["role"] == "user":
+        # Results answer the message before them, so they must come first.
+        content.sort(key=lambda block: block.get("type") != "tool_result")
+    return {**other, **one, "content": content} if content else one
+
+
+def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[Message]:
+    """Move breakpoints whose blocks left the view to the nearest of the client's blocks before them.
+
+    Their number does not grow, and their order stays, which matters if their lifetimes differ.
+    """
+    shown = set(map(id, messages))
+    marked = (each for each in sent if any(_breakpoint(block) is not None for block in _listed(each)))
+    if all(id(message) in shown for message in marked):
+        return messages
+    # A message of plain text counts as its block.
+    where = {
+        _key(block): (number, place)
+        for number, message in enumerate(messages)
+        for place, block in enumerate(_listed(message) or [message])
+    }
+    marks: dict[_Place, object] = {}
+    carrier: _Place | None = None
+    for message in sent:
+        for block in _listed(message) or [message]:
+            place = where.get(_key(block))
+            if place is not None:
+                carrier = place if _may_carry(block) else carrier
+            elif carrier is not None and (mark := _breakpoint(block)) is not None:
+                marks.setdefault(carrier, mark)
+    return _marked(messages, marks) if marks else messages
+
+
+def _listed(message: Message) -> list[Block]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _key(block: Block) -> object:
+    """The key of a block: the id of its call, which survives edits, or else its identity."""
+    kind = block.get("type")
+    if kind == "tool_use":
+        return kind, str(block.get("id"))
+    if kind == "tool_result":
+        return kind, str(block.get("tool_use_id"))
+    return id(block)
+
+
+def _breakpoint(block: Block) -> object:
+    """The breakpoint on a block, or in it."""
+    if (mark := block.get("cache_control")) is not None:
+        return mark
+    if block.get("type") == "tool_result":
+        return next((mark for inner in _listed(block) if (mark := inner.get("cache_control")) is not None), None)
+    return None
+
+
+def _may_carry(block: dict[str, Any]) -> bool:
+    """Whether a block, or a message of plain text, may carry a breakpoint."""
+    if "role" in block:
+        return isinstance(block.get("content"), str) and bool(block["content"].strip())
+    return block.get("type") in _CARRIERS and not is_blank(block)
+
+
+def _marked(messages: Sequence[Message], marks: dict[_Place, object]) -> list[Message]:
+    result = list(messages)
+    for (number, place), mark in marks.items():
+        content = list(blocks_of(result[number]))
+        if _breakpoint(content[place]) is None:
+            content[place] = {**content[place], "cache_control": mark}
+            result[number] = {**result[number], "content": content}
+    return result
+
+
+def required(history: Sequence[Message], shown: Sequence[tuple[int, Message]]) -> dict[int, list[int]]:
+    """Return what a request must show besides its view so that the current turn begins with thinking.
+
+    Args:
+        history: the whole history.
+        shown: the messages of the view, by their positions in the history.
+
+    Returns:
+        As `wane.formats.turns.required_opening` returns it.
+    """
+    return required_opening(lambda number: _FORMAT.parts(history[number]), len(history), _backwards(shown))
+
+
+def readings_without(messages: Sequence[Message]) -> set[bool]:
+    """Return the readings by which the current turn does not begin with thinking; usually none.
+
+    Args:
+        messages: the messages of a request.
+
+    Returns:
+        True for the reading that text after results starts a turn, False for the other.
+    """
+    found = openings(_backwards(list(enumerate(messages))))
+    return {opening.after_results for opening in found if not opening.reasons}
+
+
+def _backwards(shown: Sequence[tuple[int, Message]]) -> Iterator[tuple[int, Sequence[Part]]]:
+    return ((number, _FORMAT.parts(message)) for number, message in reversed(shown))
+
+
+def _thinks_on_budget(body: Body) -> bool:
+    """Whether a request asks for thinking with a budget, so that the turn must begin with it."""
+    thinking = body.get("thinking")
+    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+
+
+def _turn_of(messages: Sequence[Message]) -> object:
+    """Return what identifies a client's current turn: the user's last message; None if there is none."""
+    for message in reversed(messages):
+        kinds = {block.get("type") == "tool_result" for block in blocks_of(message)}
+        if message.get("role") == "user" and kinds == {False}:
+            return [plain(block) for block in blocks_of(message)]
+    return None
+
+
+def _disabled_if_missing(body: Body, sent: Body, *, turn: object = None) -> Body:
+    """Return a body with thinking disabled if its turn does not begin with thinking; else the same body.
+
+    Args:
+        body: the body.
+        sent: the client's body.
+        turn: a turn known not to begin with thinking, as `_turn_of` identifies it.
+    """
+    known = turn is not None and _turn_of(sent["messages"]) == turn
+    if not _thinks_on_budget(body) or not (known or readings_without(body["messages"])):
+        return body
+    return _without({**body, "thinking": {"type": "disabled"}}, lambda _: True)
 
 
 def _dropping(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
@@ -241,7 +429,11 @@ def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:
     """Leave out refused thinking; later thinking is valid."""
     if seals.isdisjoint(_seals(body["messages"])):
         return body
-    return disabled_if_missing(without(body, lambda block: _seal(block) in seals), sent)
+    return _disabled_if_missing(_without(body, lambda block: _seal(block) in seals), sent)
+
+
+def _thinks(message: Message) -> bool:
+    return any(block.get("type") in THINKING for block in blocks_of(message))
 
 
 def _seals(messages: Sequence[Message]) -> Iterator[int]:
@@ -253,107 +445,18 @@ def _seal(block: Block) -> int:
     return hash((block.get("signature"), block.get("data"), block.get("thinking")))
 
 
-def _calls(block: Block, own: set[str]) -> bool:
-    return block.get("type") == "tool_use" and block.get("id") in own
-
-
-def _woven(woven: WovenRound, theirs: list[tuple[int, Block]], own: set[str], *, thinks: bool) -> Iterator[Message]:
-    """Yield a round with the client's blocks in it; nothing if it is empty."""
-    made = list(enumerate(blocks_of(woven.message)))
-    ours = [(place, block) for place, block in made if _calls(block, own)]
-    if ours and thinks and not theirs:
-        theirs = [(place, block) for place, block in made if block.get("type") in THINKING]
-    content = [block for _, block in sorted([*ours, *theirs], key=lambda pair: pair[0])]
-    while content and content[-1].get("type") in THINKING:
-        # No message may end with thinking; the client left out what followed it.
-        content.pop()
-    if content:
-        yield woven.message if content == woven.message.get("content") else {**woven.message, "content": content}
-    yield from woven.results
-
-
-class _Aligner:
-    """Finds the place of each of a client's blocks among those that it has seen.
+def _without(body: Body, gone: Callable[[Block], bool]) -> Body:
+    """Return a body without some of its thinking, and without messages that have no other content.
 
     Args:
-        shown: the blocks that it has seen, in order, with their places.
-        last: number of the last round, which has all of the client's calls.
+        body: the body.
+        gone: whether to remove a block of thinking.
     """
-
-    def __init__(self, shown: Sequence[_Placed], last: int) -> None:
-        self._shown = shown
-        self._texts = [_text(block) for _, block in shown]
-        self._known = {key: number for number, (_, block) in enumerate(shown) if (key := _key(block)) is not None}
-        self._last = last
-        self._next = 0  # the first block of `shown` that was not matched or skipped
-
-    def placed(self, given: Sequence[Block]) -> Iterator[_Placed]:
-        """Yield the blocks with their places, in ascending order."""
-        known = [self._known.get(key) if (key := _key(block)) is not None else None for block in given]
-        here: _Place = (0, _START)
-        for block, anchor, ahead in zip(given, known, _following(known), strict=True):
-            found = anchor
-            if anchor is not None:
-                self._next = max(self._next, anchor + 1)
-            elif text := _text(block):
-                found = self._find(text, ahead if ahead is not None and ahead >= self._next else len(self._shown))
-            if found is not None:
-                here = max(here, self._shown[found][0])
-            if block.get("type") == "tool_use":
-                here = max(here, (self._last, _START))
-            # The provider accepts only unchanged thinking, so the original is sent and not the client's copy.
-            original = found is not None and block.get("type") in THINKING
-            yield here, self._shown[found][1] if found is not None and original else block
-
-    def _find(self, text: str, stop: int) -> int | None:
-        """Find the original that equals a client's text, or begins it, or begins with it; skip what the text holds."""
-        texts = self._texts
-        ahead = [number for number in range(self._next, stop) if texts[number]]
-        same = next((number for number in ahead if texts[number] == text), None)
-        if same is not None:
-            self._next = same + 1
-            return same
-        begun = next((number for number in ahead if text.startswith(texts[number])), None)
-        if begun is not None:
-            self._pass(text, [number for number in ahead if number >= begun])
-            return begun
-        cut = next((number for number in ahead if texts[number].startswith(text)), None)
-        self._next = self._next if cut is None else cut + 1
-        return cut
-
-    def _pass(self, text: str, ahead: Sequence[int]) -> None:
-        """Skip the originals that a client joined into one text."""
-        for number in ahead:
-            if not text.startswith(self._texts[number]):
-                return
-            text = text[len(self._texts[number]) :].lstrip()
-            self._next = number + 1
-
-
-def _following(known: Sequence[int | None]) -> list[int | None]:
-    """Return for each block the next known one after it."""
-    following: list[int | None] = []
-    latest: int | None = None
-    for one in reversed(known):
-        following.append(latest)
-        latest = latest if one is None else one
-    return following[::-1]
-
-
-def _text(block: Block) -> str:
-    """The text of a block, stripped because clients strip it; empty for other blocks."""
-    return str(block["text"]).strip() if block.get("type") == "text" and not is_blank(block) else ""
-
-
-def _key(block: Block) -> object:
-    """A key by which a block is recognised anywhere; None for text."""
-    kind = str(block.get("type"))
-    if kind == "text":
-        return None
-    if kind in THINKING:
-        return "thinking", str(block.get("signature") or block.get("data") or block.get("thinking"))
-    if kind.endswith("tool_use"):
-        return "call", str(block.get("id"))
-    if kind.endswith("tool_result"):
-        return "result", str(block.get("tool_use_id"))
-    return jsons.dumps(plain(block))
+    kept: list[Message] = []
+    for message in body["messages"]:
+        content = [b for b in blocks_of(message) if b.get("type") not in THINKING or not gone(b)]
+        if len(content) == len(blocks_of(message)):
+            kept.append(message)
+        elif message.get("role") != "assistant" or any(b.get("type") not in THINKING for b in content):
+            kept.append({**message, "content": content})
+    return {**body, "messages": _placed(kept, [])}

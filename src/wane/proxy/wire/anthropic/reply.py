@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wane.prices import TokenUsage
 from wane.proxy import jsons
-from wane.proxy.wire.anthropic.messages import Block, is_blank
-from wane.proxy.wire.base import BrokenReplyError, OwnCall, Round, Rounds
+from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.reply import Event, Splitter, StreamedReply, WholeReply, count, encode, parsed
+
+Block = dict[str, Any]
+"""A content block of a message."""
+
+THINKING: Final = ("thinking", "redacted_thinking")
+"""Types of blocks with reasoning."""
 
 # Stop reasons of a model that ended by itself; others are a limit, a pause, a refusal, or unknown.
 _COMPLETE: Final = ("end_turn", "tool_use", "stop_sequence")
@@ -229,9 +234,34 @@ class Slot:
         return block, raw
 
 
+def blocks_of(message: Message) -> list[Block]:
+    """Return a message's blocks; a plain string is one text block, and an empty one none."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content if isinstance(content, list) else []
+
+
+def plain(block: Block) -> Block:
+    """Return a block without its cache breakpoint."""
+    if "cache_control" not in block:
+        return block
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def is_blank(block: Block) -> bool:
+    """Whether a block is blank text, which the provider refuses in requests."""
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
 def is_own(block: Block, own: frozenset[str]) -> bool:
     """Whether a block is a call of one of the proxy's own tools."""
     return block.get("type") == "tool_use" and block.get("name") in own and isinstance(block.get("id"), str)
+
+
+def is_call_of(block: Block, ids: Container[str]) -> bool:
+    """Whether a block is a call with one of these ids."""
+    return block.get("type") == "tool_use" and block.get("id") in ids
 
 
 def make_round(slots: Sequence[Slot], own: frozenset[str], stop: object, usage: object) -> Round:
