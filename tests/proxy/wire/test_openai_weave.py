@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, mark, run, woven
 from tests.strategies import times
 from wane.proxy.wire.base import Message, Round, Wire, WovenRound
-from wane.proxy.wire.chat.messages import text_of
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.chat.weaving import text_of
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call
 from wane.testing import Reply as Scripted

@@ -10,14 +10,12 @@ from wane.formats.openai import OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Rounds, Tally, WovenRound, summed
-from wane.proxy.wire.chat.messages import REASONING_LISTS, TEXTS, entries_of, list_shares, merged, shares, text_of
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
+from wane.proxy.wire.chat.weaving import REASONING_LISTS, merged, woven_from
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 
 _SYSTEM: Final = ("system", "developer")
 _FIXED: Final = ("tools", "response_format")
-
-_SHARED = (*TEXTS, *REASONING_LISTS)
 
 
 class _Equipped(dict[str, Any]):
@@ -104,30 +102,8 @@ class OpenAIChatWire(OpenAIWire):
         return {**body, "messages": [*before, {**last, "content": _appended(last.get("content"), text)}]}
 
     def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-        """Return the provider's messages that a client's assistant message stands for; see `Wire.weave`.
-
-        Texts are split by the recorded texts of the rounds; from the first change on they belong to the last round.
-        Calls are recognised by id.
-        """
-        if not rounds:
-            return [message]
-        parts = _parts_of(message, rounds)
-        calls = _calls_of(message, rounds)
-        edited = any(changed for _, changed in parts.values())
-        history: list[Message] = []
-        for number, woven in enumerate(rounds):
-            last = number == len(rounds) - 1
-            mine = {key: found[number] for key, (found, _) in parts.items() if found[number]}
-            rest = _rest(message if last else woven.message)
-            theirs = any(not _is_own(call, woven) for call in calls[number])
-            if mine or theirs or edited or (last and rest):
-                kept = _made(woven.message, mine, calls[number], rest)
-            else:
-                # The client has kept nothing of the round, so it is sent as recorded.
-                kept = woven.message
-            if says_something(kept):
-                history += [kept, *woven.results]
-        return history or [message]
+        """Return the messages that a client's message stands for; see `Wire.weave`."""
+        return woven_from(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's assistant message for a reply of these rounds."""
@@ -186,46 +162,3 @@ def _tool_name(tool: object) -> str | None:
     body = tool.get(kind) if kind in ("function", "custom") else None
     name = body.get("name") if isinstance(body, Mapping) else None
     return name if isinstance(name, str) else None
-
-
-def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:
-    """Return each round's share of each text or list, by key, and whether the client has changed it."""
-    recorded = {key: [woven.message.get(key) for woven in rounds] for key in _SHARED}
-    found: dict[str, tuple[Sequence[Any], bool]] = {key: shares(message.get(key), recorded[key]) for key in TEXTS}
-    return found | {key: (list_shares(message.get(key), recorded[key]), False) for key in REASONING_LISTS}
-
-
-def _calls_of(message: Message, rounds: Sequence[WovenRound]) -> list[list[dict[str, Any]]]:
-    """Return each round's calls: own ones as recorded, the client's as it sent them."""
-    sent = {call.get("id"): call for call in entries_of(message)}
-    found: list[list[dict[str, Any]]] = []
-    for woven in rounds:
-        calls: list[dict[str, Any]] = []
-        for call in entries_of(woven.message):
-            if _is_own(call, woven):
-                calls.append(call)
-            elif (theirs := sent.pop(call.get("id"), None)) is not None:
-                calls.append(theirs)
-        found.append(calls)
-    found[-1] += sent.values()
-    return found
-
-
-def _is_own(call: Mapping[str, Any], woven: WovenRound) -> bool:
-    return any(result.get("tool_call_id") == call.get("id") for result in woven.results)
-
-
-def _made(
-    recorded: Message, mine: Mapping[str, Any], calls: Sequence[dict[str, Any]], rest: Mapping[str, Any]
-) -> Message:
-    """Return a round's message as the client has kept it."""
-    message: Message = {"role": "assistant", "content": None, **rest, **mine}
-    if "content" not in mine:
-        content = recorded.get("content")
-        message["content"] = content if not text_of(content) else None
-    return {**message, "tool_calls": list(calls)} if calls else message
-
-
-def _rest(message: Message) -> dict[str, Any]:
-    """The fields that a client sent besides texts and calls, such as a refusal."""
-    return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import BrokenReplyError, Round, Rounds
-from wane.proxy.wire.chat.messages import (
+from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
+from wane.proxy.wire.chat.weaving import (
     REASONING_LISTS,
     REASONING_TEXTS,
     TEXTS,
-    Call,
-    Draft,
+    Content,
+    as_parts,
     entries_of,
     joint,
     merged,
     next_index,
     shifted,
 )
-from wane.proxy.wire.openai import error_of
+from wane.proxy.wire.openai import error_of, token_usage
 from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
 
 Chunk: TypeAlias = dict[str, Any]
@@ -27,6 +28,163 @@ Chunk: TypeAlias = dict[str, Any]
 _CALLING: Final = ("tool_calls", "function_call")
 # Fields of a delta without visible content.
 _UNSEEN: Final = frozenset({"role", "obfuscation"})
+_WORDS: Final = ("text", "summary", "data", "thinking", "signature")
+_KNOWN: Final = frozenset({"index", "id", "type", "function", "custom"})
+_FUNCTION: Final = "function"
+
+
+class Call:
+    """A tool call that is being received.
+
+    Attributes:
+        index: the provider's index of it; None if it gives none.
+        id: its id; empty if none was received yet.
+        kind: `function` or `custom`.
+        name: the tool's name.
+        arguments: the model's arguments, as text.
+        extras: fields that vendors add, such as signatures of reasoning.
+        own: whether it calls one of the proxy's own tools; None while its name is incomplete.
+        waits: whether pieces of it are held back until then.
+    """
+
+    __slots__ = ("arguments", "extras", "id", "index", "kind", "name", "own", "waits")
+
+    def __init__(self, index: object) -> None:
+        self.index = index if isinstance(index, int) else None
+        self.id = ""
+        self.kind = _FUNCTION
+        self.name = ""
+        self.arguments = ""
+        self.extras: dict[str, Any] = {}
+        self.own: bool | None = None
+        self.waits = False
+
+    def take(self, entry: Mapping[str, Any], own: Container[str], prefixes: Container[str]) -> None:
+        """Take in a piece of the call.
+
+        Args:
+            entry: an entry of a delta's `tool_calls`.
+            own: names of the proxy's own tools.
+            prefixes: the prefixes of these names.
+        """
+        if not self.id and isinstance(entry.get("id"), str):
+            self.id = entry["id"]
+        if isinstance(entry.get("type"), str) and entry["type"]:
+            self.kind = entry["type"]
+        body = entry.get(self.kind)
+        if isinstance(body, Mapping):
+            name = body.get("name")
+            # Some services repeat the name in every piece.
+            if isinstance(name, str) and name != self.name:
+                self.name += name
+            self.arguments += _raw(body.get("arguments", body.get("input")))
+        self.extras.update({key: value for key, value in entry.items() if key not in _KNOWN and value is not None})
+        if self.own is None and self.kind == _FUNCTION and self.name in own:
+            self.own = True
+        elif self.own is None:
+            certain = self.kind != _FUNCTION or (self.name and (self.arguments or self.name not in prefixes))
+            self.own = False if certain else None
+
+    def whole(self) -> dict[str, Any]:
+        """Return the call in the form of a message."""
+        written = "arguments" if self.kind == _FUNCTION else "input"
+        body = {"name": self.name, written: self.arguments}
+        return {"id": self.id, "type": self.kind, self.kind: body, **self.extras}
+
+
+class Draft:
+    """The assistant's message of one round that is being received.
+
+    Args:
+        own: names of the proxy's own tools.
+
+    Attributes:
+        calls: the calls, in order.
+        finish: the `finish_reason`; None if none was received yet.
+    """
+
+    def __init__(self, own: frozenset[str]) -> None:
+        self.calls: list[Call] = []
+        self.finish: str | None = None
+        self._own = own
+        self._prefixes = frozenset(name[:end] for name in own for end in range(1, len(name)))
+        self._fields: dict[str, Any] = {}
+
+    def take(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[Call]:
+        """Take in a delta, or with `whole` a message; return the call that each entry of its calls is about."""
+        for key in (*TEXTS, "refusal"):
+            value = delta.get(key)
+            if value and isinstance(value, str | list):
+                self._fields[key] = _grown(self._fields.get(key), value)
+        for key in REASONING_LISTS:
+            entries = delta.get(key)
+            for entry in entries if isinstance(entries, list) else ():
+                self._detail(self._fields.setdefault(key, []), entry, whole=whole)
+        if isinstance(delta.get("audio"), Mapping):
+            self._fields["audio"] = {**self._fields.get("audio", {}), **delta["audio"]}
+        calls = []
+        for entry in entries_of(delta):
+            call = None if whole else self._call_of(entry)
+            if call is None:
+                call = Call(entry.get("index"))
+                self.calls.append(call)
+            call.take(entry, self._own, self._prefixes)
+            calls.append(call)
+        return calls
+
+    def settle(self) -> None:
+        """Treat calls whose name stayed incomplete as the client's."""
+        for call in self.calls:
+            call.own = bool(call.own)
+
+    def round(self, seed: str, usage: Any) -> Round:
+        """Return the completed round; own calls that were cut off are left out.
+
+        Args:
+            seed: seed of the ids for calls without one.
+            usage: the usage that the provider reported.
+        """
+        self.settle()
+        complete = self.finish not in ("length", "content_filter", "error")
+        for number, call in enumerate(self.calls):
+            call.id = call.id or "call_" + blake2b(f"{seed}:{number}".encode(), digest_size=12).hexdigest()
+        calls = [call for call in self.calls if complete or not call.own or parsed(call.arguments) is not None]
+        own = tuple(OwnCall(call.id, call.name, call.arguments) for call in calls if call.own)
+        message: Message = {"role": "assistant", "content": None, **self._fields}
+        if calls:
+            message["tool_calls"] = [call.whole() for call in calls]
+        elif message["content"] is None and "refusal" not in message:
+            message["content"] = ""
+        return Round(message, own, len(calls) - len(own), complete, token_usage(usage, "prompt", "completion"))
+
+    def _call_of(self, entry: Mapping[str, Any]) -> Call | None:
+        """The call that a piece continues; None if it starts a new one.
+
+        Some services send no index, and a whole call in each piece; others give all calls the same index.
+        """
+        index, call_id = entry.get("index"), entry.get("id")
+        known = [call for call in self.calls if not isinstance(index, int) or call.index == index]
+        if not known:
+            return None
+        last, body = known[-1], entry.get("function")
+        named = isinstance(body, Mapping) and bool(body.get("name"))
+        if call_id and last.id and call_id != last.id and named:
+            return None
+        if not isinstance(index, int) and not call_id and named and last.name:
+            return None
+        return last
+
+    @staticmethod
+    def _detail(entries: list[Any], entry: Any, *, whole: bool) -> None:
+        last = entries[-1] if entries and not whole else None
+        if not isinstance(entry, Mapping) or not isinstance(last, Mapping) or not _goes_on(last, entry):
+            entries.append(entry)
+            return
+        more = {key: value for key, value in entry.items() if value is not None}
+        for key in _WORDS:
+            if isinstance(last.get(key), str) and isinstance(more.get(key), str):
+                more[key] = last[key] + more[key]
+        entries[-1] = {**last, **more}
 
 
 class StreamedChat(StreamedReply):
@@ -252,3 +410,27 @@ def _with_choice(chunk: Chunk, choice: dict[str, Any]) -> Chunk:
     """Return a chunk with another first choice."""
     first = _choice(chunk)
     return {**chunk, "choices": [choice if each is first else each for each in chunk["choices"]]}
+
+
+def _grown(before: Content, piece: Content) -> Content:
+    """A text with its next piece; if either is a list of parts, a list."""
+    if before is None:
+        return piece
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece
+    return [*as_parts(before), *as_parts(piece)]
+
+
+def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Whether an entry is the next piece of the last one."""
+    if last.get("type") != entry.get("type") or last.get("index") != entry.get("index"):
+        return False
+    other = last.get("id") and entry.get("id") and last["id"] != entry["id"]
+    return not (other or last.get("signature"))
+
+
+def _raw(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    # Some servers send the object instead of its text.
+    return "" if value is None else jsons.dumps(value).decode()

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
-from wane.formats.response_items import part_of
 from wane.formats.writing import WritingFormat
 from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Tally, WovenRound, summed
 from wane.proxy.wire.openai import OpenAIWire, without_markers
-from wane.proxy.wire.responses.messages import (
+from wane.proxy.wire.responses.reply import (
     Item,
+    ResponseRounds,
+    StreamedResponse,
+    WholeResponse,
     call_id_of,
-    offered,
-    seal_of,
-    tools_item,
-    with_tools_item,
-    without_id,
     without_reasoning,
 )
-from wane.proxy.wire.responses.reply import ResponseRounds, StreamedResponse, WholeResponse
+from wane.proxy.wire.responses.weaving import woven_from
 
 _STORED: Final = ("previous_response_id", "conversation")
 _SEND_ALL: Final = (
@@ -32,8 +29,7 @@ _SEND_ALL: Final = (
 _FIXED: Final = ("instructions", "tools", "text")
 # Tools that the provider runs.
 _HOSTED: Final = ("web_search", "file_search", "code_interpreter", "image_generation", "mcp")
-
-_MESSAGE: Final = "message"
+_ITEM_OF_TOOLS: Final = "additional_tools"
 
 
 class OpenAIResponsesWire(OpenAIWire):
@@ -45,7 +41,7 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed; None if it can be."""
-        tools = offered(body)
+        tools = _offered(body)
         if not any(map(_is_clients, tools)):
             return "it has no tools that the client runs"
         if not all(isinstance(tool, dict) for tool in tools):
@@ -73,7 +69,7 @@ class OpenAIResponsesWire(OpenAIWire):
     def tools(self, body: Body) -> frozenset[str]:
         """Return the names of the client's own tools."""
         # Those in a namespace cannot conflict with others.
-        tools = [tool for tool in offered(body) if isinstance(tool, Mapping)]
+        tools = [tool for tool in _offered(body) if isinstance(tool, Mapping)]
         names = (tool.get("name") for tool in tools if tool.get("type") in ("function", "custom"))
         return frozenset(name for name in names if isinstance(name, str))
 
@@ -97,11 +93,11 @@ class OpenAIResponsesWire(OpenAIWire):
         A request without instructions gets the guidance as its instructions: they come before all input and stay the
         same in every request, whatever is evicted.
         """
-        item = tools_item(body)
+        item = _tools_item(body)
         if item is None or body.get("tools") is not None:
             equipped = self._with_tools(body, tools)
         else:
-            equipped = {**body, "input": with_tools_item(body["input"], self._with_tools(item, tools))}
+            equipped = {**body, "input": _with_tools_item(body["input"], self._with_tools(item, tools))}
         if guidance:
             instructions = body.get("instructions")
             equipped["instructions"] = f"{instructions}\n\n{guidance}" if instructions else guidance
@@ -110,7 +106,7 @@ class OpenAIResponsesWire(OpenAIWire):
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with the items of these messages in place of its own."""
         # Tools never leave a view.
-        items = with_tools_item(self.format.dump(messages), tools_item(body))
+        items = _with_tools_item(self.format.dump(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
@@ -120,30 +116,8 @@ class OpenAIResponsesWire(OpenAIWire):
         return {**body, "input": [*_items(body), item]}
 
     def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-        """Return the provider's messages that a client's assistant message stands for; see `Wire.weave`.
-
-        Clients send items with or without their ids and states, drop reasoning, trim texts and rewrite arguments. So
-        items are recognised one by one: by the call's id, by their own id, by their encrypted content, or by their
-        text.
-        """
-        if not rounds:
-            return [message]
-        own = [{call_id_of(item) for result in woven.results for item in result["items"]} - {None} for woven in rounds]
-        slots = [
-            _Slot(number, place, item)
-            for number, woven in enumerate(rounds)
-            for place, item in enumerate(woven.message["items"])
-            if call_id_of(item) not in own[number]
-        ]
-        sent = _placed(message["items"], slots, len(rounds) - 1)
-        history: list[Message] = []
-        for number, woven in enumerate(rounds):
-            theirs = sent[number]
-            items = _made(woven.message["items"], theirs, own[number]) if theirs else woven.message["items"]
-            # The provider would refuse reasoning alone, whose own call was cut off.
-            if theirs or any(_kind(item) != "reasoning" for item in items):
-                history += [{**woven.message, "items": items}, *woven.results]
-        return history or [message]
+        """Return the messages that a client's message stands for; see `Wire.weave`."""
+        return woven_from(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's message for a reply of these rounds."""
@@ -163,10 +137,12 @@ class OpenAIResponsesWire(OpenAIWire):
         return StreamedResponse(rounds) if body.get("stream") else WholeResponse(rounds)
 
     def _seal(self, entry: object) -> int | None:
-        return seal_of(entry)
+        if not isinstance(entry, Mapping) or entry.get("type") != "reasoning":
+            return None
+        return hash((str(entry.get("id")), str(entry.get("encrypted_content"))))
 
     def _without(self, body: Body, seals: set[int]) -> Body:
-        return {**body, "input": without_reasoning(body["input"], lambda item: seal_of(item) in seals)}
+        return {**body, "input": without_reasoning(body["input"], lambda item: self._seal(item) in seals)}
 
 
 def _items(body: Body) -> list[dict[str, Any]]:
@@ -191,95 +167,32 @@ def _is_clients(tool: object) -> bool:
     return isinstance(tool, Mapping) and not str(tool.get("type")).startswith(_HOSTED)
 
 
+def _offered(body: Body) -> list[Any]:
+    """Return the tools of a request, wherever they are."""
+    tools = body.get("tools")
+    item = _tools_item(body)
+    return [*(tools if isinstance(tools, list) else ()), *(item["tools"] if item else ())]
+
+
+def _tools_item(body: Body) -> Item | None:
+    """Return the first item of the input that contains tools; None if there is none."""
+    items = body.get("input")
+    return next(filter(_has_tools, items), None) if isinstance(items, list) else None
+
+
+def _with_tools_item(items: list[Item], item: Item | None) -> list[Item]:
+    """Return a view's items with an item in place of the first that contains tools."""
+    if item is None:
+        return items
+    place = next((place for place, each in enumerate(items) if _has_tools(each)), None)
+    return items if place is None else [*items[:place], item, *items[place + 1 :]]
+
+
+def _has_tools(item: object) -> bool:
+    return isinstance(item, dict) and item.get("type") == _ITEM_OF_TOOLS and isinstance(item.get("tools"), list)
+
+
 def _is_reference(item: object) -> bool:
     if not isinstance(item, Mapping):
         return False
     return item.get("type") == "item_reference" or (item.get("type") is None and "role" not in item and "id" in item)
-
-
-class _Slot(NamedTuple):
-    """An item that the client has seen: its round, and its place among the round's items."""
-
-    round: int
-    place: int
-    item: Item
-
-
-def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[dict[int, list[Item]]]:
-    """Return the client's items by round and place; unknown items go with the next known one.
-
-    Args:
-        items: the client's items.
-        slots: the items that it has seen.
-        last: the last round, which gets unknown items at the end, at place -1.
-    """
-    sent: list[dict[int, list[Item]]] = [{} for _ in range(last + 1)]
-    waiting: list[Item] = []
-    start = 0
-    for item in items:
-        found = next((n for n in range(start, len(slots)) if _same(item, slots[n].item)), None)
-        if found is None:
-            waiting.append(item)
-            continue
-        ahead = _settle(waiting, slots[start:found], sent)
-        sent[slots[found].round][slots[found].place] = [*ahead, item]
-        waiting, start = [], found + 1
-    if ahead := _settle(waiting, slots[start:], sent):
-        sent[last][-1] = ahead
-    return sent
-
-
-def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, list[Item]]]) -> list[Item]:
-    """Put edited items in the places of their originals, and return the items that are left.
-
-    Between two known items, items of one kind match the originals of that kind if there are as many.
-    """
-    others: list[Item] = []
-    for kind in dict.fromkeys(map(_kind, items)):
-        mine = [item for item in items if _kind(item) == kind]
-        free = [slot for slot in slots if _kind(slot.item) == kind]
-        if len(mine) != len(free) or kind not in (_MESSAGE, "reasoning"):
-            others += mine
-            continue
-        for item, slot in zip(mine, free, strict=True):
-            sent[slot.round][slot.place] = [item]
-    return [item for item in items if any(item is other for other in others)]
-
-
-def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]) -> list[Item]:
-    """Return a round's items as the client has kept them.
-
-    An own call keeps its id only if the reasoning before it is present under its own id, because OpenAI checks that.
-    """
-    items: list[Item] = []
-    reasoning: str | None = None
-    named = True
-    for place, item in enumerate(recorded):
-        is_reasoning = _kind(item) == "reasoning"
-        if is_reasoning:
-            reasoning, named = item.get("id"), False
-        if place in theirs:
-            items += theirs[place]
-            named = named or (is_reasoning and theirs[place][-1].get("id") == reasoning)
-        elif call_id_of(item) in own:
-            items.append(item if named else without_id(item))
-    return [*items, *theirs.get(-1, ())]
-
-
-def _same(item: Item, shown: Item) -> bool:
-    """Whether a client's item is one that it has seen, apart from some edits."""
-    kind = _kind(item)
-    if kind != _kind(shown):
-        return False
-    if shown.get("call_id") is not None:
-        return bool(item.get("call_id") == shown["call_id"])
-    if item.get("id") and shown.get("id"):
-        return bool(item["id"] == shown["id"])
-    if item.get("encrypted_content") and shown.get("encrypted_content"):
-        return bool(item["encrypted_content"] == shown["encrypted_content"])
-    part, other = part_of(item), part_of(shown)
-    return part is not None and other is not None and part.text.strip() == other.text.strip() != ""
-
-
-def _kind(item: Item) -> str:
-    return str(item.get("type") or _MESSAGE)

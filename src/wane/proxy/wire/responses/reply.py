@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from wane.formats.response_items import is_model_made
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, BrokenReplyError, Round, Rounds, Tally
+from wane.proxy.wire.base import Body, BrokenReplyError, OwnCall, Round, Rounds, Tally
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode
-from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, without_reasoning
+from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
 
 Data: TypeAlias = dict[str, Any]
 
+Item: TypeAlias = dict[str, Any]
+
 _BEGIN: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
 _END: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+# Calls that the provider runs; their results are in the item itself.
+_HOSTED: Final = frozenset(
+    {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
+)
 
 
 class ResponseRounds(Rounds):
@@ -39,8 +45,8 @@ class ResponseRounds(Rounds):
         """Return a response that repeats the client's own tools and instructions, not those sent upstream."""
         echoed: Data = {}
         tools = response.get("tools")
-        if isinstance(tools, list) and any(is_own(_as_call(tool), self.own) for tool in tools):
-            echoed["tools"] = [tool for tool in tools if not is_own(_as_call(tool), self.own)]
+        if isinstance(tools, list) and any(_is_own(_as_call(tool), self.own) for tool in tools):
+            echoed["tools"] = [tool for tool in tools if not _is_own(_as_call(tool), self.own)]
         if response.get("instructions") != self._instructions and "instructions" in response:
             echoed["instructions"] = self._instructions
         return {**response, **echoed} if echoed else response
@@ -65,13 +71,13 @@ class ResponseRounds(Rounds):
         output = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
         items = output or items
         complete = response.get("status", "completed") == "completed"
-        own = own_calls(items, self.own, complete=complete)
+        own = _own_calls(items, self.own, complete=complete)
         ids = {call.id for call in own}
-        whole = [item for item in items if not is_own(item, self.own) or call_id_of(item) in ids]
+        whole = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
         self.output += self._seen(response)
         message, usage = {"items": without_reasoning(whole, self._is_refused)}, response.get("usage")
         tokens = token_usage(usage, "input", "output")
-        return self.add(Round(message, own, client_calls(items, self.own), complete, tokens), usage)
+        return self.add(Round(message, own, _client_calls(items, self.own), complete, tokens), usage)
 
     def _is_refused(self, reasoning: Item) -> bool:
         """Whether later requests must leave out some reasoning: neither it nor its content was kept for them."""
@@ -79,7 +85,7 @@ class ResponseRounds(Rounds):
 
     def _seen(self, response: Data) -> list[Any]:
         output = response.get("output")
-        return [item for item in output if not is_own(item, self.own)] if isinstance(output, list) else []
+        return [item for item in output if not _is_own(item, self.own)] if isinstance(output, list) else []
 
 
 class StreamedResponse(StreamedReply):
@@ -167,7 +173,7 @@ class StreamedResponse(StreamedReply):
         item = data.get("item")
         if isinstance(item, dict):
             self._begun.add(index)
-            if is_own(item, self._own):
+            if _is_own(item, self._own):
                 self._hidden.add(index)
             if data.get("type") == "response.output_item.done":
                 self._items[index] = item
@@ -224,5 +230,69 @@ class WholeResponse(WholeReply):
 
 
 def _as_call(tool: object) -> object:
-    """A function's definition in the form of a call, for `is_own`."""
+    """A function's definition in the form of a call, for `_is_own`."""
     return {**tool, "type": "function_call"} if isinstance(tool, Mapping) and tool.get("type") == "function" else None
+
+
+def _is_own(item: object, own: Container[str]) -> bool:
+    """Whether an item is a call of one of the proxy's own tools, which have no namespace."""
+    if not isinstance(item, Mapping) or item.get("type") != "function_call" or item.get("namespace"):
+        return False
+    name = item.get("name")
+    return isinstance(name, str) and name in own
+
+
+def _own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> tuple[OwnCall, ...]:
+    """Return the complete own calls among some items.
+
+    Args:
+        items: output of a round.
+        own: names of the proxy's own tools.
+        complete: whether the model ended by itself; else the last call may be cut off.
+    """
+    calls = [(call_id_of(item), item["name"], str(item.get("arguments") or "")) for item in items if _is_own(item, own)]
+    return tuple(OwnCall(id_, name, raw) for id_, name, raw in calls if id_ and (complete or parsed(raw) is not None))
+
+
+def _client_calls(items: Sequence[Item], own: Container[str]) -> int:
+    """Return how many calls of a round the client must answer: neither own ones nor those that the provider ran."""
+    answered = {call_id_of(item) for item in items if str(item.get("type")).endswith("_output")} - {None}
+    calls = [item for item in items if _is_call(item) and not _is_own(item, own)]
+    return sum(call_id_of(item) not in answered for item in calls)
+
+
+def _is_call(item: Mapping[str, Any]) -> bool:
+    kind = str(item.get("type"))
+    if kind == "tool_search_call":
+        return bool(item.get("call_id"))
+    return kind == "mcp_approval_request" or (kind.endswith("_call") and kind not in _HOSTED)
+
+
+def call_id_of(item: Mapping[str, Any]) -> str | None:
+    """Return the id that pairs a call and its output; None if it has none."""
+    call_id = item.get("call_id")
+    return call_id if isinstance(call_id, str) and call_id else None
+
+
+def without_reasoning(items: Sequence[Any], gone: Callable[[Item], bool]) -> list[Any]:
+    """Return items without some reasoning; the items that it led to lose their ids, which refer to it.
+
+    Args:
+        items: items of the input, or of an output.
+        gone: whether to leave out an item of reasoning.
+    """
+    kept: list[Any] = []
+    orphaned = False
+    for item in items:
+        if isinstance(item, dict) and item.get("type") == "reasoning":
+            orphaned = gone(item)
+            if orphaned:
+                continue
+        orphaned = orphaned and is_model_made(item)
+        kept.append(without_id(item) if orphaned else item)
+    return kept
+
+
+def without_id(item: Item) -> Item:
+    """Return an item without its id, which only stored items need."""
+    return {key: value for key, value in item.items() if key != "id"} if "id" in item else item

@@ -1,0 +1,278 @@
+"""One message of Chat Completions for several rounds: joined for the client, and split into the rounds again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.formats.openai import says_something
+from wane.proxy.wire.base import Message, Round, WovenRound
+from wane.proxy.wire.openai import unmarked
+
+REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
+"""Keys of reasoning as text."""
+
+REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
+"""Keys of reasoning in parts with signatures, as routers give it."""
+
+TEXTS: Final = ("content", *REASONING_TEXTS)
+"""Keys of texts that continue from round to round."""
+
+_SHARED = (*TEXTS, *REASONING_LISTS)
+
+Content: TypeAlias = Any
+"""A message's content: text, a list of parts, or None."""
+
+_SEPARATOR: Final = "\n\n"  # between the text of one round and that of the next
+
+_TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", None})
+
+_Parts: TypeAlias = list[dict[str, Any]]
+
+
+def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool calls of a delta or a message."""
+    calls = delta.get("tool_calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+
+
+def merged(rounds: Sequence[Round]) -> Message:
+    """Return the client's message for the messages of several rounds: without own calls."""
+    messages, own = [each.message for each in rounds], {call.id for each in rounds for call in each.own}
+    result: Message = {"role": "assistant", "content": joined([message.get("content") for message in messages])}
+    elsewhere = {*result, *REASONING_TEXTS, *REASONING_LISTS, "tool_calls"}
+    result |= {key: value for key, value in messages[-1].items() if key not in elsewhere}
+    for key in REASONING_TEXTS:
+        if text := joined([message.get(key) for message in messages]):
+            result[key] = text
+    for key in REASONING_LISTS:
+        if entries := _chained([message.get(key) for message in messages]):
+            result[key] = entries
+    calls = [call for message in messages for call in entries_of(message) if call.get("id") not in own]
+    if calls:
+        return {**result, "tool_calls": calls}
+    if result["content"] is None and not result.get("refusal"):
+        result["content"] = ""
+    return result
+
+
+def joined(contents: Sequence[Content]) -> Content:
+    """Return the contents of all rounds as one: text, or a list of parts if one of them is a list.
+
+    None if no round has content.
+    """
+    some = [content for content in contents if content]
+    if all(isinstance(content, str) for content in some):
+        text = ""
+        for content in some:
+            text += joint(text, content) + content
+        return text or None
+    return [part for content in some for part in as_parts(content)]
+
+
+def joint(before: str, after: str) -> str:
+    """Return the separator between the texts of two rounds: empty if there is white space already, or one is empty."""
+    if not before or not after or before[-1].isspace() or after[0].isspace():
+        return ""
+    return _SEPARATOR
+
+
+def shifted(entries: Sequence[Any], by: int) -> list[Any]:
+    """Return entries of a list of reasoning with their indexes shifted."""
+    return [{**entry, "index": entry["index"] + by} if by and _is_indexed(entry) else entry for entry in entries]
+
+
+def next_index(entries: object) -> int:
+    """Return the next index after some entries; 0 if none has an index."""
+    indexed = [entry["index"] for entry in entries if _is_indexed(entry)] if isinstance(entries, list) else []
+    return max(indexed, default=-1) + 1
+
+
+def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
+    """Return the provider's messages that a client's assistant message stands for, as `Wire.weave` does.
+
+    Texts are split by the recorded texts of the rounds; from the first change on they belong to the last round.
+    Calls are recognised by id.
+    """
+    if not rounds:
+        return [message]
+    parts = _parts_of(message, rounds)
+    calls = _calls_of(message, rounds)
+    edited = any(changed for _, changed in parts.values())
+    history: list[Message] = []
+    for number, woven in enumerate(rounds):
+        last = number == len(rounds) - 1
+        mine = {key: found[number] for key, (found, _) in parts.items() if found[number]}
+        rest = _rest(message if last else woven.message)
+        theirs = any(not _is_own(call, woven) for call in calls[number])
+        if mine or theirs or edited or (last and rest):
+            kept = _made(woven.message, mine, calls[number], rest)
+        else:
+            # The client has kept nothing of the round, so it is sent as recorded.
+            kept = woven.message
+        if says_something(kept):
+            history += [kept, *woven.results]
+    return history or [message]
+
+
+def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:
+    """Return each round's share of each text or list, by key, and whether the client has changed it."""
+    recorded = {key: [woven.message.get(key) for woven in rounds] for key in _SHARED}
+    found: dict[str, tuple[Sequence[Any], bool]] = {key: _shares(message.get(key), recorded[key]) for key in TEXTS}
+    return found | {key: (_list_shares(message.get(key), recorded[key]), False) for key in REASONING_LISTS}
+
+
+def _calls_of(message: Message, rounds: Sequence[WovenRound]) -> list[list[dict[str, Any]]]:
+    """Return each round's calls: own ones as recorded, the client's as it sent them."""
+    sent = {call.get("id"): call for call in entries_of(message)}
+    found: list[list[dict[str, Any]]] = []
+    for woven in rounds:
+        calls: list[dict[str, Any]] = []
+        for call in entries_of(woven.message):
+            if _is_own(call, woven):
+                calls.append(call)
+            elif (theirs := sent.pop(call.get("id"), None)) is not None:
+                calls.append(theirs)
+        found.append(calls)
+    found[-1] += sent.values()
+    return found
+
+
+def _is_own(call: Mapping[str, Any], woven: WovenRound) -> bool:
+    return any(result.get("tool_call_id") == call.get("id") for result in woven.results)
+
+
+def _made(
+    recorded: Message, mine: Mapping[str, Any], calls: Sequence[dict[str, Any]], rest: Mapping[str, Any]
+) -> Message:
+    """Return a round's message as the client has kept it."""
+    message: Message = {"role": "assistant", "content": None, **rest, **mine}
+    if "content" not in mine:
+        content = recorded.get("content")
+        message["content"] = content if not text_of(content) else None
+    return {**message, "tool_calls": list(calls)} if calls else message
+
+
+def _rest(message: Message) -> dict[str, Any]:
+    """The fields that a client sent besides texts and calls, such as a refusal."""
+    return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
+
+
+def _shares(content: Content, recorded: Sequence[Content]) -> tuple[list[Content], bool]:
+    """Split a content that a client sent for all rounds into each round's share.
+
+    Args:
+        content: the client's content.
+        recorded: the contents of the rounds.
+
+    Returns:
+        The shares, None for a round without one, and whether the client changed the text: everything from the first
+        change on is then the last round's share.
+    """
+    if content == joined(recorded):
+        return list(recorded), False
+    found: list[Content] = [None] * len(recorded)
+    parts = as_parts(content)
+    missed = False
+    for number, own in enumerate(recorded[:-1]):
+        text = text_of(own)
+        taken = _take(parts, text) or _take(parts, text.strip())
+        if taken is None:
+            missed = missed or bool(text)
+            continue
+        following = next(filter(None, map(text_of, recorded[number + 1 :])), "")
+        found[number], parts = _like(content, taken[0]), _after_joint(taken[1], joint(text, following))
+    found[-1] = _like(content, parts) if any(_text(part) != "" for part in parts) else None
+    return found, missed and found[-1] is not None
+
+
+def _list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] | None]:
+    """Split a list that a client sent, such as `reasoning_details`, into each round's share.
+
+    Args:
+        entries: the client's list.
+        recorded: the lists of the rounds. An entry's `index` has no meaning outside its round.
+    """
+    rest = list(entries) if isinstance(entries, list) else []
+    found: list[list[Any] | None] = []
+    for own in recorded:
+        mine = list(own) if isinstance(own, list) else []
+        same = bool(mine) and [_plain(each) for each in rest[: len(mine)]] == [_plain(each) for each in mine]
+        found.append(mine if same else None)
+        rest = rest[len(mine) :] if same else rest
+    if rest and found:
+        found[-1] = [*(found[-1] or ()), *rest]
+    return found
+
+
+def text_of(content: Content) -> str:
+    """Return the text of a content."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(part if isinstance(part, str) else _text(part) or "" for part in parts)
+
+
+def _chained(lists: Sequence[Any]) -> list[Any]:
+    chained: list[Any] = []
+    for entries in lists:
+        if isinstance(entries, list):
+            chained += shifted(entries, next_index(chained))
+    return chained
+
+
+def _is_indexed(entry: object) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("index"), int)
+
+
+def _plain(entry: object) -> object:
+    return {k: v for k, v in entry.items() if k != "index"} if isinstance(entry, Mapping) else entry
+
+
+def _text(part: object) -> str | None:
+    """The text of a part; None for other kinds of parts."""
+    if not isinstance(part, Mapping) or part.get("type") not in _TEXT_TYPES:
+        return None
+    text = part.get("text")
+    return text if isinstance(text, str) else None
+
+
+def as_parts(content: Content) -> _Parts:
+    """Return a content as a list of parts."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    parts = content if isinstance(content, list) else []
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
+
+
+def _like(content: Content, parts: _Parts) -> Content:
+    return "".join(part["text"] for part in parts) if isinstance(content, str) else parts
+
+
+def _take(parts: _Parts, text: str) -> tuple[_Parts, _Parts] | None:
+    """Split a content after a text; None if it does not begin with the text."""
+    if not text:
+        return None
+    taken: _Parts = []
+    for number, part in enumerate(parts):
+        own = _text(part)
+        if own is None:
+            return None
+        if len(own) > len(text):
+            if not own.startswith(text):
+                return None
+            # A cache marker applies to everything before it, so it stays at the end.
+            taken.append({**unmarked(part), "text": text})
+            return taken, [{**part, "text": own[len(text) :]}, *parts[number + 1 :]]
+        if not text.startswith(own):
+            return None
+        taken.append(part)
+        text = text[len(own) :]
+        if not text:
+            return taken, parts[number + 1 :]
+    return None
+
+
+def _after_joint(parts: _Parts, between: str) -> _Parts:
+    taken = _take(parts, between)
+    return parts if taken is None else taken[1]

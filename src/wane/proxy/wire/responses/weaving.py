@@ -1,0 +1,127 @@
+"""Hidden rounds put back into items of the Responses API: each of a client's goes into the round that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from wane.formats.response_items import part_of
+from wane.proxy.wire.base import Message, WovenRound
+from wane.proxy.wire.responses.reply import Item, call_id_of, without_id
+
+_MESSAGE: Final = "message"
+
+
+def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
+    """Return the provider's messages that a client's assistant message stands for, as `Wire.weave` does.
+
+    Clients send items with or without their ids and states, drop reasoning, trim texts and rewrite arguments. So
+    items are recognised one by one: by the call's id, by their own id, by their encrypted content, or by their
+    text.
+    """
+    if not rounds:
+        return [message]
+    own = [{call_id_of(item) for result in woven.results for item in result["items"]} - {None} for woven in rounds]
+    slots = [
+        _Slot(number, place, item)
+        for number, woven in enumerate(rounds)
+        for place, item in enumerate(woven.message["items"])
+        if call_id_of(item) not in own[number]
+    ]
+    sent = _placed(message["items"], slots, len(rounds) - 1)
+    history: list[Message] = []
+    for number, woven in enumerate(rounds):
+        theirs = sent[number]
+        items = _made(woven.message["items"], theirs, own[number]) if theirs else woven.message["items"]
+        # The provider would refuse reasoning alone, whose own call was cut off.
+        if theirs or any(_kind(item) != "reasoning" for item in items):
+            history += [{**woven.message, "items": items}, *woven.results]
+    return history or [message]
+
+
+class _Slot(NamedTuple):
+    """An item that the client has seen: its round, and its place among the round's items."""
+
+    round: int
+    place: int
+    item: Item
+
+
+def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[dict[int, list[Item]]]:
+    """Return the client's items by round and place; unknown items go with the next known one.
+
+    Args:
+        items: the client's items.
+        slots: the items that it has seen.
+        last: the last round, which gets unknown items at the end, at place -1.
+    """
+    sent: list[dict[int, list[Item]]] = [{} for _ in range(last + 1)]
+    waiting: list[Item] = []
+    start = 0
+    for item in items:
+        found = next((n for n in range(start, len(slots)) if _same(item, slots[n].item)), None)
+        if found is None:
+            waiting.append(item)
+            continue
+        ahead = _settle(waiting, slots[start:found], sent)
+        sent[slots[found].round][slots[found].place] = [*ahead, item]
+        waiting, start = [], found + 1
+    if ahead := _settle(waiting, slots[start:], sent):
+        sent[last][-1] = ahead
+    return sent
+
+
+def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, list[Item]]]) -> list[Item]:
+    """Put edited items in the places of their originals, and return the items that are left.
+
+    Between two known items, items of one kind match the originals of that kind if there are as many.
+    """
+    others: list[Item] = []
+    for kind in dict.fromkeys(map(_kind, items)):
+        mine = [item for item in items if _kind(item) == kind]
+        free = [slot for slot in slots if _kind(slot.item) == kind]
+        if len(mine) != len(free) or kind not in (_MESSAGE, "reasoning"):
+            others += mine
+            continue
+        for item, slot in zip(mine, free, strict=True):
+            sent[slot.round][slot.place] = [item]
+    return [item for item in items if any(item is other for other in others)]
+
+
+def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]) -> list[Item]:
+    """Return a round's items as the client has kept them.
+
+    An own call keeps its id only if the reasoning before it is present under its own id, because OpenAI checks that.
+    """
+    items: list[Item] = []
+    reasoning: str | None = None
+    named = True
+    for place, item in enumerate(recorded):
+        is_reasoning = _kind(item) == "reasoning"
+        if is_reasoning:
+            reasoning, named = item.get("id"), False
+        if place in theirs:
+            items += theirs[place]
+            named = named or (is_reasoning and theirs[place][-1].get("id") == reasoning)
+        elif call_id_of(item) in own:
+            items.append(item if named else without_id(item))
+    return [*items, *theirs.get(-1, ())]
+
+
+def _same(item: Item, shown: Item) -> bool:
+    """Whether a client's item is one that it has seen, apart from some edits."""
+    kind = _kind(item)
+    if kind != _kind(shown):
+        return False
+    if shown.get("call_id") is not None:
+        return bool(item.get("call_id") == shown["call_id"])
+    if item.get("id") and shown.get("id"):
+        return bool(item["id"] == shown["id"])
+    if item.get("encrypted_content") and shown.get("encrypted_content"):
+        return bool(item["encrypted_content"] == shown["encrypted_content"])
+    part, other = part_of(item), part_of(shown)
+    return part is not None and other is not None and part.text.strip() == other.text.strip() != ""
+
+
+def _kind(item: Item) -> str:
+    return str(item.get("type") or _MESSAGE)
