@@ -27,9 +27,9 @@ from wane.journal import (
     StrategyRecord,
     UsageRecord,
 )
-from wane.prices import NO_USAGE, TokenUsage
+from wane.prices import NO_USAGE, CacheUse, TokenUsage, cost_of, prices_of
 from wane.proxy import jsons
-from wane.proxy.sessions.base import Ledger
+from wane.proxy.sessions.base import Money
 from wane.proxy.sessions.history import EditableOutline, WovenHistory, WovenRounds
 from wane.proxy.sessions.messages import (
     CLIENT,
@@ -75,6 +75,43 @@ class View:
     report: FitReport | None
     evicted: int
     reminder: str | None = None
+
+
+class Ledger:
+    """The cost of one session's requests.
+
+    Attributes:
+        money: the cost of all requests so far; None if the price of one of their models is unknown.
+    """
+
+    def __init__(self) -> None:
+        self.money: Money | None = Money()
+        self._caches = False
+        self._writes = False
+        self._before = 0
+
+    def add(self, usage: TokenUsage, model: str, evicted: int, *, replied: bool = True) -> None:
+        """Take in a request.
+
+        Args:
+            usage: its usage, as the provider reported it.
+            model: its model.
+            evicted: tokens of the history that it did not show.
+            replied: whether it would have been made without Wane, unlike further rounds for own tools.
+        """
+        self._caches |= usage.cache_read + usage.cache_write > 0
+        self._writes |= usage.cache_write > 0
+        total = usage.input + evicted
+        read = min(self._before, total) if self._caches and usage.cache_read else 0
+        self._before = total
+        prices, spent = prices_of(model), cost_of(usage, model)
+        if self.money is None or prices is None or spent is None:
+            self.money = None
+            return
+        rest = total - read
+        whole = CacheUse(read, rest, 0) if self._writes else CacheUse(read, 0, rest)
+        before = prices.cost(whole, usage.output).total if replied else 0.0
+        self.money = Money(self.money.spent + spent, self.money.unmanaged + before)
 
 
 class Session:
