@@ -17,7 +17,7 @@ import orjson
 from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Tally, Wire, summed
+from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Reply, Request, Usage
@@ -203,11 +203,11 @@ class Exchange:
     facts: Facts
 
 
-async def exchange(index: SessionIndex, client: Client, upstream: Upstream, tally: Tally = summed) -> Exchange:
+async def exchange(index: SessionIndex, client: Client, upstream: Upstream, *, sums: bool = True) -> Exchange:
     """Send a client's history through an index of sessions, as the server does, and return the client's answer."""
     body = client.body()
     turn = await index.turn(client.wire, body)
-    reply = client.wire.reply(body, turn.own, tally)
+    reply = client.wire.reply(body, turn.own, sums=sums)
     bodies: list[dict[str, Any]] = []
     asked: dict[str, Any] | None = turn.body
     out = b""

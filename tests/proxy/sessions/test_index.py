@@ -31,7 +31,6 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.wire.base import latest, summed
 from wane.testing import Call, Reply, Usage
 
 every_client = pytest.mark.parametrize(
@@ -496,8 +495,8 @@ USAGES = {
 
 
 @every_client
-@pytest.mark.parametrize(("tally", "told"), [(summed, 300), (latest, 200)])
-def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Client], tally: Any, told: int) -> None:
+@pytest.mark.parametrize(("sums", "told"), [(True, 300), (False, 200)])
+def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Client], sums: bool, told: int) -> None:
     replies = iter(
         [
             Reply(calls=(Call("delimiter", {"action": "start", "name": "a", "type": "expl"}),), usage=Usage(100, 1)),
@@ -509,7 +508,7 @@ def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Clien
         client = make()
         client.say("Go.")
         upstream = Upstream(client.provider, lambda _: next(replies))
-        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, upstream, tally)
+        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, upstream, sums=sums)
         assert USAGES[client.wire.name](done.answer["usage"]) == told
 
     asyncio.run(main())

@@ -28,7 +28,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Tally, Wire, latest, summed
+from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
@@ -230,7 +230,7 @@ class ProxyApp:
             body,
             exchange,
             settings.strict,
-            tally_for(settings.usage, request.headers),
+            sums_usage(settings.usage, request.headers),
         )
         await managed.answer(counts=api.counts)
 
@@ -282,17 +282,17 @@ def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire:
     return wires["anthropic" if is_anthropic else "openai"]
 
 
-def tally_for(usage: ReportedUsage, sent: head.Headers) -> Tally:
-    """Return the function that combines the usage of several rounds for the client.
+def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
+    """Whether a client is told the usage of all rounds of a reply, not that of the last one.
 
     Args:
         usage: the setting; `auto` depends on the client.
         sent: the headers of the client's request, which name it.
     """
-    if usage == "auto":
-        client = (head.first(sent, b"user-agent") or b"").decode("latin-1")
-        usage = "last" if client.startswith(COMPACTING) else "sum"
-    return summed if usage == "sum" else latest
+    if usage != "auto":
+        return usage == "sum"
+    client = (head.first(sent, b"user-agent") or b"").decode("latin-1")
+    return not client.startswith(COMPACTING)
 
 
 def known_wires() -> dict[str, Wire]:

@@ -20,7 +20,7 @@ from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store.base import uninterrupted
-from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Tally, Wire
+from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2
@@ -48,7 +48,7 @@ class ManagedRequest:
         body: the body, parsed.
         exchange: the request's counters.
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
-        tally: combines the usage of several rounds for the client.
+        sums: whether the client is told the usage of all rounds, not of the last one.
     """
 
     upstream: Upstream
@@ -60,7 +60,7 @@ class ManagedRequest:
     body: Body
     exchange: Exchange
     strict: bool
-    tally: Tally
+    sums: bool
 
     def __post_init__(self) -> None:
         self._head: tuple[int, head.Headers] = (200, [])
@@ -93,7 +93,7 @@ class ManagedRequest:
                 await self._relay(content, [])
                 return
             self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size))
-            self._reply = self.wire.reply(self.body, turn.own, self.tally)
+            self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await dumped(turn.body, size)
             self._warning = turn.facts.note
@@ -226,7 +226,7 @@ class ManagedRequest:
                 raise self._unusable("continued with a reply in another form")
         elif streams is not None and streams is not self._streams:
             self._streams = streams
-            self._reply = self.wire.reply({**self.body, "stream": streams}, self._turn.own, self.tally)
+            self._reply = self.wire.reply({**self.body, "stream": streams}, self._turn.own, sums=self.sums)
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
         """Handle a round's reply that broke off, or cannot be decoded."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError, WaneError
@@ -31,9 +31,6 @@ same if it needs no correction."""
 
 MAX_ROUNDS: Final = 8
 """The most rounds of one reply, for a model that keeps calling only own tools; the last is without these tools."""
-
-Tally: TypeAlias = Callable[[Any, Any], Any]
-"""Combines the usage of earlier rounds with that of a later one; each is JSON data, or None if not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class Rounds:
 
     Args:
         own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
+        sums: whether the client is told the usage of all rounds, not of the latest that reported one.
         head: keys of a reply, such as its id, that the client gets from the first round.
 
     Attributes:
@@ -90,11 +87,11 @@ class Rounds:
         usage: their combined usage, as the provider reports it; None if it reported none.
     """
 
-    def __init__(self, own: frozenset[str], tally: Tally, head: tuple[str, ...]) -> None:
+    def __init__(self, own: frozenset[str], head: tuple[str, ...], *, sums: bool) -> None:
         self.own = own
         self.done: list[Round] = []
         self.usage: Any = None
-        self._tally, self._keys = tally, head
+        self._keys, self._sums = head, sums
         self._head: dict[str, Any] = {}
 
     @property
@@ -112,8 +109,10 @@ class Rounds:
         return {**said, **{key: value for key, value in self._head.items() if key in said}}
 
     def usage_with(self, usage: Any) -> Any:
-        """Return the usage of the completed rounds and of one more."""
-        return self._tally(self.usage, usage)
+        """Return what the client is told of the usage of the completed rounds and of one more."""
+        if self._sums:
+            return _summed(self.usage, usage)
+        return self.usage if usage is None else usage
 
     def add(self, round_: Round, usage: Any) -> Round:
         """Complete a round with the usage that the provider reported for it, and return it."""
@@ -133,32 +132,6 @@ class WovenRound:
 
     message: Message
     results: tuple[Message, ...] = ()
-
-
-def summed(before: Any, more: Any) -> Any:
-    """Return the sum of two usages, field by field; other values are those of the later one.
-
-    Args:
-        before: usage of earlier rounds, as JSON data; None if none was reported.
-        more: usage of a later round.
-    """
-    if before is None or more is None:
-        return before if more is None else more
-    if isinstance(before, Mapping) and isinstance(more, Mapping):
-        keys = [*before, *(key for key in more if key not in before)]
-        return {key: summed(before.get(key), more.get(key)) for key in keys}
-    if _is_number(before) and _is_number(more):
-        return before + more
-    return more
-
-
-def latest(before: Any, more: Any) -> Any:
-    """Return the usage of the latest round that reported one: the size of the model's context, not the total usage."""
-    return before if more is None else more
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class BrokenReplyError(WaneError):
@@ -410,15 +383,36 @@ class Wire(ABC):
         return {}
 
     @abstractmethod
-    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
         """Return the object that makes the client's reply.
 
         Args:
             body: the client's body, with its options for the reply, such as streaming.
             own: names of the proxy's own tools.
-            tally: combines the usage of several rounds: their sum, or that of the latest.
+            sums: whether the client is told the usage of all rounds, not of the latest that reported one.
         """
 
     @abstractmethod
     def error(self, status: int, message: str) -> bytes:
         """Return the body of one of the proxy's own errors, in the provider's error format."""
+
+
+def _summed(before: Any, more: Any) -> Any:
+    """Return the sum of two usages, field by field; other values are those of the later one.
+
+    Args:
+        before: usage of earlier rounds, as JSON data; None if none was reported.
+        more: usage of a later round.
+    """
+    if before is None or more is None:
+        return before if more is None else more
+    if isinstance(before, Mapping) and isinstance(more, Mapping):
+        keys = [*before, *(key for key in more if key not in before)]
+        return {key: _summed(before.get(key), more.get(key)) for key in keys}
+    if _is_number(before) and _is_number(more):
+        return before + more
+    return more
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -39,10 +39,8 @@ from wane.proxy.wire.base import (
     Reply,
     Round,
     Rounds,
-    Tally,
     Wire,
     WovenRound,
-    summed,
 )
 from wane.proxy.wire.reply import parsed
 
@@ -190,9 +188,9 @@ class AnthropicWire(Wire):
         thinking = body.get("thinking")
         return {"anthropic-beta": BINDING_BETA} if isinstance(thinking, dict) and "block_binding" in thinking else {}
 
-    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
         """Return the object that makes the client's reply, streamed or whole."""
-        rounds = Rounds(own, tally, head=("id", "model"))
+        rounds = Rounds(own, ("id", "model"), sums=sums)
         return StreamedMessage(rounds) if body.get("stream") is True else WholeMessage(rounds)
 
     def error(self, status: int, message: str) -> bytes:

@@ -9,7 +9,7 @@ from wane.conversation.request import Tool
 from wane.formats.openai import OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Rounds, Tally, WovenRound, summed
+from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Rounds, WovenRound
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.chat.weaving import REASONING_LISTS, merged, woven_from
 from wane.proxy.wire.openai import OpenAIWire, without_markers
@@ -113,9 +113,9 @@ class OpenAIChatWire(OpenAIWire):
         """Return the messages that answer own calls, one each."""
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
 
-    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
         """Return the object that makes the client's reply."""
-        rounds = Rounds(own, tally, head=("id", "created", "model"))
+        rounds = Rounds(own, ("id", "created", "model"), sums=sums)
         if not body.get("stream"):
             return WholeChat(rounds)
         options = body.get("stream_options")

@@ -9,7 +9,7 @@ from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Tally, WovenRound, summed
+from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 from wane.proxy.wire.responses.reply import (
     Item,
@@ -131,9 +131,9 @@ class OpenAIResponsesWire(OpenAIWire):
             {"items": [{"type": "function_call_output", "call_id": call.id, "output": text}]} for call, text in answers
         )
 
-    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
         """Return the object that makes the client's reply."""
-        rounds = ResponseRounds(body, own, tally)
+        rounds = ResponseRounds(body, own, sums=sums)
         return StreamedResponse(rounds) if body.get("stream") else WholeResponse(rounds)
 
     def _seal(self, entry: object) -> int | None:

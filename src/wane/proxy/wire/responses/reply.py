@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.formats.response_items import is_model_made
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, BrokenReplyError, OwnCall, Round, Rounds, Tally
+from wane.proxy.wire.base import Body, BrokenReplyError, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
 from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
 
@@ -29,14 +29,14 @@ class ResponseRounds(Rounds):
     Args:
         body: the client's request.
         own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
+        sums: as of `Rounds`.
 
     Attributes:
         output: output items of the completed rounds that the client sees.
     """
 
-    def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(own, tally, head=("id", "created_at"))
+    def __init__(self, body: Body, own: frozenset[str], *, sums: bool) -> None:
+        super().__init__(own, ("id", "created_at"), sums=sums)
         self.output: list[Item] = []
         self._instructions = body.get("instructions")
         self._stored = body.get("store") is not False
