@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire

@@ -16,7 +16,7 @@ from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import CLIENTS, Client, Exchange, Upstream, run_turn
 from wane.formats.base import Part
 from wane.journal import SessionStore
-from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore

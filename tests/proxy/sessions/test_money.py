@@ -10,7 +10,7 @@ import pytest
 from tests.proxy.sessions.test_index import SMALL, disk, work, worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client
 from wane.prices import Prices, TokenUsage
-from wane.proxy.sessions.base import Money
+from wane.proxy.sessions.figures import Money
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.session import Ledger
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from wane.prices import TokenUsage
 from wane.proxy.server.status import status_app
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import EpisodeStatus, Facts, Money, SessionStatus, ViewStatus
+from wane.proxy.sessions.figures import EpisodeStatus, Facts, Money, SessionStatus, ViewStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store.base import MemoryStore

@@ -17,7 +17,7 @@ from wane.lab import report
 from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
 from wane.proxy.server.traffic import APIS, Traffic
-from wane.proxy.sessions.base import SessionStatus
+from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.wire.base import Round
 
 

@@ -103,7 +103,7 @@ _ENDED: Final = {
 
 def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
-    from wane.proxy.sessions.base import Money
+    from wane.proxy.sessions.figures import Money
 
     warned = f"; {counted(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
     outcomes = proxy.traffic.outcomes()

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import wane
 from wane.proxy import jsons
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import Money, SessionStatus
+from wane.proxy.sessions.figures import Money, SessionStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 

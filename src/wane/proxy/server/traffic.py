@@ -20,7 +20,7 @@ from prometheus_client.samples import Sample
 
 from wane.conversation.engine import plausible
 from wane.prices import NO_USAGE, cost_of
-from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.figures import Facts
 from wane.proxy.wire.base import Round
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 from wane.conversation.view import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
-from wane.proxy.sessions.messages import ASSISTANT, GivenReply, shape_of
+from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, shape_of
 from wane.proxy.wire.base import Message, Wire, WovenRound
 from wane.strategies.base import Slot, Substitute, item_of
 
@@ -233,17 +233,16 @@ class WovenRounds:
         rounds = [each for woven in place.rounds for each in (woven.message, *woven.results) if parts(each)]
         return [*rounds, message]
 
-    def inherited(self, stop: int, count: int, shape_at: Callable[[int], bytes]) -> Iterator[GivenReply]:
+    def inherited(self, entries: Entries, stop: int) -> Iterator[GivenReply]:
         """Yield the replies for a session that forks or rewrites this one.
 
         Args:
-            stop: number of the client's messages that both share. Later rounds belong to this session only.
-            count: number of the client's messages in this session.
-            shape_at: returns the shape of a message of the client.
+            entries: the client's messages in this session.
+            stop: number of them that both share. Later rounds belong to this session only.
         """
         for number in sorted(self.places):
             place = self.places[number]
             if number < stop or (number == stop and place.ahead):
-                yield GivenReply(_EMPTY if place.ahead else shape_at(number), place.rounds, inherited=True)
-        if stop == count:
+                yield GivenReply(_EMPTY if place.ahead else entries.shape(number), place.rounds, inherited=True)
+        if stop == len(entries):
             yield from (replace(reply, inherited=True) for reply in self._waiting)

@@ -17,7 +17,7 @@ from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.journal.titles import title_of
-from wane.proxy.sessions.base import Facts, SessionStatus, ViewStatus
+from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import WovenHistory
 from wane.proxy.sessions.messages import ASSISTANT, Alignment, Arrival, Entry, client_note, infers, prefix, root_of
 from wane.proxy.sessions.session import Session, View

@@ -29,7 +29,7 @@ from wane.journal import (
 )
 from wane.prices import NO_USAGE, CacheUse, TokenUsage, cost_of, prices_of
 from wane.proxy import jsons
-from wane.proxy.sessions.base import Money
+from wane.proxy.sessions.figures import Money
 from wane.proxy.sessions.history import EditableOutline, WovenHistory, WovenRounds
 from wane.proxy.sessions.messages import (
     CLIENT,
@@ -392,8 +392,7 @@ class Session:
             common: number of the client's messages that both share, for a fork; later rounds belong to the other
                 session only. None if the client has rewritten its history.
         """
-        known = len(other.entries)
-        replies = list(other.rounds.inherited(known if common is None else common, known, other.entries.shape))
+        replies = list(other.rounds.inherited(other.entries, len(other.entries) if common is None else common))
         for reply in replies:
             self.rounds.given(reply)
         return [reply_note(reply) for reply in replies]

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from wane.core import DELIMITER, ContextWindow
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
-from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewStatus
+from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import WovenHistory
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError

@@ -1,4 +1,4 @@
-"""What the server shows of sessions: what they cost, figures of a request, and a session's status."""
+"""Figures of sessions, as the server shows them: of the last request, of what was paid, and of the view over time."""
 
 from __future__ import annotations
 
