@@ -307,7 +307,7 @@ def failing_wire(where: str) -> Wire:
             if name == where:
                 raise KeyError("a defect")
             found = super().__getattribute__(name)
-            return (lambda *args: FailingReply(found(*args))) if name == "reply" else found
+            return (lambda *args, **more: FailingReply(found(*args, **more))) if name == "reply" else found
 
     return FailingWire()  # type: ignore[no-any-return]
 
