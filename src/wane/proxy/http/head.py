@@ -207,11 +207,6 @@ class Request:
         return self.raw_path + b"?" + self.query if self.query else self.raw_path
 
     @property
-    def shown(self) -> str:
-        """The path for the log, without the query, and with segments masked that could be keys."""
-        return shown_path(self.raw_path.decode("ascii", "replace"))
-
-    @property
     def secrets(self) -> list[str]:
         """Its keys, in each form that a message could contain; the longest first."""
         found: set[bytes] = set()
@@ -295,9 +290,9 @@ class Guard:
         )
 
     def shown(self, request: Request) -> str:
-        """Return method and path for the log, without the token or anything in its place."""
-        raw_path = _MARKED.sub(b"/~***", request.raw_path)
-        line = f"{request.method} {replace(request, raw_path=raw_path).shown}"
+        """Return method and path for the log, without the query, the token, or segments that could be keys."""
+        path = _MARKED.sub(b"/~***", request.raw_path).decode("ascii", "replace")
+        line = f"{request.method} {shown_path(path)}"
         return line if self._pattern is None else self._pattern.sub("***", line)
 
     def _check_origin(self, request: Request) -> None:
