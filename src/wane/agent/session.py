@@ -197,7 +197,7 @@ class AgentSession:
         window = ContextWindow.restore(self.window.export())
         tokens, budget = window.tokens, window.budget
         if tokens <= budget:
-            target = tokens - (budget - window.policy.target(budget))
+            target = tokens - (budget - budget * window.policy.low_water)
             window.budget = max(1, tokens - 1)
             low_water = min(1.0, max(target / window.budget, 1e-9))
             window.policy = replace(window.policy, low_water=low_water)

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from wane.conversation.reminder import Reminder
 from wane.core import Added, ContextWindow, Counter, Episode, Item, Mark, chars
-from wane.core.accounting import Accounting
 from wane.core.errors import ConfigError, HistoryError
+from wane.core.view import Accounting
 from wane.formats.base import Part
 from wane.strategies.base import (
     EPISODIC,

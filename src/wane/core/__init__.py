@@ -1,12 +1,12 @@
 """The paper, pure: items, protocol, episodes, policy, accounting, window. Data in, decisions out."""
 
-from wane.core.accounting import Counter, chars
 from wane.core.delimiter import Refusal, Verdict
 from wane.core.episodes import Episode, EpisodeType, Level
 from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass
 from wane.core.marks import Mark
 from wane.core.policy import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
+from wane.core.view import Counter, chars
 from wane.core.window import Added, ContextWindow
 
 __all__ = [

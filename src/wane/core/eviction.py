@@ -5,12 +5,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
-from wane.core.accounting import Accounting
 from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Level
 from wane.core.errors import HistoryError
 from wane.core.policy import Policy
 from wane.core.report import Step
-from wane.core.view import View
+from wane.core.view import Accounting, View
 
 _DESCRIPTION_RANK = Level.DESCRIPTION.rank
 
@@ -50,7 +49,7 @@ class Eviction:
         Returns:
             Every level reached, in order, including those that removed nothing.
         """
-        target, limit = policy.target(budget), policy.description_limit(budget)
+        target, limit = budget * policy.low_water, policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
         self._graph.arrange(policy)

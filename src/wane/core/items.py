@@ -70,32 +70,6 @@ class Item:
     tool_class: ToolClass | None = None
 
 
-class MessageStarts:
-    """Tells where assistant messages begin: items join by their message's ordinal or, without one, with those before.
-
-    Attributes:
-        ordinal: of the latest assistant message; None if it has none, or there is no message yet.
-        growing: whether the next item may belong to that message without an ordinal.
-    """
-
-    __slots__ = ("growing", "ordinal")
-
-    def __init__(self) -> None:
-        self.ordinal: int | None = None
-        self.growing = False
-
-    def begins(self, item: Item) -> bool:
-        """Take in the next item of the history; return whether it begins an assistant message."""
-        if item.kind not in ASSISTANT:
-            self.growing = False
-            return False
-        begins = not self.growing if item.message is None else item.message != self.ordinal
-        if begins or item.message is not None:
-            self.ordinal = item.message
-        self.growing = True
-        return begins
-
-
 DELIMITER: Final = "delimiter"
 """Name of the one tool by which the agent marks its work (paper, section 4.2)."""
 

@@ -97,10 +97,6 @@ class Policy:
             share = 0.0 if self.order == "paper" else GUARD
         return share * max(0.0, room)
 
-    def target(self, budget: int) -> float:
-        """Tokens at which a pass that runs may stop (R10)."""
-        return budget * self.low_water
-
     def description_limit(self, budget: int) -> float | None:
         """Tokens that the closing pairs of removed episodes may hold; None for no limit (R11)."""
         return None if self.description_share is None else budget * self.description_share

@@ -1,12 +1,104 @@
-"""The visible items, and which of them must leave together (R9, R12)."""
+"""The view: its tokens, its items, and which of them must leave together (R9, R12)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Final, Protocol
 
-from wane.core.accounting import Accounting
 from wane.core.episodes import Episode
+from wane.core.items import ASSISTANT, Item
+
+_MIN_RATIO: Final = 0.5
+_MAX_RATIO: Final = 4.0
+
+
+class Counter(Protocol):
+    """Anything that counts the tokens of a text."""
+
+    def __call__(self, text: str, /) -> int:
+        """Return the number of tokens of `text`, at least 0."""
+        ...
+
+
+def chars(text: str, /) -> int:
+    """Count one token per four characters, rounded up."""
+    return (len(text) + 3) // 4
+
+
+@dataclass(slots=True)
+class Accounting:
+    """Tokens of the view.
+
+    A counter's estimate differs from the provider's count by a factor and by an amount. Each report gives both: the
+    total is the provider's count of the last request, plus the estimated change since then times the ratio of
+    reported to estimated tokens.
+
+    Attributes:
+        items: estimate of all visible items.
+        overhead: estimate of what every request carries besides the items: system prompt, tool definitions.
+        ratio: provider's tokens per estimated token, as of the last report; kept within 0.5 and 4.
+        drift: the provider's count less the estimate times the ratio, as of the last report.
+        sent: estimate of the last request, which the next report is about.
+    """
+
+    items: int = 0
+    overhead: int = 0
+    ratio: float = 1.0
+    drift: float = 0.0
+    sent: int | None = None
+
+    @property
+    def estimate(self) -> int:
+        """Tokens of the next request, by the counter alone."""
+        return self.items + self.overhead
+
+    @property
+    def total(self) -> int:
+        """Tokens of the next request, by the provider's last report."""
+        return round(self.estimate * self.ratio + self.drift)
+
+    def scaled(self, estimate: int) -> int:
+        """Return estimated tokens as the provider would count them."""
+        return round(estimate * self.ratio)
+
+    def mark_sent(self) -> None:
+        """Remember the view as it stands: the next report will be about it."""
+        self.sent = self.estimate
+
+    def observe(self, input_tokens: int) -> None:
+        """Take in the provider's count of the last request. A count of 0 or less is ignored."""
+        if input_tokens <= 0:
+            return
+        sent = self.estimate if self.sent is None else self.sent
+        self.ratio = min(max(input_tokens / sent, _MIN_RATIO), _MAX_RATIO) if sent else 1.0
+        self.drift = input_tokens - sent * self.ratio
+
+
+class MessageStarts:
+    """Tells where assistant messages begin: items join by their message's ordinal or, without one, with those before.
+
+    Attributes:
+        ordinal: of the latest assistant message; None if it has none, or there is no message yet.
+        growing: whether the next item may belong to that message without an ordinal.
+    """
+
+    __slots__ = ("growing", "ordinal")
+
+    def __init__(self) -> None:
+        self.ordinal: int | None = None
+        self.growing = False
+
+    def begins(self, item: Item) -> bool:
+        """Take in the next item of the history; return whether it begins an assistant message."""
+        if item.kind not in ASSISTANT:
+            self.growing = False
+            return False
+        begins = not self.growing if item.message is None else item.message != self.ordinal
+        if begins or item.message is not None:
+            self.ordinal = item.message
+        self.growing = True
+        return begins
 
 
 @dataclass(slots=True, eq=False)

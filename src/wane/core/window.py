@@ -7,26 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any, Final
 
-from wane.core.accounting import Accounting
 from wane.core.delimiter import Protocol, Verdict
 from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
 from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
-from wane.core.items import (
-    ASSISTANT,
-    DEFAULT_TOOL_CLASSES,
-    DELIMITER,
-    Item,
-    Kind,
-    MessageStarts,
-    ToolClass,
-    read_tool_classes,
-)
+from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
 from wane.core.marks import Mark, check_marks
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
 from wane.core.state import export_parts, restore_parts
-from wane.core.view import Message, View
+from wane.core.view import Accounting, Message, MessageStarts, View
 
 _RAW: Final[tuple[type, ...]] = (str, type(None))
 _DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
@@ -294,7 +284,7 @@ class ContextWindow:
                 early.
         """
         accounting, policy = self.accounting, self.policy
-        before, target = accounting.total, policy.target(self._budget)
+        before, target = accounting.total, self._budget * policy.low_water
         ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
         trace: tuple[Step, ...] = ()
         if ran:

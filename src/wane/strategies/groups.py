@@ -7,7 +7,8 @@ from bisect import bisect_left
 
 from wane.core import Item, Kind
 from wane.core.errors import HistoryError
-from wane.core.items import ASSISTANT, MessageStarts
+from wane.core.items import ASSISTANT
+from wane.core.view import MessageStarts
 
 
 class Groups:
