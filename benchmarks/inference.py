@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from wane.core import ContextWindow, Episode, EpisodeType, Kind
-from wane.inference import Annotator, add_annotated
+from wane.inference import Annotator
 from wane.lab.counting import count
 from wane.lab.readers import join, read_session
 from wane.lab.session import RecordedSession
@@ -21,7 +21,7 @@ def inferred(session: RecordedSession) -> list[tuple[Episode, int]]:
     """The inferred episodes with their numbers of calls."""
     window, annotator, found = ContextWindow(LARGE), Annotator(), []
     for item, part in zip(count(session, calibrate=False).items, session.parts, strict=True):
-        added = add_annotated(window, item, part, annotator)
+        added = annotator.add_to(window, item, part)
         if added.opened is not None and added.opened.inferred:
             found.append(added.opened)
     kinds = [part.kind for part in session.parts]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies import histories
 from wane.core import DELIMITER, ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits, add_annotated
+from wane.inference import Annotator, Limits
 
 SMALL = Limits(episode=200, drift_calls=2, drift_tokens=60, dependencies=100)
 
@@ -181,7 +181,7 @@ def test_every_window_takes_every_mark(items: list[Item], commands: list[str]) -
     window, annotator = ContextWindow(), Annotator(SMALL)
     annotated = False
     for item, part in zip(items, parts_of(items, commands), strict=True):
-        added = add_annotated(window, item, part, annotator)
+        added = annotator.add_to(window, item, part)
         annotated = annotated or bool(added.verdict and added.verdict.accepted)
         assert annotator.stopped == annotated
         if added.opened is not None and added.opened.inferred:
@@ -194,4 +194,4 @@ def test_every_window_takes_every_mark(items: list[Item], commands: list[str]) -
 def test_what_is_accepted_does_not_depend_on_inference(items: list[Item], commands: list[str]) -> None:
     plain, window, annotator = ContextWindow(), ContextWindow(), Annotator(SMALL)
     for item, part in zip(items, parts_of(items, commands), strict=True):
-        assert plain.add(item).verdict == add_annotated(window, item, part, annotator).verdict
+        assert plain.add(item).verdict == annotator.add_to(window, item, part).verdict

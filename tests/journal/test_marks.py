@@ -13,7 +13,7 @@ from wane.core import ContextWindow, EpisodeType, Mark
 from wane.core.errors import JournalError
 from wane.formats.base import Transcript
 from wane.formats.openai import OpenAIFormat
-from wane.inference import Annotator, Limits, add_annotated
+from wane.inference import Annotator, Limits
 from wane.journal import ConfigRecord, MarkedMessageRecord, MessageRecord, PassRecord, PlacedMark, Record, replay
 
 Message = dict[str, Any]
@@ -30,7 +30,7 @@ def test_a_session_with_inferred_episodes_is_resumed_as_it_was(
     for message in messages:
         if message["role"] == "assistant" and (report := window.fit()).ran:
             records.append(PassRecord.of(report, window.item_count))
-        added = [add_annotated(window, item, part, annotator) for item, part in transcript.take(message)]
+        added = [annotator.add_to(window, item, part) for item, part in transcript.take(message)]
         records.append(MarkedMessageRecord.of(message, added))
         marked += sum(len(entry.marks) for entry in added)
     again = Transcript(OpenAIFormat())

@@ -141,6 +141,25 @@ class Annotator:
         self._weigh(item, drifts=drifts)
         return marks
 
+    def add_to(self, window: ContextWindow, item: Item, part: Part, known: Sequence[Mark] | None = None) -> Added:
+        """Take in the next item of the history, and add it to a window with the marks ahead of it.
+
+        It stops for good at the first accepted `delimiter` call.
+
+        Args:
+            window: the window.
+            item: the item.
+            part: its content.
+            known: the marks right ahead of it, such as recorded ones; None to infer them.
+
+        Raises:
+            HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
+        """
+        added = window.add(item, self.add(item, part, known))
+        if added.verdict is not None and added.verdict.accepted:
+            self.stop()
+        return added
+
     # Where episodes begin and end
 
     def _infer(self, item: Item, judgement: Judgement | None, *, drifts: bool) -> list[Mark]:
@@ -288,27 +307,3 @@ def is_annotated(parts: Iterable[Part]) -> bool:
     """
     marks = (part.arguments for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER)
     return any(verdict.accepted for verdict in ContextWindow().foresee(marks))
-
-
-def add_annotated(
-    window: ContextWindow, item: Item, part: Part, annotator: Annotator | None, marks: Sequence[Mark] | None = None
-) -> Added:
-    """Add the next item of the history to a window, with the marks inferred ahead of it.
-
-    Args:
-        window: the window.
-        item: the item.
-        part: its content.
-        annotator: infers the marks; None if only the agent marks its work. It stops for good at the first accepted
-            `delimiter` call.
-        marks: the marks, such as recorded ones; None to infer them.
-
-    Raises:
-        HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
-    """
-    if annotator is None:
-        return window.add(item, marks or ())
-    added = window.add(item, annotator.add(item, part, marks))
-    if added.verdict is not None and added.verdict.accepted:
-        annotator.stop()
-    return added

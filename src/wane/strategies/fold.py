@@ -8,7 +8,7 @@ from typing import Final
 from wane.core import Added, ContextWindow, Episode, Item, Kind
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
-from wane.inference import Annotator, add_annotated
+from wane.inference import Annotator
 from wane.strategies.base import Fitted, Resumable, Settings, Slot
 from wane.strategies.groups import Groups
 
@@ -54,7 +54,8 @@ class Fold(Resumable):
         Raises:
             HistoryError: as `ContextWindow.add` does.
         """
-        added = add_annotated(self._window, item, part, self._annotator)
+        window, annotator = self._window, self._annotator
+        added = window.add(item) if annotator is None else annotator.add_to(window, item, part)
         index = added.index
         group = self._groups.add(item)
         self._view.append(index)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from wane.core import Added, ContextWindow, Episode, EpisodeType, Item, Level, Mark, Policy, Step
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits, add_annotated
+from wane.inference import Annotator, Limits
 from wane.strategies.base import Fitted, Settings, Strategy
 
 
@@ -55,7 +55,10 @@ class WindowStrategy(Strategy):
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        added = add_annotated(self.window, item, part, self._annotator, marks)
+        if self._annotator is None:
+            added = self.window.add(item, marks or ())
+        else:
+            added = self._annotator.add_to(self.window, item, part, marks)
         self._view.append(added.index)
         if added.opened is not None:
             self.episodes.append(added.opened)

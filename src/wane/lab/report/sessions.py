@@ -10,7 +10,7 @@ from typing import Any, Final
 from wane.core import ContextWindow, EpisodeType, Kind
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
-from wane.inference import Annotator, add_annotated
+from wane.inference import Annotator
 from wane.lab.counting import Material
 from wane.lab.replaying.trace import EpisodeTrace, Trace
 from wane.lab.report.texts import Texts
@@ -56,7 +56,8 @@ def _traced(material: Material, annotate: Annotate) -> Trace:
     trace = Trace(material)
     firsts = [call.first for call in material.session.calls]
     for index, (item, part) in enumerate(zip(material.items, material.session.parts, strict=True)):
-        trace.note(call_before(firsts, index + 1), index, add_annotated(window, item, part, annotator))
+        added = window.add(item) if annotator is None else annotator.add_to(window, item, part)
+        trace.note(call_before(firsts, index + 1), index, added)
     return trace
 
 
