@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import sessions
 from wane import ContextWindow, Episode, Policy
 from wane.formats import Transcript, get_format
+from wane.formats.base import Part
 from wane.recall import RECALL, RECALL_SCHEMA, Archive, answer, page_size
 
 Message = dict[str, Any]
@@ -36,11 +37,15 @@ def result(call_id: str, text: str) -> Message:
 
 def archive(messages: list[Message], budget: int = 80_000) -> Archive:
     window, transcript = ContextWindow(budget, Policy.paper()), Transcript(get_format("openai"))
+    parts: list[Part] = []
     episodes: list[Episode] = []
     for message in messages:
-        episodes += [added.opened for added in window.extend(transcript.append(message)) if added.opened]
+        for item, part in transcript.take(message):
+            parts.append(part)
+            added = window.add(item)
+            episodes += [added.opened] if added.opened else []
     window.fit()
-    return Archive.of(window, transcript, episodes)
+    return Archive.of(window, transcript, parts, episodes)
 
 
 CONFIG = "host = x\n" * 40 + "port = 8443  # behind the proxy\n" + "tls = on\n" * 40

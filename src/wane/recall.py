@@ -109,8 +109,8 @@ class Archive:
         cls,
         window: ContextWindow,
         transcript: Transcript[Any],
+        parts: Sequence[Part],
         episodes: Sequence[Episode],
-        texts: Callable[[], Sequence[str]] | None = None,
         visible: Callable[[], Collection[int]] | None = None,
     ) -> Self:
         """Return the archive of a transcript.
@@ -118,15 +118,15 @@ class Archive:
         Args:
             window: its window.
             transcript: its messages.
+            parts: its items with their content.
             episodes: all episodes so far.
-            texts: see the attribute; None to take the messages apart for each search.
             visible: see the attribute; None for the window's visible items.
         """
         return cls(
             window.budget,
             lambda name: chain.from_iterable(window.members(name)),
-            transcript.part,
-            texts or (lambda: searchable(part for m in transcript.messages for part in transcript.format.parts(m))),
+            parts.__getitem__,
+            lambda: searchable(parts),
             visible or (lambda: window.visible),
             episodes,
             transcript.message_of,
@@ -218,26 +218,20 @@ class Archive:
         return before + head + found.start
 
 
-class SearchTexts:
-    """The texts of a history's items for searches, taken in order."""
-
-    def __init__(self) -> None:
-        self._recalls: set[str | None] = set()  # ids of calls of `recall` without a result yet
-
-    def of(self, part: Part) -> str:
-        """Return the text of the next item; empty for a call of `recall` and for its result."""
-        if part.kind is Kind.CALL and part.tool == RECALL:
-            self._recalls.add(part.call_id)
-            return ""
-        if part.kind is Kind.RESULT and part.call_id in self._recalls:
-            self._recalls.remove(part.call_id)
-            return ""
-        return _said(part)
-
-
 def searchable(parts: Iterable[Part]) -> list[str]:
-    """Return the texts of a whole history's items for searches."""
-    return list(map(SearchTexts().of, parts))
+    """Return the text of each item of a history for searches; empty for calls of `recall` and their results."""
+    texts: list[str] = []
+    asked: set[str | None] = set()  # ids of calls of `recall` without a result yet
+    for part in parts:
+        if part.kind is Kind.CALL and part.tool == RECALL:
+            asked.add(part.call_id)
+            texts.append("")
+        elif part.kind is Kind.RESULT and part.call_id in asked:
+            asked.remove(part.call_id)
+            texts.append("")
+        else:
+            texts.append(_said(part))
+    return texts
 
 
 def answer(arguments: str, archive: Archive) -> str:

@@ -27,7 +27,7 @@ from wane.core import Added, Counter, FitReport, Item, Kind, Mark
 from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Format, MessageT, Part, Transcript
 from wane.formats.writing import WritingFormat
-from wane.recall import Archive, SearchTexts
+from wane.recall import Archive
 from wane.strategies.base import ANNOTATED, Done, Fitted, Settings, Slot, SummaryNeeded
 
 CACHE_LIFETIME: Final = 300.0
@@ -182,8 +182,7 @@ class Timeline(Generic[MessageT]):
         self._fixed: str | None = None  # the text of the latter
         self.asked: float | None = None
         self.answered: float | None = None
-        self._texts: list[str] = []  # by item, the text for searches
-        self._searched = SearchTexts()
+        self._parts: list[Part] = []  # the content of each item
         self._marks: dict[int, tuple[Mark, ...]] = {}  # by item, the inferred marks ahead of it
         self._group: Hashable | None = None
         self._ordinal = 0  # of the latest answer
@@ -195,7 +194,7 @@ class Timeline(Generic[MessageT]):
         """The whole history, for recalls."""
         engine = self.engine
         seen = (lambda: places(engine.view)) if not engine.evicts else None
-        return Archive.of(engine.window, self.transcript, engine.episodes, lambda: self._texts, seen)
+        return Archive.of(engine.window, self.transcript, self._parts, engine.episodes, seen)
 
     def is_cold(self) -> bool:
         """Whether the provider's cache has expired, by the times in the history."""
@@ -306,7 +305,7 @@ class Timeline(Generic[MessageT]):
             added = engine.add(item, part, None if marks is None else marks.get(index, ()))
             if added.marks:
                 self._marks[index] = added.marks
-            self._texts.append(self._searched.of(part))
+            self._parts.append(part)
             taken.append((item, added))
         self.ended = prepared.answers and not any(part.kind is Kind.CALL for part in prepared.parts)
         self.shown = None

@@ -252,11 +252,6 @@ class Transcript(Outline, Generic[MessageT]):
         answered = self._answered is not None and self._answered <= number
         return standing(self.format.parts(self.messages[number]), answered=answered)
 
-    def part(self, index: int) -> Part:
-        """Return an item with its content."""
-        number = self._owner[index]
-        return self.parts(number)[index - self._first[number]]
-
     def view(self, visible: Sequence[int]) -> list[MessageT]:
         """Return the messages of some items, in order; a message that is kept whole is the same object.
 
