@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wane import ConfigError, ContextWindow, Item, Kind, Policy
-from wane.conversation.reminder import Reminder
+from wane.conversation.engine import Reminder
 
 
 class Session:

@@ -18,7 +18,7 @@ import platformdirs
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, Strategy
 from wane.agent.project import upwards
-from wane.conversation.reminder import REMIND_AT
+from wane.conversation.engine import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
 from wane.core.items import read_tool_classes

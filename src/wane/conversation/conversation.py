@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from wane.conversation.calls import Call, Verdicts, WaitingCalls
+from wane.conversation.engine import REMIND_AT
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
 from wane.conversation.history import Adapter, Aligner, ByMessage, Change, HostHistory
-from wane.conversation.reminder import REMIND_AT
 from wane.conversation.request import Request
 from wane.conversation.settings import ConversationSettings
 from wane.conversation.state import Digest, export_conversation, restore_conversation

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic
 
-from wane.conversation.engine import Engine, compatible
+from wane.conversation.engine import Engine, Reminder, compatible
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -21,7 +21,6 @@ from wane.conversation.events import (
     UsageObserved,
 )
 from wane.conversation.history import Adapter
-from wane.conversation.reminder import Reminder
 from wane.conversation.view import ViewMessages, places
 from wane.core import Added, Counter, FitReport, Item, Kind, Mark
 from wane.core.errors import ConfigError, HistoryError

@@ -17,7 +17,7 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from wane.conversation import Adapter, Conversation, Conversations, calls_of
-from wane.conversation.reminder import REMIND_AT
+from wane.conversation.engine import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Part

@@ -18,8 +18,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from wane.conversation import Call, Conversation, Request, Tool
+from wane.conversation.engine import REMIND_AT
 from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, Event, Listener, PassRan, Reminded
-from wane.conversation.reminder import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
 from wane.core.errors import ConfigError, MissingExtraError
