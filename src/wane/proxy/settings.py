@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from wane.conversation.reminder import REMIND_AT
+from wane.conversation.engine import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import ConfigError
