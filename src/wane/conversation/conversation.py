@@ -16,7 +16,7 @@ from wane.conversation.request import Request
 from wane.conversation.settings import ConversationSettings
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
-from wane.core import DEFAULT_BUDGET, Added, Counter, Kind, Mark, Policy, ToolClass, parse_budget
+from wane.core import DEFAULT_BUDGET, Added, ContextWindow, Counter, Kind, Mark, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.formats import get_format
@@ -126,6 +126,14 @@ class Conversation(ConversationSettings[M]):
         self._new_aligner = aligner or (lambda: ByMessage(self._setup.format, self._setup.adapter))
         self._begin(Timeline(self._setup))
 
+    def __repr__(self) -> str:
+        active = self.window.active
+        inside = "" if active is None else f", in episode {active.name!r}"
+        return (
+            f"<Conversation: format {self.format.name}, strategy {self.strategy}, "
+            f"{self.length:,} messages, {self.tokens:,} of {self.budget:,} tokens{inside}>"
+        )
+
     # Messages in
 
     @property
@@ -133,6 +141,16 @@ class Conversation(ConversationSettings[M]):
         """The whole history, evicted or not."""
         self._answer_own()
         return list(self._line.transcript.messages)
+
+    @property
+    def length(self) -> int:
+        """Number of messages in the history."""
+        return len(self._line.transcript.messages)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model has ended its turn: the last message is its answer and calls no tool."""
+        return self._line.ended
 
     @property
     def calls(self) -> list[Call[M]]:
@@ -245,6 +263,30 @@ class Conversation(ConversationSettings[M]):
         return other
 
     # Requests out
+
+    @property
+    def window(self) -> ContextWindow:
+        """The window: episodes, view, and what holds tokens. Read-only."""
+        return self._line.engine.window
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the next request if nothing is evicted."""
+        return self._line.engine.tokens
+
+    @property
+    def overhead(self) -> int:
+        """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
+        return self._line.host_overhead + self._line.message_overhead
+
+    @overhead.setter
+    def overhead(self, overhead: int | str) -> None:
+        self._line.host_overhead = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
+
+    @property
+    def asked(self) -> bool:
+        """Whether a request was made of the present history, so that its answer may be awaited."""
+        return self._line.shown is not None
 
     def request(self, *, at: float | None = None, cold: bool | None = None) -> Request[M]:
         """Run a pass if one is due, and return what to send next. A second call before a new message changes nothing.

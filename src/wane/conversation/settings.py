@@ -1,4 +1,4 @@
-"""What a conversation is set to, and what it shows of itself."""
+"""What of a conversation its messages do not pass through: its settings, its tools, and the past to look up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic
 from wane.conversation.engine import SEARCHED
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.timeline import Setup, Timeline
-from wane.core import ContextWindow, Episode, Policy, ToolClass, parse_budget
+from wane.core import Episode, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
 from wane.core.guidance import guidance
 from wane.formats.base import Format, MessageT
@@ -19,7 +19,7 @@ from wane.strategies.fold import FOLDING
 
 
 class ConversationSettings(Generic[MessageT]):
-    """The settings of a conversation, and its present state; `Conversation` adds what goes in and out.
+    """The settings and tools of a conversation, and its past to look up; `Conversation` adds what goes in and out.
 
     Attributes:
         format: the messages' format.
@@ -29,14 +29,6 @@ class ConversationSettings(Generic[MessageT]):
     _setup: Setup[MessageT]
     _line: Timeline[MessageT]
     _recalls: bool  # whether the model gets the tool `recall` under every strategy
-
-    def __repr__(self) -> str:
-        active = self.window.active
-        inside = "" if active is None else f", in episode {active.name!r}"
-        return (
-            f"<Conversation: format {self.format.name}, strategy {self.strategy}, "
-            f"{self.length:,} messages, {self.tokens:,} of {self.budget:,} tokens{inside}>"
-        )
 
     # For the model
 
@@ -81,7 +73,7 @@ class ConversationSettings(Generic[MessageT]):
         """Whether a request may carry a reminder at all."""
         return self.searches or (self.delimits and self._setup.remind_at is not None)
 
-    # State
+    # What can be looked up
 
     @property
     def view(self) -> list[MessageT]:
@@ -89,34 +81,9 @@ class ConversationSettings(Generic[MessageT]):
         return self._line.view.now()
 
     @property
-    def length(self) -> int:
-        """Number of messages in the history."""
-        return len(self._line.transcript.messages)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the model has ended its turn: the last message is its answer and calls no tool."""
-        return self._line.ended
-
-    @property
-    def asked(self) -> bool:
-        """Whether a request was made of the present history, so that its answer may be awaited."""
-        return self._line.shown is not None
-
-    @property
-    def window(self) -> ContextWindow:
-        """The window: episodes, view, and what holds tokens. Read-only."""
-        return self._line.engine.window
-
-    @property
     def episodes(self) -> Sequence[Episode]:
         """All episodes so far, including removed ones, in order of start."""
         return self._line.engine.episodes
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the next request if nothing is evicted."""
-        return self._line.engine.tokens
 
     @property
     def evicted(self) -> int:
@@ -168,23 +135,23 @@ class ConversationSettings(Generic[MessageT]):
     @property
     def budget(self) -> int:
         """Tokens that the view may hold."""
-        return self.window.budget
+        return self._setup.settings.budget
 
     @budget.setter
     def budget(self, budget: int | str) -> None:
         tokens = parse_budget(budget)
         self._setup.settings = replace(self._setup.settings, budget=tokens)
-        self.window.budget = tokens
+        self._line.engine.window.budget = tokens
 
     @property
     def policy(self) -> Policy:
         """What a pass evicts, and how far."""
-        return self.window.policy
+        return self._line.engine.window.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._setup.settings = replace(self._setup.settings, policy=policy)
-        self.window.policy = policy
+        self._line.engine.window.policy = policy
 
     @property
     def manage(self) -> bool:
@@ -195,20 +162,11 @@ class ConversationSettings(Generic[MessageT]):
     def manage(self, manage: bool) -> None:
         self._setup.manage = manage
 
-    @property
-    def overhead(self) -> int:
-        """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
-        return self._line.host_overhead + self._line.message_overhead
-
-    @overhead.setter
-    def overhead(self, overhead: int | str) -> None:
-        self._line.host_overhead = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
-
     def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
         """Set the tool classes of calls to come; see `ContextWindow.set_tool_classes`.
 
         Raises:
             ConfigError: for an unknown tool class.
         """
-        self.window.set_tool_classes(tool_classes)
+        self._line.engine.window.set_tool_classes(tool_classes)
         self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
