@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
+from wane.conversation import past
 from wane.conversation.calls import Call, Verdicts, WaitingCalls
 from wane.conversation.engine import REMIND_AT
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
@@ -222,7 +223,7 @@ class Conversation(ConversationSettings[M]):
         known, kept, fresh = self.length, self._host.taken(alignment.kept), alignment.fresh
         line = self._line
         if kept < known:
-            line, kept = line.back_to(kept)
+            line, kept = past.back_to(line, kept, self._setup)
             fresh = fresh if kept else messages
         prepared = line.prepare(fresh)
         for place, message in self._host.renewed(alignment):
@@ -243,7 +244,7 @@ class Conversation(ConversationSettings[M]):
     def shares(self, history: Sequence[Any]) -> int:
         """Return how many first messages a history shares with this one; 0 if no answer is among them."""
         kept = self._host.taken(self._host.align(self.read(history)).kept)
-        return kept if self._line.answer_within(kept) else 0
+        return kept if past.answer_within(self._line, kept) else 0
 
     def branch(self, count: int | None = None) -> Conversation[M]:
         """Return a new conversation with the first messages of this one, and with the evictions made for them.
@@ -256,7 +257,7 @@ class Conversation(ConversationSettings[M]):
         other.listeners = [*self.listeners]
         other._setup = replace(self._setup, events=[])
         count = self.length if count is None else count
-        line, kept = self._line.back_to(count, other._setup)
+        line, kept = past.back_to(self._line, count, other._setup)
         other._begin(line)
         other._host.extend(line.transcript.messages)
         other.extend(self._line.transcript.messages[kept:count])
@@ -354,7 +355,7 @@ class Conversation(ConversationSettings[M]):
         (prepared,) = self._line.prepare([message])
         self._host.extend([message], left_out=prepared is None)
         if prepared is not None:
-            self._judged(prepared, self._line.follow(prepared, marks))
+            self._judged(prepared, past.follow(self._line, prepared, marks))
 
     def redo(
         self,
@@ -380,7 +381,7 @@ class Conversation(ConversationSettings[M]):
         Raises:
             HistoryError: if it does not fit this history.
         """
-        self._line.redo(done, strategy, overhead, overflowed=overflowed, tokens=input_tokens)
+        past.redo(self._line, done, strategy, overhead, overflowed=overflowed, tokens=input_tokens)
 
     # Own calls, if a framework runs the tools
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Generic
 
 from wane.conversation.engine import SEARCHED
+from wane.conversation.past import under
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.timeline import Setup, Timeline
 from wane.core import Episode, Policy, ToolClass, parse_budget
@@ -78,7 +79,7 @@ class ConversationSettings(Generic[MessageT]):
     @property
     def view(self) -> list[MessageT]:
         """The messages of the next request if nothing more is evicted."""
-        return self._line.view.now()
+        return self._line.view.read(self._line.engine.view)
 
     @property
     def episodes(self) -> Sequence[Episode]:
@@ -130,7 +131,7 @@ class ConversationSettings(Generic[MessageT]):
     def strategy(self, strategy: str) -> None:
         if strategy != self.strategy:
             setup = replace(self._setup, strategy=strategy)
-            self._line, self._setup = self._line.under(setup), setup
+            self._line, self._setup = under(self._line, setup), setup
 
     @property
     def budget(self) -> int:

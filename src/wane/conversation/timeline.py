@@ -1,13 +1,14 @@
-"""A history as taken in: its messages, its engine, and what was done before each of its requests."""
+"""A history as taken in: its messages, its engine, its requests, and what of the messages they show."""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final, Generic
 
-from wane.conversation.engine import Engine, Reminder, compatible
+from wane.conversation.engine import Engine, Reminder
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -21,13 +22,13 @@ from wane.conversation.events import (
     UsageObserved,
 )
 from wane.conversation.history import Adapter
-from wane.conversation.view import ViewMessages, places
 from wane.core import Added, Counter, FitReport, Item, Kind, Mark
 from wane.core.errors import ConfigError, HistoryError
-from wane.formats.base import Format, MessageT, Part, Transcript
-from wane.formats.writing import WritingFormat
+from wane.formats.base import Format, MessageT, Part, Transcript, keep_some
+from wane.formats.turns import required_opening
+from wane.formats.writing import WritingFormat, writing
 from wane.recall import Archive
-from wane.strategies.base import ANNOTATED, Done, Fitted, Settings, Slot, SummaryNeeded
+from wane.strategies.base import ANNOTATED, Done, Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of
 
 CACHE_LIFETIME: Final = 300.0
 """Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
@@ -157,6 +158,7 @@ class Timeline(Generic[MessageT]):
         transcript: its messages.
         view: the messages of its requests.
         requests: its requests, in order.
+        marks: by item, the inferred marks ahead of it.
         shown: view of the latest request; None if a message was taken in since.
         base: number of messages when it was restored from a state; what was done for them is unknown.
         origin: restores it again from that state; None if it was not restored.
@@ -182,7 +184,7 @@ class Timeline(Generic[MessageT]):
         self.asked: float | None = None
         self.answered: float | None = None
         self._parts: list[Part] = []  # the content of each item
-        self._marks: dict[int, tuple[Mark, ...]] = {}  # by item, the inferred marks ahead of it
+        self.marks: dict[int, tuple[Mark, ...]] = {}
         self._group: Hashable | None = None
         self._ordinal = 0  # of the latest answer
 
@@ -194,12 +196,6 @@ class Timeline(Generic[MessageT]):
         engine = self.engine
         seen = (lambda: places(engine.view)) if not engine.evicts else None
         return Archive.of(engine.window, self.transcript, self._parts, engine.episodes, seen)
-
-    def is_cold(self) -> bool:
-        """Whether the provider's cache has expired, by the times in the history."""
-        if self.answered is None or self.asked is None:
-            return False
-        return self.asked - self.answered > self.setup.cache_lifetime
 
     # Messages and requests
 
@@ -248,7 +244,11 @@ class Timeline(Generic[MessageT]):
         """
         message = prepared.message
         if prepared.begins:
-            self._receive(message, tokens or self.setup.adapter.usage(message))
+            if self.shown is None and isinstance(self.request(), SummaryNeeded):
+                # Its request was sent long ago, so nobody can write the summary.
+                self._show(self.engine.hold(), self.engine.tokens)
+            if (tokens := tokens or self.setup.adapter.usage(message)) > 0:
+                self.observe(tokens, message)
         first, events = self.transcript.item_count, self.setup.events
         taken = self.enter(prepared, at=at)
         added = [outcome for _, outcome in taken]
@@ -259,18 +259,6 @@ class Timeline(Generic[MessageT]):
             if outcome.opened:
                 events.append(EpisodeOpened(outcome.opened, outcome.index))
         return added
-
-    def follow(self, prepared: Prepared[MessageT], marks: Mapping[int, tuple[Mark, ...]]) -> list[Added]:
-        """Take in a message of a recorded history, with its recorded marks and without events.
-
-        Args:
-            prepared: the message.
-            marks: by index of the item that follows them.
-        """
-        if prepared.begins and self.shown is None:
-            # Its request was sent, though there is no record of it.
-            self.redo(None, self.engine.name, self.engine.overhead)
-        return [added for _, added in self.enter(prepared, marks)]
 
     def enter(
         self,
@@ -303,34 +291,12 @@ class Timeline(Generic[MessageT]):
         for index, (item, part) in enumerate(self.transcript.take(message, prepared.parts, ordinal), first):
             added = engine.add(item, part, None if marks is None else marks.get(index, ()))
             if added.marks:
-                self._marks[index] = added.marks
+                self.marks[index] = added.marks
             self._parts.append(part)
             taken.append((item, added))
         self.ended = prepared.answers and not any(part.kind is Kind.CALL for part in prepared.parts)
         self.shown = None
         return taken
-
-    def redo(
-        self, done: Done | None, strategy: str, overhead: int, *, overflowed: bool = False, tokens: int = 0
-    ) -> None:
-        """Repeat what was done before a recorded request, without events.
-
-        Args:
-            done: what was done; None for nothing, or nothing more.
-            strategy: the strategy that did it.
-            overhead: tokens that the request carried besides its messages.
-            overflowed: whether a pass had to take unfinished work (R16).
-            tokens: its tokens; 0 if not known.
-
-        Raises:
-            HistoryError: if it does not fit this history.
-        """
-        self.host_overhead = max(0, overhead - self.message_overhead)
-        if self.shown is None or done is not None:
-            sent = Sent(len(self.transcript.messages), overhead, strategy, done, overflowed, self.setup.manage)
-            self._redo(sent)
-        if tokens and compatible(strategy, self.engine.name) and self.engine.observe(tokens):
-            self.requests[-1].tokens = tokens
 
     def request(self, *, cold: bool | None = None) -> Shown | SummaryNeeded:
         """Return the view for a request, after a pass if one is due. A second call before a new message is free.
@@ -347,7 +313,10 @@ class Timeline(Generic[MessageT]):
         before = engine.tokens
         if not self.setup.manage:
             return self._show(engine.hold(), before)
-        outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
+        if cold is None:
+            asked, answered = self.asked, self.answered
+            cold = asked is not None and answered is not None and asked - answered > self.setup.cache_lifetime
+        outcome = engine.fit(cold=cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)
 
     def summarised(self, text: str) -> None:
@@ -376,78 +345,6 @@ class Timeline(Generic[MessageT]):
             self.transcript.messages[number] = message
             self.view.changed()
 
-    # Repeating the past
-
-    def answer_within(self, count: int) -> bool:
-        """Whether a model made one of the first messages."""
-        adapter, take = self.setup.adapter, self.setup.format.parts
-        return any(adapter.answers(message, take(message)) for message in self.transcript.messages[:count])
-
-    def back_to(self, count: int, setup: Setup[MessageT] | None = None) -> tuple[Timeline[MessageT], int]:
-        """Return the timeline of the first messages and their number; it is empty if no answer is among them.
-
-        What was done for them is repeated. If that is no longer known, their requests are made again.
-
-        Args:
-            count: number of messages.
-            setup: its settings; None for the same.
-        """
-        setup = setup or self.setup
-        if not self.answer_within(count):
-            return self._afresh(setup), 0
-        return self._again(count, setup), count
-
-    def under(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
-        """Return the timeline of the same messages under another strategy.
-
-        What that strategy did here before is repeated; what others did is not.
-        """
-        line = self._again(len(self.transcript.messages), setup)
-        line.shown = None
-        return line
-
-    def _again(self, count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
-        messages = self.transcript.messages[:count]
-        prepared = [each for each in self._afresh(setup).prepare(messages) if each is not None]
-        if count >= self.base:
-            try:
-                return self._redone(prepared, setup)
-            except HistoryError:
-                pass  # tool classes have changed, so other items would be evicted
-        line = self._afresh(replace(setup, events=[]))
-        for each in prepared:
-            line.take(each)
-        line.setup = setup
-        return line
-
-    def _redone(self, prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]) -> Timeline[MessageT]:
-        restorable = setup.strategy == self.setup.strategy
-        line = self.origin(setup) if self.origin is not None and restorable else self._afresh(setup)
-        line.host_overhead = self.host_overhead
-        due = [sent for sent in self.requests[len(line.requests) :] if sent.messages <= len(prepared)]
-        for number, each in enumerate(prepared[line.base :], line.base):
-            while due and due[0].messages == number:
-                line._redo(due.pop(0))
-            line.enter(each, self._marks)
-        for sent in due:
-            # Its usage was in an answer that is not part of this history.
-            line._redo(replace(sent, tokens=0))
-        return line
-
-    def _redo(self, sent: Sent) -> None:
-        engine = self.engine
-        engine.overhead = sent.overhead
-        # What another strategy did is not repeated, and its usage says nothing about this one's requests.
-        same = compatible(sent.strategy, engine.name)
-        engine.redo(sent.done if same else None)
-        reminder = self._remind(overflowed=sent.overflowed) if sent.managed else None
-        tokens = engine.tokens
-        if sent.tokens and same:
-            engine.observe(sent.tokens)
-        self.requests.append(replace(sent))
-        self.view.changed()
-        self.shown = Shown(engine.view, tokens, None, reminder)
-
     # Internals
 
     def _show(self, fitted: Fitted, before: int) -> Shown:
@@ -455,7 +352,7 @@ class Timeline(Generic[MessageT]):
         engine, events, managed = self.engine, self.setup.events, self.setup.manage
         report, after = fitted.report, engine.tokens
         overflowed = report is not None and report.overflowed
-        reminder = self._remind(overflowed=overflowed) if managed else None
+        reminder = self.remind(overflowed=overflowed) if managed else None
         if fitted.ran:
             self.view.changed()
         count = len(self.transcript.messages)
@@ -472,22 +369,10 @@ class Timeline(Generic[MessageT]):
         self.shown = Shown(fitted.view, after, report, reminder)
         return self.shown
 
-    def _remind(self, *, overflowed: bool) -> str | None:
+    def remind(self, *, overflowed: bool) -> str | None:
+        """Return the reminder of the next request, if one is due; see `Engine.remind`."""
         # If an answer is last, the provider continues it, so nothing may come after it.
         return None if self.ended else self.engine.remind(overflowed=overflowed)
-
-    def _afresh(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
-        line = Timeline(setup)
-        line.host_overhead = self.host_overhead
-        return line
-
-    def _receive(self, message: MessageT, tokens: int) -> None:
-        """Note that the request of an answer was sent with `tokens` tokens."""
-        if self.shown is None and isinstance(self.request(), SummaryNeeded):
-            # The request was sent long ago, so nobody can write the summary.
-            self._show(self.engine.hold(), self.engine.tokens)
-        if tokens > 0:
-            self.observe(tokens, message)
 
 
 def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
@@ -496,3 +381,123 @@ def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
         return False
     open_calls[part.call_id] += (part.kind is Kind.CALL) - (part.kind is Kind.RESULT)
     return True
+
+
+class ViewMessages(Generic[MessageT]):
+    """The messages of the latest view. Only new messages cost time, unless something left the view.
+
+    Args:
+        transcript: the messages of the history.
+        engine: the engine that decides the view.
+    """
+
+    def __init__(self, transcript: Transcript[MessageT], engine: Engine) -> None:
+        self._transcript = transcript
+        self._engine = engine
+        self._built: list[MessageT] = []
+        self._built_to = 0
+        self._stale = False
+
+    def changed(self) -> None:
+        """Note that something left the view, or a message was replaced."""
+        self._stale = True
+
+    def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> list[MessageT]:
+        """Return the messages of the latest view; whole messages are the same objects.
+
+        Args:
+            view: the view.
+            keep_opening: whether the current turn must begin with its reasoning; see `opening`.
+        """
+        transcript = self._transcript
+        if keep_opening and len(view) < transcript.item_count:
+            kept = set(places(view))
+            if more := opening(transcript, kept):
+                return self.read(sorted([*view, *more], key=lambda slot: item_of(slot) or 0))
+        if not self._engine.evicts and any(isinstance(slot, Substitute) for slot in view):
+            return self.read(view)
+        if self._stale:
+            self._stale = False
+            self._built = transcript.view(places(view))
+        else:
+            new = range(self._built_to, len(transcript.messages))
+            whole = len(view) == transcript.item_count
+            # A message without items, such as an empty answer, stays only if every item is visible.
+            self._built += [transcript.messages[n] for n in new if whole or transcript.size(n)]
+        self._built_to = len(transcript.messages)
+        return list(self._built)
+
+    def read(self, view: Sequence[Slot]) -> list[MessageT]:
+        """Return the messages of any view, in which texts may replace items.
+
+        Raises:
+            ConfigError: if it has such texts, and the format cannot write messages.
+        """
+        if not any(isinstance(slot, Substitute) for slot in view):
+            return self._transcript.view(places(view))
+        transcript, strategy, built = self._transcript, self._engine.name, list[MessageT]()
+        for number, slots in groupby(view, self._number):
+            if number < 0:
+                format_ = writing(transcript.format, f"the strategy {strategy!r}")
+                built += [format_.turn(slot.text) for slot in slots if isinstance(slot, Substitute)]
+                continue
+            message, size = transcript.messages[number], transcript.size(number)
+            placed = {transcript.position(item_of(slot) or 0): slot for slot in slots}
+            if (kept := shown_of(transcript.format, message, placed, size, strategy)) is not None:
+                built.append(kept)
+        return built
+
+    def _number(self, slot: Slot) -> int:
+        item = item_of(slot)
+        return -1 if item is None else self._transcript.message_of(item)
+
+
+def shown_of(
+    format: Format[MessageT],  # noqa: A002 - the field's word
+    message: MessageT,
+    slots: Mapping[int, Slot],
+    size: int,
+    strategy: str,
+) -> MessageT | None:
+    """Return the visible part of a message; None if only reasoning is left of it.
+
+    Args:
+        format: the message's format.
+        message: the message.
+        slots: its visible parts by position, at least one, ascending.
+        size: number of its parts.
+        strategy: name of the strategy that decided the view.
+
+    Raises:
+        ConfigError: if a part is replaced by another text, and the format cannot write messages.
+    """
+    for position, slot in slots.items():
+        if isinstance(slot, Substitute):
+            message = writing(format, f"the strategy {strategy!r}").cleared(message, position, slot.text)
+    return message if len(slots) == size else keep_some(format, message, [*slots])
+
+
+def places(view: Iterable[Slot]) -> list[int]:
+    """Return the items of a view that are unchanged."""
+    return [slot for slot in view if isinstance(slot, int)]
+
+
+def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[int]:
+    """Return the items that a view must add so that the model's current turn begins with its reasoning.
+
+    Empty if the turn begins with reasoning anyway, or began without it. See `wane.formats.turns`.
+
+    Args:
+        transcript: the whole history.
+        visible: the items of the view.
+    """
+    shown = (
+        (
+            number,
+            [part for index, part in enumerate(transcript.parts(number), transcript.first(number)) if index in visible],
+        )
+        for number in range(len(transcript.messages) - 1, -1, -1)
+    )
+    needed = required_opening(transcript.parts, len(transcript.messages), shown)
+    items = {transcript.first(number) + place for number, positions in needed.items() for place in positions}
+    return sorted(items.difference(visible))
