@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from wane.conversation.view import shown_of
+from wane.conversation.timeline import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
 from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, shape_of
