@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from wane.core import Added, ContextWindow, Counter, Episode, Item, Kind, Mark, chars
+from wane.core import Added, ContextWindow, Counter, Episode, EpisodeType, Item, Kind, Level, Mark, chars
 from wane.core.delimiter import quote
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
 from wane.core.view import Accounting
 from wane.formats.base import Part
-from wane.strategies.base import EPISODIC, Done, Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded
+from wane.inference import Annotator, Limits
+from wane.strategies.base import EPISODIC, Done, Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, policy_of
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
-from wane.strategies.window import WindowStrategy
 
 SEARCHED: Final = frozenset({"memgpt"})
 """Strategies that warn the model before content leaves, and always give it the tool `recall`."""
@@ -49,6 +49,8 @@ class Engine:
 
     Attributes:
         name: name of the strategy.
+        window: the window; it has the budget and the policy, which may be changed between requests.
+        episodes: all episodes so far, including removed ones, in order of start.
         history: tokens of the whole history, evicted or not, by our own count.
 
     Raises:
@@ -72,27 +74,18 @@ class Engine:
         self._inference_budget = settings.budget
         self._counter = counter
         self._reminder = Reminder(remind_at)
-        own = get_strategy(strategy if strategy in EPISODIC else "cwl", settings)
-        assert isinstance(own, WindowStrategy)
-        self._own = own
+        overhead, policy = settings.overhead, policy_of(strategy, settings.policy)
+        self.window = ContextWindow(settings.budget, policy, overhead=overhead, tool_classes=settings.tool_classes)
+        self.episodes: list[Episode] = []
+        self._annotator = Annotator(Limits.of(settings.budget)) if settings.annotate == "infer" else None
         self._other = None if strategy in EPISODIC else _other(strategy, settings)
-        self._accounting = own.window.accounting if self._other is None else Accounting(overhead=settings.overhead)
+        self._accounting = self.window.accounting if self._other is None else Accounting(overhead=overhead)
         # For another strategy:
         self._counts = array("Q")  # tokens of each item
         self._view: Sequence[Slot] = ()  # its view at the last request
         self._seen = 0  # number of items then
 
     # State
-
-    @property
-    def window(self) -> ContextWindow:
-        """The window; it has the budget and the policy, which may be changed between requests."""
-        return self._own.window
-
-    @property
-    def episodes(self) -> list[Episode]:
-        """All episodes so far, including removed ones, in order of start."""
-        return self._own.episodes
 
     @property
     def overhead(self) -> int:
@@ -126,7 +119,7 @@ class Engine:
     @property
     def view(self) -> Sequence[Slot]:
         """The view of the next request if nothing is evicted."""
-        return self._own.current() if self._other is None else [*self._view, *range(self._seen, self.item_count)]
+        return self.window.visible if self._other is None else [*self._view, *range(self._seen, self.item_count)]
 
     # Items and requests
 
@@ -141,7 +134,12 @@ class Engine:
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        added = self._own.add(item, part, marks)
+        if self._annotator is None:
+            added = self.window.add(item, marks or ())
+        else:
+            added = self._annotator.add_to(self.window, item, part, marks)
+        if added.opened is not None:
+            self.episodes.append(added.opened)
         self.history += item.tokens
         if self._other is not None:
             self._counts.append(item.tokens)
@@ -157,14 +155,17 @@ class Engine:
             cold: the provider's cache has expired, so that a changed prefix costs nothing.
         """
         if self._other is None:
-            return self._own.fit(cold=cold)
+            report = self.window.fit(cold=cold)
+            ran = any(step.removed for step in report.trace)
+            return Fitted(self.window.visible, ran, report, report.trace or None)
         self._other.budget, self._other.overhead = self._limits()
         return self._shown(self._other.fit(cold=cold))
 
     def summarised(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
-        strategy = self._own if self._other is None else self._other
-        return self._shown(strategy.summarised(text, chars(text)))
+        if self._other is None:
+            raise HistoryError(f"the strategy {self.name!r} did not ask for a summary")
+        return self._shown(self._other.summarised(text, chars(text)))
 
     def hold(self) -> Fitted:
         """Return the next request's view without evicting anything."""
@@ -220,7 +221,7 @@ class Engine:
             if isinstance(done, Mapping):
                 raise HistoryError("the record to repeat is of another strategy")
             if done:
-                self._own.apply(done)
+                self.window.apply(done)
         else:
             if isinstance(done, Mapping):
                 self._other.redo(done)
@@ -245,7 +246,13 @@ class Engine:
         # The present budget and policy apply, not the exported ones.
         window.budget, window.policy = self.window.budget, self.window.policy
         window.set_tool_classes(self._tool_classes)
-        self._own.adopt(window)
+        live = {episode.number: episode for episode in (*window.episodes, *window.described)}
+        for episode in self.episodes:
+            if episode.number not in live:  # it has been removed
+                marked = episode.type is EpisodeType.EXPL and not episode.implicit and not episode.inferred
+                episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
+        self.window = window
+        self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
         if self._other is None:
             self._accounting = window.accounting
         else:

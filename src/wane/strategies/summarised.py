@@ -97,7 +97,7 @@ class Summarised(Resumable):
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Replace the summarised messages with the summary."""
         if self._due is None:
-            raise HistoryError(f"the strategy {self.name!r} did not ask for a summary")
+            return super().summarised(text, tokens)
         cut = max(self._due, self._place(tokens + chars(PREFIX))) if self.reads_all else self._due
         self._replace(cut, text, tokens, self._kept_question())
         return Fitted(self._view, ran=True, done=self._done)

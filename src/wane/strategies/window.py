@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
 
-from wane.core import Added, ContextWindow, Episode, EpisodeType, Item, Level, Mark, Policy, Step
+from wane.core import Added, ContextWindow, Episode, Item, Policy
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits
 from wane.strategies.base import Fitted, Settings, Strategy
@@ -40,53 +39,22 @@ class WindowStrategy(Strategy):
         self._view: list[int] = []
         self._sent = 0  # leading slots of the view that the last one had
 
-    def current(self) -> Sequence[int]:
-        """Return the view as it stands; valid until the next call of the strategy."""
-        return self._view
-
-    def add(self, item: Item, part: Part, marks: Sequence[Mark] | None = None) -> Added:
+    def add(self, item: Item, part: Part) -> Added:
         """Take in the next item of the history.
 
         Args:
             item: the item.
             part: its content.
-            marks: the marks right ahead of it, if they were recorded; None to infer them.
 
         Raises:
-            HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
+            HistoryError: as `ContextWindow.add` does.
         """
-        if self._annotator is None:
-            added = self.window.add(item, marks or ())
-        else:
-            added = self._annotator.add_to(self.window, item, part, marks)
+        annotator = self._annotator
+        added = self.window.add(item) if annotator is None else annotator.add_to(self.window, item, part)
         self._view.append(added.index)
         if added.opened is not None:
             self.episodes.append(added.opened)
         return added
-
-    def adopt(self, window: ContextWindow) -> None:
-        """Continue with another window over the same items, such as a restored one.
-
-        Args:
-            window: the window. Episodes that are not live in it have been removed.
-        """
-        live = {episode.number: episode for episode in (*window.episodes, *window.described)}
-        for episode in self.episodes:
-            if episode.number not in live:
-                marked = episode.type is EpisodeType.EXPL and not episode.implicit and not episode.inferred
-                episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
-        self.window = window
-        self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
-        self._view, self._sent = window.visible, 0
-
-    def apply(self, trace: Iterable[Step]) -> None:
-        """Repeat a recorded pass (R14).
-
-        Raises:
-            HistoryError: if it does not fit this history.
-        """
-        self.window.apply(trace)
-        self._view, self._sent = self.window.visible, 0
 
     def fit(self, *, cold: bool = False) -> Fitted:
         """Run a pass if one is due (R10), and return the next model call's view."""
