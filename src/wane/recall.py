@@ -223,14 +223,14 @@ def searchable(parts: Iterable[Part]) -> list[str]:
     texts: list[str] = []
     asked: set[str | None] = set()  # ids of calls of `recall` without a result yet
     for part in parts:
-        if part.kind is Kind.CALL and part.tool == RECALL:
+        text = _said(part)
+        if part.tool == RECALL:
             asked.add(part.call_id)
-            texts.append("")
-        elif part.kind is Kind.RESULT and part.call_id in asked:
+            text = ""
+        elif asked and part.kind is Kind.RESULT and part.call_id in asked:
             asked.remove(part.call_id)
-            texts.append("")
-        else:
-            texts.append(_said(part))
+            text = ""
+        texts.append(text)
     return texts
 
 
