@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic
 
+from wane.conversation import past
 from wane.conversation.engine import SEARCHED
-from wane.conversation.past import under
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.timeline import Setup, Timeline
 from wane.core import Episode, Policy, ToolClass, parse_budget
@@ -131,7 +131,7 @@ class ConversationSettings(Generic[MessageT]):
     def strategy(self, strategy: str) -> None:
         if strategy != self.strategy:
             setup = replace(self._setup, strategy=strategy)
-            self._line, self._setup = under(self._line, setup), setup
+            self._line, self._setup = past.under(self._line, setup), setup
 
     @property
     def budget(self) -> int:
