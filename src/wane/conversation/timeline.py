@@ -345,6 +345,11 @@ class Timeline(Generic[MessageT]):
             self.transcript.messages[number] = message
             self.view.changed()
 
+    def remind(self, *, overflowed: bool) -> str | None:
+        """Return the reminder of the next request, if one is due; see `Engine.remind`."""
+        # If an answer is last, the provider continues it, so nothing may come after it.
+        return None if self.ended else self.engine.remind(overflowed=overflowed)
+
     # Internals
 
     def _show(self, fitted: Fitted, before: int) -> Shown:
@@ -368,11 +373,6 @@ class Timeline(Generic[MessageT]):
             events.append(Reminded(reminder))
         self.shown = Shown(fitted.view, after, report, reminder)
         return self.shown
-
-    def remind(self, *, overflowed: bool) -> str | None:
-        """Return the reminder of the next request, if one is due; see `Engine.remind`."""
-        # If an answer is last, the provider continues it, so nothing may come after it.
-        return None if self.ended else self.engine.remind(overflowed=overflowed)
 
 
 def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
