@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,6 +36,10 @@ def spans(pattern: str, *texts: str) -> list[tuple[int, str]]:
         ("xy*|por?t", "port"),
         ("T{0,1}oken", "Token"),
         ("(?i)TOKEN-18", "token-18"),
+        ("Toke{,}n", "Token"),
+        (r"port[^\n]+", "port 8443"),
+        (r"8443\r?$", "8443"),
+        ("|".join(f"no{number}" for number in range(20)) + "|port", "port"),
     ],
 )
 def test_regular_expressions(pattern: str, match: str) -> None:
@@ -49,6 +52,9 @@ def test_regular_expressions(pattern: str, match: str) -> None:
     [
         ("(a+)+$", "see (a+)+$", "a repeated group"),
         ("(?:ab){2}", "see (?:ab){2}", "a repeated group"),
+        ("(a{,}){,}b", "see (a{,}){,}b", "a repeated group"),
+        ("(a|b)(a|b)?" * 4, "see " + "(a|b)(a|b)?" * 4, "more than 64 alternatives"),
+        (r"a.\n", r"see a.\n", "line by line"),
         (r"(a)\1", r"see (a)\1", "a back reference"),
         ("a(?=b)", "see a(?=b)", "look-arounds"),
         ("f(x", "call f(x)", "not a regular expression"),
@@ -108,11 +114,15 @@ def test_the_middle_of_a_long_line_is_neither_its_end_nor_a_words_end() -> None:
     assert spans(r"x{3}$", line + " y") == []
     assert spans(r"xx\b y", line + " y") == [(0, "xx y")]
     assert spans(r"x{9}\b", line + "_") == []
+    last = line + " y\nxxx"
+    assert search(r"x{3}$", [last]).found([last]) == [Found(0, len(last) - 3, len(last), 1)]
+    assert spans(r"^.*y$", line + " y") == [(0, line + " y")]
 
 
 def test_escapes_that_name_a_character_match_it() -> None:
     assert spans(r"\x41BC\u0044", "ABCD") == [(0, "ABCD")]
     assert spans(r"[\x41-\x43]\d", "B7") == [(0, "B7")]
+    assert spans(r"\\n\d", r"a\n1") == [(0, r"\n1")]  # a backslash and an n
 
 
 @pytest.mark.parametrize(
@@ -139,9 +149,13 @@ def test_a_match_is_as_long_as_the_whole_pattern_makes_it(pattern: str, text: st
         (r"\b(TODO|FIXME)\b: \w", "mytodo: fixme: It", "fixme: I"),
         (r"\x41B[^C]", "ABC abd", "abd"),
         (r"É\d", "é1", "é1"),
+        (r"as\d", "a\u017f1", "a\u017f1"),  # the long s
+        ("\u212a\u0130\\d", "ki1", "ki1"),  # the Kelvin sign, the Turkish I
+        ("\u0391\u03a3.", "\u03b1\u03c3\u03b1", "\u03b1\u03c3\u03b1"),  # a sigma is another one at a word's end
+        ("MASS", "ma\u017f\u017f", "ma\u017f\u017f"),
     ],
 )
-def test_alternatives_are_found_in_any_case(pattern: str, text: str, match: str) -> None:
+def test_what_is_found_in_any_case(pattern: str, text: str, match: str) -> None:
     assert search(pattern, [text]).any_case
     assert spans(pattern, text) == [(0, match)]
 
@@ -167,6 +181,8 @@ def test_runs_of_characters_are_found_in_texts_that_nearly_all_have_them() -> No
         ".*.*.*.*b\t",
         "(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)!",
         "[ab]+[ab]+c\t",
+        "[ab]{60000}c",
+        r"\d{4000000000}",
     ],
 )
 def test_a_pattern_that_could_take_for_ever_ends(pattern: str) -> None:
@@ -198,17 +214,35 @@ def test_only_the_lines_that_are_tried_count_where_the_whole_text_would_cost_too
     assert spans(pattern, text) == [(0, match)]
 
 
-def oracle(pattern: str, text: str) -> list[tuple[int, int]]:
+def oracle(pattern: str, text: str, flags: re.RegexFlag) -> list[tuple[int, int]]:
     """Python's own matcher, line by line."""
     found, at = [], 0
     for line in text.split("\n"):
-        found += [(at + m.start(), at + m.end()) for m in re.finditer(pattern, line) if m[0]]
+        found += [(at + m.start(), at + m.end()) for m in re.finditer(pattern, line, flags) if m[0]]
         at += len(line) + 1
     return found
 
 
 ANCHORS = [r"\b", "^", "$"]
-ATOMS = ["a", "b", "ab", r"\d", "[ab]", ".", r"\w", "-", r"\.", r"\s", "[^a]", r"[\s1]", "(?:a|1)", *ANCHORS]
+ATOMS = [
+    "a",
+    "b",
+    "ab",
+    r"\d",
+    "[ab]",
+    ".",
+    r"\w",
+    "-",
+    r"\.",
+    r"\s",
+    "[^a]",
+    r"[\s1]",
+    "(?:a|1)",
+    "(b|-a)",
+    "K",
+    "s",
+    *ANCHORS,
+]
 
 
 def repeated(atom: str, sign: str) -> str:
@@ -218,21 +252,25 @@ def repeated(atom: str, sign: str) -> str:
 
 
 PATTERNS = st.lists(
-    st.builds(repeated, st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{0,2}"])),
+    st.builds(
+        repeated, st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{0,2}", "{,}", "*?"])
+    ),
     min_size=1,
     max_size=4,
 ).map("".join)
-TEXTS = st.lists(st.text("ab1-. \n", max_size=30), max_size=4)
+TEXTS = st.lists(st.text("abA1-. \n\r\u2028S\u017fk\u212a", max_size=30), max_size=4)
 
 
 @given(pattern=PATTERNS, other=st.one_of(st.none(), PATTERNS), texts=TEXTS)
-def test_it_finds_what_pythons_matcher_finds_in_each_line(pattern: str, other: Any, texts: list[str]) -> None:
+def test_it_finds_what_pythons_matcher_finds_in_each_line(pattern: str, other: str | None, texts: list[str]) -> None:
     whole = pattern if other is None else f"{pattern}|{other}"
-    wanted = [(n, spans) for n, text in enumerate(texts) if (spans := oracle(whole, text))]
     findings = search(whole, texts)
-    if wanted and not findings.any_case and not findings.plain:
+    flags = re.IGNORECASE if findings.any_case else re.NOFLAG
+    wanted = [(n, spans) for n, text in enumerate(texts) if (spans := oracle(whole, text, flags))]
+    if findings.plain:
+        assert not wanted
+    else:
         found = [(it.index, it.start, it.stop, it.count) for it in findings.found(texts)]
         assert found == [(n, *spans[0], len(spans)) for n, spans in wanted]
-    else:
-        assert not wanted or findings.plain or findings.any_case
-        assert bool(wanted) <= bool(findings.indexes)
+    if findings.any_case or not findings.indexes:
+        assert not any(oracle(whole, text, re.NOFLAG) for text in texts)

@@ -2,53 +2,80 @@
 
 Models write the patterns, and Python's matcher has no limit: a repeated group may run practically for ever. So a
 pattern with a repeated group, a back reference or a look-around counts as plain text, and so does one that does not
-compile.
+compile. Python's own parser is private, changes between versions, and cannot write a pattern back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from math import log2, prod
 from typing import Final
 
 _LONGEST: Final = 200  # characters of a regular expression
 _TOKEN: Final = re.compile(
     r"(?P<anchor>[\^$]|\\[bB])|(?P<escape>\\(?:x..|u.{4}|U.{8}|N\{[^}]*\}|.))|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
     r"|(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)"
-    r"|(?P<repeat>(?:[*+?]|\{\d+(?:,\d*)?\}|\{,\d+\})[?+]?)|(?P<any>\.)|(?P<char>.)",
+    r"|(?P<repeat>(?:[*+?]|\{(?!\})\d*(?:,\d*)?\})[?+]?)|(?P<any>\.)|(?P<char>.)",
     re.DOTALL,
 )
-_BEYOND_A_LINE: Final = re.compile(r"[\n\r]|\\[nrAZ]")
-_WITHIN_A_LINE: Final = {r"\s": r"[^\S\n]", r"\W": r"[^\w\n]", r"\D": r"[^\d\n]"}
-_CASELESS: Final = (".", r"\d", r"\w", r"\s", r"\S", *_WITHIN_A_LINE.values())
-_MOST_ALTERNATIVES: Final = 8
-_SHORTEST_RUN: Final = 2  # a single character of a class stands nearly everywhere
+_MOST_ALTERNATIVES: Final = 64
+_MOST_BOUNDED: Final = 100  # repeats; more cost as much as repeats without a bound
+_SHORT: Final = 2  # characters of a plain text that stands in many texts
+_LEAST_BITS: Final = 10.0  # of information in a run of characters that is worth looking for
+_LATIN: Final = list(map(chr, range(256)))
+_OTHER: Final = "?"  # stands for a character beyond Latin-1
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
-    r"""Regular expressions of which one finds in a whole text what another one finds in one of its lines.
-
-    They leave out what may repeat at the ends: where `\w+ x.*` matches, `\w x` does. They never match a line's end.
-    There is one for each alternative, since Python's matcher is quick to find how a single one begins.
+class Cost:
+    """The most steps that the matcher takes.
 
     Attributes:
-        regexes: the regular expressions.
-        folded: the same for texts in small letters.
-        run: a class of characters, as a regular expression; empty if no class is known.
-        least: number of neighbouring characters of this class that every match contains.
-        factor: see `Pattern`.
-        open_ended: see `Pattern`.
+        factor: factor by which alternatives and bounded repeats multiply them.
+        open_ended: number of repeats without a bound: each multiplies them by the length of a line.
     """
 
-    regexes: tuple[str, ...]
-    folded: tuple[str, ...]
-    run: str
-    least: int
-    factor: int
-    open_ended: int
+    factor: int = 1
+    open_ended: int = 0
+
+    def steps(self, length: int, longest: int) -> int:
+        """Return the most steps for `length` characters in lines of at most `longest` characters."""
+        return (length + 1) * int((longest + 1) ** self.open_ended) * self.factor
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    r"""What tells whether one of a pattern's alternatives matches, without what may repeat at its ends.
+
+    Where `\w+ x.*` matches, `\w x` does.
+
+    Attributes:
+        need: the longest plain text that every match contains, as `folded` returns it if case is ignored; may be empty.
+        needs: other such texts.
+        table: of the characters in Latin-1, 1 for those of a class and else 0; empty if no class is known.
+        run: the shortest run of this class that every match contains.
+        cost: the cost of `look`.
+        look: the regular expression.
+        in_ascii: the same for texts in ASCII, in small letters if case is ignored: the matcher skips to them quickly.
+    """
+
+    need: str
+    needs: tuple[str, ...]
+    table: bytes
+    run: bytes
+    cost: Cost
+    look: re.Pattern[str]
+    in_ascii: re.Pattern[str]
+
+    @classmethod
+    def of(cls, look: str, needs: Sequence[str], cost: Cost, run: tuple[bytes, int], *, any_case: bool) -> Alternative:
+        """Prepare one."""
+        need, *others = [folded(text) if any_case else text for text in needs or ("",)]
+        table, least = run
+        regexes = re.compile(look, _flags(any_case)), re.compile(look, re.MULTILINE)
+        return cls(need, tuple(others), table, b"\x01" * min(least, _LONGEST), cost, *regexes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,59 +83,68 @@ class Pattern:
     """How to search for a pattern.
 
     Attributes:
-        text: the pattern.
-        plain: why it is plain text; None for a regular expression.
-        hints: plain texts of which every match contains one; empty if none are known.
-        needs: groups of plain texts: every match contains one of each group.
-        factor: factor by which the pattern's branches multiply the steps of a line.
-        open_ended: number of repeats without an upper bound: each multiplies the steps of a line by its length.
-        core: what finds the texts with a match; None for plain text.
+        regex: the regular expression; it never matches a line's end, unless it stands for plain text.
+        plain: why the pattern is plain text; None for a regular expression.
+        any_case: whether case is ignored.
+        alternatives: the alternatives, without groups, by the longest plain text that they need.
+        hints: finds a plain text in every match; None if none is known.
+        cost: the cost of `regex`.
     """
 
-    text: str
+    regex: re.Pattern[str]
     plain: str | None
-    hints: tuple[str, ...]
-    needs: tuple[tuple[str, ...], ...]
-    factor: int = 1
-    open_ended: int = 0
-    core: Core | None = None
+    any_case: bool
+    alternatives: dict[str, list[Alternative]]
+    hints: re.Pattern[str] | None = None
+    cost: Cost = Cost()
 
     @classmethod
-    def of(cls, text: str) -> Pattern:
+    def of(cls, text: str, *, any_case: bool) -> Pattern:
         """Read a pattern."""
         if not re.search(r"[\\.^$*+?{}\[\]|()]", text):
-            return cls.as_text(text, "")
+            return cls.as_text(text, "", any_case=any_case)
         why = _refused(text)
-        return _analysed(text) if why is None else cls.as_text(text, why)
+        return _analysed(text, any_case=any_case) if why is None else cls.as_text(text, why, any_case=any_case)
 
     @classmethod
-    def as_text(cls, text: str, why: str) -> Pattern:
+    def as_text(cls, text: str, why: str, *, any_case: bool = False) -> Pattern:
         """Take a pattern as plain text, and say why."""
-        return cls(text, why, (text,), ((text,),))
+        regex = f"(?i:{re.escape(text)})" if any_case else re.escape(text)
+        only = Alternative.of(regex, (text,), Cost(), (b"", 0), any_case=any_case)
+        return cls(only.look, why, any_case, {only.need: [only]})
 
-    @property
-    def has_letters(self) -> bool:
-        """Whether ignoring case may find more; a set may hold letters."""
-        own = re.sub(r"\\[dDwWsSbB\W]", "", self.text) if self.plain is None else self.text
-        return re.search(r"[^\W\d_]|\[", own) is not None
+
+def folded(text: str) -> str:
+    """Return a text such that what matches in any case is equal; the matcher takes Turkish letters for an i."""
+    return text.replace("\u0130", "i").replace("\u0131", "i").casefold()
+
+
+def _flags(any_case: bool) -> re.RegexFlag:
+    return re.MULTILINE | (re.IGNORECASE if any_case else re.NOFLAG)
+
+
+def has_case(pattern: str) -> bool:
+    """Whether ignoring case may find more; a set may hold letters."""
+    own = re.sub(r"\\[dDwWsSbB\W]", "", pattern)
+    return "[" in own or own != own.swapcase()
 
 
 def _refused(pattern: str) -> str | None:
     """Why a pattern is not used as a regular expression; None if it is."""
     if len(pattern) > _LONGEST:
         return f"it is longer than {_LONGEST} characters"
-    if _BEYOND_A_LINE.search(pattern):
-        return "a regular expression is matched line by line"
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         return f"it is not a regular expression: {error}"
     before = ""
     for token in _TOKEN.finditer(pattern):
-        kind = token.lastgroup or ""
-        if kind == "repeat" and before == "close" and token[0] != "?":
+        kind, text = token.lastgroup or "", token[0]
+        if text == "\n" or (kind == "escape" and text[1] in "\nnAZz"):
+            return "a regular expression is matched line by line"
+        if kind == "repeat" and before == "close" and text != "?":
             return "a repeated group may take too long"
-        if kind == "escape" and token[0][1].isdigit():
+        if kind == "escape" and text[1].isdigit():
             return "a back reference may take too long"
         if kind == "repeat" and before == "open":
             return "look-arounds and flags are not supported"
@@ -127,109 +163,80 @@ class _Atom:
     most: int | None = 1
     sign: str = ""  # of a lazy (?) or possessive (+) repeat
 
-    def regex(self, *, folded: bool) -> str:
+    def regex(self, *, folded: bool = False) -> str:
         text = self.text
-        if folded and self.plain:
-            text = re.escape(self.plain.lower())
-        elif folded and not self.anchor and text not in _CASELESS:
-            text = f"(?i:{text})"
+        if folded and not self.anchor:
+            text = re.escape(self.plain.lower()) if self.plain and self.plain.isascii() else f"(?i:{text})"
         if (self.least, self.most) == (1, 1):
             return text
-        most = "" if self.most is None else self.most
-        return f"{text}{{{self.least},{most}}}{self.sign}"
+        return f"{text}{{{self.least},{'' if self.most is None else self.most}}}{self.sign}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Alternatives, maybe optional."""
-
-    branches: tuple[tuple[_Node, ...], ...]
-    optional: bool = False
-
-    def regex(self, *, folded: bool) -> str:
-        return f"(?:{'|'.join(_written(self.branches, folded=folded))}){'?' * self.optional}"
-
-
-_Node = _Atom | _Group
-
-
-def _written(branches: Iterable[Sequence[_Node]], *, folded: bool = False) -> tuple[str, ...]:
-    return tuple("".join(node.regex(folded=folded) for node in branch) for branch in branches)
-
-
-def _analysed(pattern: str) -> Pattern:
-    branches = _parsed(pattern)
-    factor, open_ended = _cost(branches)
-    best = [max(_runs(branch), key=len, default="") for branch in branches]
-    return Pattern(
-        pattern,
-        None,
-        tuple(best) if all(best) else (),
-        tuple(_needs(branches)),
-        factor,
-        open_ended,
-        _core(branches),
-    )
+def _analysed(pattern: str, *, any_case: bool) -> Pattern:
+    tokens = [(token.lastgroup or "", _within_a_line(token)) for token in _TOKEN.finditer(pattern)]
+    regex = "".join(text for _, text in tokens)
+    alternatives = _alternatives(tokens)
+    if alternatives is None:
+        return Pattern.as_text(pattern, f"it has more than {_MOST_ALTERNATIVES} alternatives", any_case=any_case)
+    flags = _flags(any_case)
+    by_need: dict[str, list[Alternative]] = {}
+    hints = []
+    for core in dict.fromkeys(map(_trimmed, alternatives)):
+        needs = sorted(_runs(core), key=len, reverse=True)
+        run = (b"", 0) if needs and len(needs[0]) > _SHORT else _longest_run(core, flags)
+        look = "".join(atom.regex(folded=any_case) for atom in core)
+        alternative = Alternative.of(look, needs, _cost(core), run, any_case=any_case)
+        by_need.setdefault(alternative.need, []).append(alternative)
+        hints += [re.escape(text) for text in needs[:1]]
+    costs = [_cost(atoms) for atoms in alternatives]
+    cost = Cost(sum(it.factor for it in costs), max(it.open_ended for it in costs))
+    hint = None if "" in by_need else re.compile("|".join(hints), flags)
+    return Pattern(re.compile(regex, flags), None, any_case, by_need, hint, cost)
 
 
-def _core(branches: Sequence[tuple[_Node, ...]]) -> Core:
-    spread = [each for branch in branches for each in _spread(branch)]
-    core = [_trimmed(branch) for branch in (spread if len(spread) <= _MOST_ALTERNATIVES else branches)]
-    run, least = _longest_run(core[0]) if len(core) == 1 else ("", 0)
-    costs = [_cost([branch]) for branch in core]
-    # A first character on its own lets the matcher skip quickly to where a match may begin.
-    split = [_split(branch) for branch in core]
-    factor, open_ended = sum(cost[0] for cost in costs), max(cost[1] for cost in costs)
-    return Core(_written(split), _written(split, folded=True), run, least, factor, open_ended)
+def _within_a_line(token: re.Match[str]) -> str:
+    """Return the text of a token such that it matches the same characters except a line's end."""
+    text = token[0]
+    if token.lastgroup not in ("escape", "set") or re.fullmatch(text, "\n") is None:
+        return text
+    if text.startswith("[^"):
+        return rf"{text[:-1]}\n]"
+    return rf"[^{text.swapcase()}\n]" if text in (r"\s", r"\W", r"\D") else rf"(?:(?!\n){text})"
 
 
-def _spread(branch: tuple[_Node, ...]) -> list[tuple[_Node, ...]]:
-    """The alternatives of a branch that begins with some."""
-    at = next((n for n, node in enumerate(branch) if not (isinstance(node, _Atom) and node.anchor)), 0)
-    first = branch[at] if branch else None
-    if not isinstance(first, _Group) or first.optional:
-        return [branch]
-    return [(*branch[:at], *inner, *branch[at + 1 :]) for inner in first.branches]
-
-
-def _parsed(pattern: str) -> list[tuple[_Node, ...]]:
-    """The alternatives of a pattern."""
-    levels: list[list[list[_Node]]] = [[[]]]
-    for token in _TOKEN.finditer(pattern):
-        kind, text = token.lastgroup, token[0]
-        nodes = levels[-1][-1]
+def _alternatives(tokens: Sequence[tuple[str, str]]) -> list[tuple[_Atom, ...]] | None:
+    """The atoms of a pattern without its groups: `(a|b)?c` is `ac`, `bc` or `c`. None if there are too many."""
+    outer: list[tuple[list[tuple[_Atom, ...]], list[tuple[_Atom, ...]]]] = []
+    done: list[tuple[_Atom, ...]] = []
+    now: list[tuple[_Atom, ...]] = [()]
+    without: list[tuple[_Atom, ...]] = []  # the group that was just closed
+    before = ""
+    for kind, text in tokens:
         if kind == "open":
-            levels.append([[]])
-        elif kind == "close":
-            group = _Group(tuple(map(tuple, levels.pop())))
-            levels[-1][-1].append(group)
+            outer.append((done, now))
+            done, now = [], [()]
         elif kind == "bar":
-            levels[-1].append([])
+            done, now = done + now, [()]
+        elif kind == "close":
+            inner = done + now
+            done, without = outer.pop()
+            now = [(*start, *end) for start in without for end in inner]
+        elif kind == "repeat" and before == "close":
+            now = now + without
         elif kind == "repeat":
-            last = nodes.pop()
             least, most = _bounds(text)
             sign = text[-1] if len(text) > 1 and text[-1] in "?+" else ""
-            nodes.append(
-                replace(last, optional=True)
-                if isinstance(last, _Group)
-                else replace(last, least=least, most=most, sign=sign)
-            )
-        elif kind == "anchor":
-            nodes.append(_Atom(text, anchor=True))
-        elif kind == "char" or (kind == "escape" and not text[1].isalnum()):
-            nodes.append(_Atom(re.escape(text[-1]), plain=text[-1]))
+            now = [(*it[:-1], replace(it[-1], least=least, most=most, sign=sign)) for it in now]
         else:
-            nodes.append(_Atom(_within_a_line(text)))
-    return list(map(tuple, levels[0]))
-
-
-def _within_a_line(atom: str) -> str:
-    """Return an atom that matches the same characters except a line's end."""
-    if re.fullmatch(atom, "\n") is None:
-        return atom
-    if atom.startswith("[^"):
-        return rf"{atom[:-1]}\n]"
-    return _WITHIN_A_LINE.get(atom) or rf"(?:(?!\n){atom})"
+            plain = (
+                text[-1] if kind == "char" or (kind == "escape" and len(text) == 2 and not text[1].isalnum()) else ""
+            )
+            atom = _Atom(re.escape(plain) or text, plain, anchor=kind == "anchor")
+            now = [(*it, atom) for it in now]
+        if len(done) + len(now) > _MOST_ALTERNATIVES:
+            return None
+        before = kind
+    return done + now
 
 
 def _bounds(repeat: str) -> tuple[int, int | None]:
@@ -242,79 +249,47 @@ def _bounds(repeat: str) -> tuple[int, int | None]:
     return low, low if not comma else int(most) if most else None
 
 
-def _cost(branches: Sequence[Sequence[_Node]]) -> tuple[int, int]:
-    """The factor of alternatives and bounded repeats, and the number of unbounded ones."""
-    factor, open_ended = 2 ** (len(branches) - 1), 0
-    for node in (node for branch in branches for node in branch):
-        if isinstance(node, _Group):
-            inner, more = _cost(node.branches)
-            factor *= inner * (1 + node.optional)
-            open_ended += more
-        elif node.most is None:
-            open_ended += 1
-        else:
-            factor *= node.most - node.least + 1
-    return factor, open_ended
+def _cost(atoms: Sequence[_Atom]) -> Cost:
+    bounded = [atom for atom in atoms if atom.most is not None and atom.most <= _MOST_BOUNDED]
+    return Cost(prod((atom.most or 0) - atom.least + 1 for atom in bounded), len(atoms) - len(bounded))
 
 
-def _runs(branch: Sequence[_Node]) -> list[str]:
-    """The plain texts that every match of a branch contains."""
+def _runs(atoms: Sequence[_Atom]) -> list[str]:
+    """The plain texts that every match of an alternative contains."""
     runs = [""]
-    for node in branch:
-        if isinstance(node, _Atom) and node.plain and node.least:
-            runs[-1] += node.plain
-            if (node.least, node.most) == (1, 1):
+    for atom in atoms:
+        if atom.plain and atom.least:
+            runs[-1] += atom.plain
+            if (atom.least, atom.most) == (1, 1):
                 continue
         runs.append("")
     return [run for run in runs if run]
 
 
-def _needs(branches: Sequence[Sequence[_Node]]) -> list[tuple[str, ...]]:
-    """What every match of one of these branches contains; see `Pattern.needs`."""
-    if len(branches) > 1:
-        each = [_needs([branch]) for branch in branches]
-        # The need of each branch that is met least often: its longest texts.
-        return [tuple(text for needs in each for text in max(needs, key=_rarity))] if all(each) else []
-    inner = [node.branches for node in branches[0] if isinstance(node, _Group) and not node.optional]
-    needs: list[tuple[str, ...]] = [(run,) for run in _runs(branches[0])]
-    needs += [need for group in inner for need in _needs(group)]
-    return sorted(needs, key=_rarity, reverse=True)
-
-
-def _rarity(need: tuple[str, ...]) -> int:
-    return min(map(len, need))
-
-
-def _trimmed(branch: tuple[_Node, ...]) -> tuple[_Node, ...]:
-    """A branch without the repeats at its ends that a match can do without."""
-    kept = list(branch)
+def _trimmed(atoms: tuple[_Atom, ...]) -> tuple[_Atom, ...]:
+    """An alternative without the repeats at its ends that a match can do without."""
+    kept = list(atoms)
     for end in (0, -1):
-        while kept and _optional(kept[end]):
+        while kept and kept[end].least == 0 and kept[end].sign != "+":
             del kept[end]
-        if kept and isinstance(last := kept[end], _Atom) and last.sign != "+":
-            kept[end] = replace(last, most=last.least, sign="")
-    return tuple(kept) or branch
+        if kept and kept[end].sign != "+":
+            kept[end] = replace(kept[end], most=kept[end].least, sign="")
+    return tuple(kept)
 
 
-def _optional(node: _Node) -> bool:
-    return node.optional if isinstance(node, _Group) else node.least == 0 and node.sign != "+"
-
-
-def _split(branch: tuple[_Node, ...]) -> tuple[_Node, ...]:
-    """A branch with its first character on its own."""
-    first = branch[0] if branch else None
-    if not isinstance(first, _Atom) or first.sign == "+" or first.least < 2:
-        return branch
-    rest = replace(first, least=first.least - 1, most=None if first.most is None else first.most - 1)
-    return (replace(first, least=1, most=1, sign=""), rest, *branch[1:])
-
-
-def _longest_run(branch: Sequence[_Node]) -> tuple[str, int]:
-    """The class of characters of which every match contains most neighbours, and how many."""
-    nodes = [node for node in branch if not (isinstance(node, _Atom) and node.anchor)]
-    best = ("", 0)
-    for text, same in groupby(nodes, lambda node: "" if isinstance(node, _Group) or node.plain else node.text):
-        least = sum(node.least for node in same if isinstance(node, _Atom))
-        if text and least >= _SHORTEST_RUN and least > best[1]:
-            best = (text, least)
-    return best
+def _longest_run(atoms: Sequence[_Atom], flags: re.RegexFlag) -> tuple[bytes, int]:
+    """The class of characters of which a run tells most, as in `Pattern.run`, and the least length of the run."""
+    atoms = [atom for atom in atoms if not atom.anchor]
+    classes: dict[str, frozenset[str]] = {}
+    for text in {atom.text for atom in atoms}:
+        regex = re.compile(text, flags)
+        classes[text] = frozenset(char for char in _LATIN if char == _OTHER or regex.fullmatch(char))
+    most, best, length = _LEAST_BITS, frozenset[str](), 0
+    for first in range(len(atoms)):
+        chars, least = frozenset[str](), 0
+        for atom in atoms[first:]:
+            chars |= classes[atom.text]
+            least += atom.least
+            if (bits := least * (8 - log2(len(chars)))) > most:
+                most, best, length = bits, chars, least
+    return bytes(char in best for char in _LATIN) if best else b"", length
