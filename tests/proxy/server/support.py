@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -55,8 +56,10 @@ class Provider:
 
 
 @asynccontextmanager
-async def provider(answer: Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[Provider]:
-    """A provider that answers each request by a function, which writes raw bytes."""
+async def provider(
+    answer: Callable[[Asked, asyncio.StreamWriter], Awaitable[None]], *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Provider]:
+    """A provider that answers each request by a function, which writes raw bytes; over TLS if there is a context."""
     it = Provider(answer)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,7 +87,7 @@ async def provider(answer: Callable[[Asked, asyncio.StreamWriter], Awaitable[Non
         while not reader.at_eof():
             await asyncio.sleep(0.002)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20, ssl=tls)
     it.port = server.sockets[0].getsockname()[1]
     try:
         yield it
