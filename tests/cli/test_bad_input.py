@@ -24,6 +24,10 @@ CONTENTS = {
         "is not JSON: it breaks off at line 2, column 13",
     ),
     "all lines cut short": (f"{USER[:-3]}\n{USER[:-3]}".encode(), "is not JSON: a string holds a line break"),
+    "lines of no messages, the last cut short": (
+        b'{"level": "info"}\n{"level":',
+        "is not JSON: it breaks off at line 2, column 10",
+    ),
     "a line break in a string": (
         b'[{"role": "us\ner"}]',
         "a string holds a line break or another control character at line 1",

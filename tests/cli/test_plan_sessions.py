@@ -244,6 +244,11 @@ def test_messages_are_read_without_the_lines_that_are_damaged(run: Run, tmp_path
     assert data["visible"] == planned(run, path)["visible"]
     path.write_bytes(b"\n".join([lines[0], b"{bad}", *lines[1:]]))
     assert planned(run, path, "--format", format_)["session"]["problems"][0]["line"] == 2
+    path.write_bytes(b"[" + b",\n".join([*lines, lines[0][:-5]]))
+    data = planned(run, path, "--format", format_)
+    assert data["session"]["problems"][0]["what"].endswith(f"after {len(lines)} whole entries; the rest was left out")
+    path.write_bytes(b"\n".join(lines))
+    assert data["visible"] == planned(run, path)["visible"]
 
 
 def test_a_folder_or_a_pattern_may_stand_for_one_session(run: Run, tmp_path: Path) -> None:

@@ -168,7 +168,10 @@ class _Run:
 
 
 class AdapterContract(ABC):
-    """Tests of an adapter. Tests that look at the same conversation share one run of it.
+    """Tests of an adapter.
+
+    Tests of a class that look at the same conversation share one run of it. So its adapter may not depend on parameters
+    of a fixture; make a subclass for each of them.
 
     Attributes:
         overhead: tokens of the framework's own prompts and tools in each request.
@@ -185,11 +188,7 @@ class AdapterContract(ABC):
     reasoning = False
     argument = "task"
     cannot: Mapping[str, str] = {}
-    _runs: ClassVar[dict[tuple[object, ...], _Run]]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls._runs = {}
+    _runs: ClassVar[dict[tuple[object, ...], _Run]] = {}
 
     @abstractmethod
     def begin(self, url: str, **settings: Any) -> Thread:
@@ -360,7 +359,7 @@ class AdapterContract(ABC):
 
     def _run(self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False) -> _Run:
         """Return one conversation from beginning to end, which is run for the first test that asks for it."""
-        key = (budget, recall, stream, restarts)
+        key = (type(self), budget, recall, stream, restarts)
         if key not in self._runs:
             settings: dict[str, Any] = {"recall": True} if recall else {}
             with self.serving(map(self.said, self._script(recall=recall))) as served:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 def certificate(tmp_path: Path) -> Path:
     """A file with a certificate for 127.0.0.1, signed by itself, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "provider")]), datetime.now(timezone.utc)
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "provider")]), datetime.now(UTC)
     address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
     made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))

@@ -31,7 +31,7 @@ SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
 )
 def test_agents_that_compact_by_it_are_told_the_last(usage: ReportedUsage, client: str, last: bool) -> None:
     sent = [(b"user-agent", client.encode())] if client else []
-    assert sums_usage(usage, sent) is not last
+    assert sums_usage(usage, sent) == (not last)
 
 
 async def marks(asked: Asked, writer: asyncio.StreamWriter) -> None:
