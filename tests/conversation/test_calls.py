@@ -157,6 +157,19 @@ def test_a_saved_history_brings_the_results_of_own_calls_itself(
     assert again.ended == conversation.ended
 
 
+@pytest.mark.parametrize("retaken", [False, True])
+def test_a_result_that_comes_with_a_whole_history_is_not_written_again(retaken: bool) -> None:
+    history = [user("Go."), answer(("m1", "delimiter", start("look"))), result("m1", "as it was")]
+    conversation = Conversation()
+    conversation.extend(history[:2])
+    if retaken:
+        conversation.retake(history[2])
+    else:
+        conversation.ingest(history)
+    assert conversation.request().messages == history
+    assert conversation.messages == history
+
+
 def test_what_is_left_open_by_a_saved_history_is_handed_out() -> None:
     conversation = Conversation()
     (call,) = conversation.extend([user("Go."), answer(("r1", "read", {}), ("r2", "read", {})), result("r1")])

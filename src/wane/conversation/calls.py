@@ -254,10 +254,16 @@ class WaitingCalls(Generic[MessageT]):
         if ids:
             self._own = [(call, text) for call, text in self._own if call.id not in ids]
 
-    def own(self) -> Iterator[tuple[Call[MessageT], str | None]]:
-        """Yield the own calls without a result, in order, each once; with the verdict's text for a `delimiter` call."""
+    def own(self, open_calls: Collection[str]) -> Iterator[tuple[Call[MessageT], str | None]]:
+        """Yield the own calls without a result, in order, each once; with the verdict's text for a `delimiter` call.
+
+        Args:
+            open_calls: ids of all calls without a result.
+        """
         while self._own:
-            yield self._own.pop(0)
+            call, text = self._own.pop(0)
+            if call.id in open_calls:
+                yield call, text
 
 
 def _result(format: Format[MessageT], message: MessageT, position: int, text: str) -> MessageT:  # noqa: A002

@@ -495,7 +495,7 @@ class Conversation(ConversationSettings[M]):
 
     def _answer_own(self) -> None:
         """Append the results of own calls that have none."""
-        for call, verdict in self._waiting.own():
+        for call, verdict in self._waiting.own(self.window.open_calls):
             message = call.result(verdict or answer(call.raw, self._line.archive))
             (prepared,) = self._line.prepare([message])
             assert prepared is not None
