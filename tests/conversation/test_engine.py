@@ -47,6 +47,17 @@ def test_reports_that_are_higher_than_our_own_count_are_believed_in_any_case() -
         assert engine.tokens <= BUDGET
 
 
+def test_a_request_that_evicts_nothing_builds_no_view() -> None:
+    """A history of n messages has n/2 requests, so building each view would take n² steps."""
+    engine = Engine("cwl", Settings(BUDGET))
+    told(engine, 100)
+    first = engine.fit()
+    told(engine, 100)
+    assert isinstance(first, Fitted)
+    assert engine.hold().view is engine.view is first.view
+    assert engine.view == [0, 1]
+
+
 def test_a_view_that_is_made_ready_twice_ahead_of_one_request_asks_once() -> None:
     engine = Engine("cwl", Settings(BUDGET), remind_at=0.2)
     assert engine.remind() is None

@@ -80,10 +80,8 @@ class Engine:
         self._annotator = Annotator(Limits.of(settings.budget)) if settings.annotate == "infer" else None
         self._other = None if strategy in EPISODIC else _other(strategy, settings)
         self._accounting = self.window.accounting if self._other is None else Accounting(overhead=overhead)
-        # For another strategy:
-        self._counts = array("Q")  # tokens of each item
-        self._view: Sequence[Slot] = ()  # its view at the last request
-        self._seen = 0  # number of items then
+        self._view: list[Slot] = []  # grows with the history, since most requests evict nothing
+        self._counts = array("Q")  # tokens of each item, for another strategy
 
     # State
 
@@ -118,8 +116,8 @@ class Engine:
 
     @property
     def view(self) -> Sequence[Slot]:
-        """The view of the next request if nothing is evicted."""
-        return self.window.visible if self._other is None else [*self._view, *range(self._seen, self.item_count)]
+        """The view of the next request if nothing is evicted; valid until the next call of the engine."""
+        return self._view
 
     # Items and requests
 
@@ -141,6 +139,7 @@ class Engine:
         if added.opened is not None:
             self.episodes.append(added.opened)
         self.history += item.tokens
+        self._view.append(added.index)
         if self._other is not None:
             self._counts.append(item.tokens)
             self._accounting.items += item.tokens
@@ -157,7 +156,9 @@ class Engine:
         if self._other is None:
             report = self.window.fit(cold=cold)
             ran = any(step.removed for step in report.trace)
-            return Fitted(self.window.visible, ran, report, report.trace or None)
+            if ran:
+                self._view = [*self.window.visible]
+            return Fitted(self._view, ran, report, report.trace or None)
         self._other.budget, self._other.overhead = self._limits()
         return self._shown(self._other.fit(cold=cold))
 
@@ -222,6 +223,7 @@ class Engine:
                 raise HistoryError("the record to repeat is of another strategy")
             if done:
                 self.window.apply(done)
+                self._view = [*self.window.visible]
         else:
             if isinstance(done, Mapping):
                 self._other.redo(done)
@@ -255,6 +257,7 @@ class Engine:
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
         if self._other is None:
             self._accounting = window.accounting
+            self._view = [*window.visible]
         else:
             if state["standing"] is not None:
                 self._other.redo(state["standing"])
@@ -281,7 +284,7 @@ class Engine:
 
     def _show(self, view: Sequence[Slot]) -> None:
         # A copy: a strategy's own view may grow with the next item.
-        self._view, self._seen = list(view), self.item_count
+        self._view = list(view)
         counts = self._counts
         self._accounting.items = sum(slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in view)
 
