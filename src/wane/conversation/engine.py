@@ -22,7 +22,18 @@ from wane.core.items import ASSISTANT
 from wane.core.view import Accounting
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits
-from wane.strategies.base import EPISODIC, Done, Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, policy_of
+from wane.strategies.base import (
+    EPISODIC,
+    Done,
+    Fitted,
+    Resumable,
+    Settings,
+    Slot,
+    Substitute,
+    SummaryNeeded,
+    policy_of,
+    unasked,
+)
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
 
@@ -74,7 +85,7 @@ class Engine:
         self._inference_budget = settings.budget
         self._counter = counter
         self._reminder = Reminder(remind_at)
-        overhead, policy = settings.overhead, policy_of(strategy, settings.policy)
+        overhead, policy = settings.overhead, policy_of(strategy, settings.policy, settings.low_water)
         self.window = ContextWindow(settings.budget, policy, overhead=overhead, tool_classes=settings.tool_classes)
         self.episodes: list[Episode] = []
         self._annotator = Annotator(Limits.of(settings.budget)) if settings.annotate == "infer" else None
@@ -165,7 +176,7 @@ class Engine:
     def summarised(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
         if self._other is None:
-            raise HistoryError(f"the strategy {self.name!r} did not ask for a summary")
+            raise unasked(self.name)
         return self._shown(self._other.summarised(text, chars(text)))
 
     def hold(self) -> Fitted:

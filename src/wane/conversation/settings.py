@@ -1,4 +1,4 @@
-"""What of a conversation its messages do not pass through: its settings, its tools, and the past to look up."""
+"""The settings and tools of a conversation, and how to look things up in its past."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wane.strategies.fold import FOLDING
 
 
 class ConversationSettings(Generic[MessageT]):
-    """The settings and tools of a conversation, and its past to look up; `Conversation` adds what goes in and out.
+    """The settings and tools of a conversation, and lookups in its past; `Conversation` adds what goes in and out.
 
     Attributes:
         format: the messages' format.

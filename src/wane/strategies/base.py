@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass
@@ -28,9 +28,22 @@ ANNOTATED: Final = EPISODIC | {"fold"}
 """Strategies based on episodes, for which the model marks its work."""
 
 
-def policy_of(strategy: str, policy: Policy) -> Policy:
-    """Return the policy that a strategy evicts by: `paper` has its own, all others the one given."""
-    return Policy.paper() if strategy == "paper" else policy
+def policy_of(strategy: str, policy: Policy, low_water: float | None = None) -> Policy:
+    """Return the policy that a strategy evicts by: `paper` has its own, all others the one given.
+
+    Args:
+        strategy: name of the strategy.
+        policy: the policy given.
+        low_water: its `low_water`, if another one was chosen; see `Settings`.
+    """
+    if strategy == "paper":
+        return Policy.paper()
+    return policy if low_water is None else replace(policy, low_water=low_water)
+
+
+def unasked(strategy: str) -> HistoryError:
+    """Return the error for a summary that a strategy did not ask for."""
+    return HistoryError(f"the strategy {strategy!r} did not ask for a summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,7 @@ class Strategy(ABC):
         Raises:
             HistoryError: if none was asked for.
         """
-        raise HistoryError(f"the strategy {self.name!r} did not ask for a summary")
+        raise unasked(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
@@ -80,10 +79,7 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
     if name in EPISODIC:
         from wane.strategies.window import WindowStrategy
 
-        policy = policy_of(name, settings.policy)
-        if settings.low_water is not None and name == "cwl":
-            policy = replace(policy, low_water=settings.low_water)
-        return WindowStrategy(name, settings, policy)
+        return WindowStrategy(name, settings, policy_of(name, settings.policy, settings.low_water))
     if name in _OURS:
         module, made, _ = _OURS[name]
         return _maker(f"wane.strategies.{module}", made)(settings)

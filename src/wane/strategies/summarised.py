@@ -10,7 +10,7 @@ from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, item_of
+from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, item_of, unasked
 from wane.strategies.groups import Groups
 
 SUMMARY_TOKENS: Final = 2_000
@@ -97,7 +97,7 @@ class Summarised(Resumable):
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Replace the summarised messages with the summary."""
         if self._due is None:
-            return super().summarised(text, tokens)
+            raise unasked(self.name)
         cut = max(self._due, self._place(tokens + chars(PREFIX))) if self.reads_all else self._due
         self._replace(cut, text, tokens, self._kept_question())
         return Fitted(self._view, ran=True, done=self._done)
