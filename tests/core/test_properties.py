@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -316,6 +317,21 @@ def test_a_refusal_shows_the_call_that_would_be_right(items: list[Item], texts: 
             corrected = revive(window).add(again).verdict
             assert corrected is not None
             assert corrected.accepted
+
+
+@given(scenarios(max_moves=20), st.data())
+def test_a_state_stays_as_it_is_whatever_happens_next(scenario: Scenario, data: st.DataObject) -> None:
+    """Neither the window that it was taken of changes it, nor one that was restored from it."""
+    window, items = window_of(scenario), scenario.items
+    cut = data.draw(st.integers(0, len(items)))
+    window.extend(items[:cut])
+    state = window.export()
+    saved = copy.deepcopy(state)
+    for each in (ContextWindow.restore(state), window):
+        each.extend(items[cut:])
+        each.budget = 1
+        each.fit()
+        assert state == saved
 
 
 @given(histories(max_moves=15), st.booleans())

@@ -114,7 +114,7 @@ def _export_messages(view: View) -> list[list[list[int]]]:
 def _restore_view(view: View, row: Mapping[str, Any], episodes: dict[int, Episode]) -> None:
     view.tokens.update((index, tokens) for index, tokens in row["tokens"])
     for others, reasoning in row["messages"]:
-        message = Message(len(others), reasoning)
+        message = Message(len(others), list(reasoning))
         view.messages.update(dict.fromkeys((*others, *reasoning), message))
         # The last one may still grow.
         view.latest = message

@@ -338,7 +338,7 @@ class ContextWindow:
             "policy": asdict(self.policy),
             "tool_classes": {name: cls.value for name, cls in self._classes.items()},
             "accounting": asdict(self.accounting),
-            "started": self._protocol.started,
+            "started": dict(self._protocol.started),
             **export_parts(self._graph, self._eviction, self._view),
             "count": self._count,
             "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
