@@ -127,7 +127,7 @@ async def unrecorded(index: SessionIndex, client: Client, upstream: Upstream) ->
 @every_client
 @pytest.mark.parametrize(
     ("kind", "share", "dies"),
-    first_quick((Worker, 0.2, False), (Worker, 0.2, True), (Endless, 0.2, False), (Builder, 1.5, False)),
+    first_quick((Worker, 0.2, False), (Worker, 0.2, True), (Endless, 0.2, False), (Builder, 1.0, False)),
 )
 def test_a_restart_before_every_request_changes_no_reminder(
     make: type[Client], kind: type[Worker], share: float, dies: bool, tmp_path: Path
