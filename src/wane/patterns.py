@@ -209,7 +209,7 @@ def _alternatives(tokens: Sequence[tuple[str, str]]) -> list[tuple[_Atom, ...]] 
     outer: list[tuple[list[tuple[_Atom, ...]], list[tuple[_Atom, ...]]]] = []
     done: list[tuple[_Atom, ...]] = []
     now: list[tuple[_Atom, ...]] = [()]
-    without: list[tuple[_Atom, ...]] = []  # the group that was just closed
+    without: list[tuple[_Atom, ...]] = []  # what stands ahead of the group that was just closed
     before = ""
     for kind, text in tokens:
         if kind == "open":
@@ -278,7 +278,7 @@ def _trimmed(atoms: tuple[_Atom, ...]) -> tuple[_Atom, ...]:
 
 
 def _longest_run(atoms: Sequence[_Atom], flags: re.RegexFlag) -> tuple[bytes, int]:
-    """The class of characters of which a run tells most, as in `Pattern.run`, and the least length of the run."""
+    """The class of characters of which a run tells most, as in `Alternative.table`, and the least length of the run."""
     atoms = [atom for atom in atoms if not atom.anchor]
     classes: dict[str, frozenset[str]] = {}
     for text in {atom.text for atom in atoms}:
