@@ -122,7 +122,7 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
     ]
 
     async def scene(at: Terminal) -> None:
-        await at.until("/help lists")
+        await at.until("/help")
         at.say("fix it")
         shown = await at.asked("+    return 42")
         assert "I look." in shown
@@ -310,7 +310,7 @@ def test_sessions_can_be_changed(repository: Path) -> None:
         await at.until("One.")
         first = at.chat.session.id
         at.say("/new")
-        await at.until("/help lists")
+        await at.until("/help")
         assert at.chat.session.id != first
         at.say("second")
         await at.until("Two.")
@@ -341,7 +341,7 @@ def test_the_list_of_sessions_takes_a_choice(repository: Path) -> None:
         await at.until("One.", "1 model call")
         first = at.chat.session.id
         at.say("/new")
-        await at.until("/help lists")
+        await at.until("/help")
         at.say("second")
         await at.until("Two.", "1 model call")
         second = at.chat.session.id
@@ -384,7 +384,7 @@ def test_going_on_shows_what_the_session_was_about(repository: Path) -> None:
     script = [Reply("It splits.\nThen it joins."), Reply("Now it is fixed."), Reply(error=HttpError(400, body="no"))]
 
     async def talk(at: Terminal) -> None:
-        shown = await at.until("/help lists")
+        shown = await at.until("/help")
         assert shown.endswith(GREETING)
         at.type(f"\x1b[200~{long}\x1b[201~{ENTER}")
         await at.until("Then it joins.", "1 model call")
@@ -663,7 +663,7 @@ def test_in_a_real_terminal(repository: Path) -> None:
                     if b"\x1b[6n" in data:
                         os.write(fd, b"\x1b[1;1R")  # where the cursor is, which the prompt asks the terminal
 
-        until("/help lists")
+        until("/help")
         os.write(fd, b"go\r")
         until("● shell touch")
         while not (repository / "begun").exists():

@@ -67,7 +67,7 @@ def pty(server: ScriptedServer, directory: Path) -> Iterator[Pty]:
         arguments = ["-m", "openai-chat:gpt-4.1", "-y", "-C", str(directory)]
         os.execve(sys.executable, [sys.executable, "-m", "wane.cli.main", *arguments], environ)
     at = Pty(pid, fd)
-    at.until("/help lists")
+    at.until("/help")
     yield at
     at.until("wane --resume", again=b"\x04")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
