@@ -29,7 +29,7 @@ FLOORS: dict[str, set[str]] = {
     "testing": {"core", "formats", "conversation"},
     "inference": {"core", "tools", "formats"},
     "strategies": {"core", "formats", "inference"},
-    "lab": {"core", "counters", "tools", "formats", "journal", "inference", "money", "prices", "strategies"},
+    "lab": {"core", "counters", "tools", "formats", "journal", "inference", "money", "prices", "strategies", "recall"},
     "conversation": {"core", "counters", "formats", "inference", "strategies", "recall"},
     "patterns": set(),
     "search": {"patterns"},
@@ -255,3 +255,4 @@ def test_importing_the_package_loads_the_core_and_the_standard_library_alone() -
 def test_the_exported_names_are_locked() -> None:
     assert sorted(wane.__all__) == sorted(EXPORTED.split())
     assert all(hasattr(wane, name) for name in wane.__all__)
+    assert dir(wane) == sorted(wane.__all__)

@@ -99,7 +99,7 @@ class ContextLifecycle:
             agent: an agent; it stays as it is.
             provider: finds its model by name; None for the SDK's own.
         """
-        if isinstance(agent.model, _Managed):
+        if isinstance(agent.model, _ManagedModel):
             return agent
         equipped = agent.clone(model=self.model(agent.model, provider), tools=[*agent.tools, *self.tools])
         # The settings that belong to a model's name would be lost with the name.
@@ -114,7 +114,7 @@ class ContextLifecycle:
             provider: finds a model by its name; None for the SDK's own.
         """
         found = model if isinstance(model, Model) else (provider or MultiProvider()).get_model(model)
-        return found if isinstance(found, _Managed) else _Managed(found, self)
+        return found if isinstance(found, _ManagedModel) else _ManagedModel(found, self)
 
     # Around each model call
 
@@ -172,7 +172,7 @@ class ContextLifecycle:
         )
 
 
-class _Managed(Model):
+class _ManagedModel(Model):
     """A model whose requests are views; everything else is the wrapped model's."""
 
     def __init__(self, model: Model, lifecycle: ContextLifecycle) -> None:

@@ -20,12 +20,10 @@ from wane.lab.counting import Material
 from wane.lab.loss.files import touched
 from wane.lab.loss.index import Index
 from wane.lab.session import RecordedSession
+from wane.recall import RECALL
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 from wane.tools.paths import FileMap
-
-RECALL: Final = "recall"
-"""Name of the tool that brings back what has left the view."""
 
 _AGENTS: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
 

@@ -156,7 +156,7 @@ class Settings:
     """Settings of a strategy.
 
     Attributes:
-        budget: tokens that a view may hold, including the overhead.
+        budget: tokens that a view may hold, including the overhead: a number (`wane.parse_budget` reads `80k`).
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         policy: the policy of `cwl`.
         low_water: share of the budget down to which a strategy other than `paper` goes once it acts; None for the
