@@ -84,7 +84,7 @@ def test_recall_brings_an_evicted_episode_back_at_the_end() -> None:
     script = [*session("a", "b")[:-1], Reply(calls=(recall,)), Reply("Done.")]
     log = Log()
     with ScriptedServer(script) as server:
-        agent = worker(server.anthropic_model(), ContextLifecycle(3_367, Policy.paper(), recall=True, listener=log))
+        agent = worker(server.anthropic_model(), ContextLifecycle(3_367, Policy.paper(), recall=True, on_event=log))
         agent.run_sync("Go.")
     assert evicted(log)
     before, after = server.requests[-2:]
@@ -122,7 +122,7 @@ def test_a_reminder_is_at_the_end_of_one_request_and_nowhere_in_the_history() ->
     log = Log()
     script = [Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(4)] + [Reply("Done.")]
     with ScriptedServer(script) as server:
-        agent = worker(server.anthropic_model(), ContextLifecycle(7_000, listener=log))
+        agent = worker(server.anthropic_model(), ContextLifecycle(7_000, on_event=log))
         history = agent.run_sync("Go.").all_messages()
     assert len(log.of(Reminded)) == 1
     reminded = [request.number for request in server.requests if "Automatic note" in request.raw.decode()]
@@ -156,7 +156,7 @@ def test_the_users_own_word_on_framing_stands() -> None:
 def test_with_management_off_there_is_nothing_of_it_in_the_request() -> None:
     log = Log()
     with ScriptedServer([Reply(calls=(Call("grep", {"pattern": "p"}),)), Reply("Done.")]) as server:
-        agent = worker(server.openai_model(), ContextLifecycle(10, recall=True, manage=False, listener=log))
+        agent = worker(server.openai_model(), ContextLifecycle(10, recall=True, manage=False, on_event=log))
         agent.run_sync("Go.")
     assert server.requests[0].tools == ("grep", "read", "edit")
     assert "delimiter" not in server.requests[-1].raw.decode()
@@ -234,7 +234,7 @@ def events_of(server: ScriptedServer, log: Log, runs: int) -> list[list[Any]]:
         history: list[Any] = []
         for _ in range(runs):
             told.append([])
-            capability = ContextLifecycle(BUDGET, Policy.paper(), remind_at=0.2, listener=log)
+            capability = ContextLifecycle(BUDGET, Policy.paper(), remind_at=0.2, on_event=log)
             agent = worker(server.anthropic_model(), capability)
             done = await agent.run("Go.", message_history=history, event_stream_handler=listen)
             # As a program does that keeps its histories.
@@ -278,7 +278,7 @@ def test_a_budget_that_cannot_be_met_is_told_and_the_run_goes_on() -> None:
                 seen.append(event)  # noqa: PERF401 - an async loop
 
     with ScriptedServer([Reply("Done.")]) as server:
-        asyncio.run(go(worker(server.openai_model(), ContextLifecycle(50, listener=log))))
+        asyncio.run(go(worker(server.openai_model(), ContextLifecycle(50, on_event=log))))
     assert log.of(BudgetUnmet)[0].report.excess > 100
     (unmet,) = (event for event in seen if isinstance(event, BudgetUnmetEvent))
     assert "over the budget of 50" in unmet.explanation
@@ -287,7 +287,7 @@ def test_a_budget_that_cannot_be_met_is_told_and_the_run_goes_on() -> None:
 def test_a_response_is_told_before_its_tools_run_and_everything_by_the_end_of_the_run() -> None:
     log, when_run = Log(), []
     model = said(Reply(calls=(Call("look", {}),)), Reply("Done."))
-    agent = worker(model, ContextLifecycle(listener=log))
+    agent = worker(model, ContextLifecycle(on_event=log))
 
     @agent.tool_plain
     def look() -> str:
@@ -349,7 +349,7 @@ class Tail(AbstractCapability[Any]):
 @pytest.mark.parametrize("first", [False, True])
 def test_what_others_add_to_a_request_is_left_to_them(joined: bool, first: bool) -> None:
     log = Log()
-    ours, theirs = ContextLifecycle(BUDGET, Policy.paper(), listener=log), Tail(joined)
+    ours, theirs = ContextLifecycle(BUDGET, Policy.paper(), on_event=log), Tail(joined)
     with ScriptedServer(session(*"abc")) as server, ScriptedServer(session(*"abc")) as alone:
         worker(server.anthropic_model(), *((ours, theirs) if first else (theirs, ours))).run_sync("Go.")
         worker(alone.anthropic_model(), ContextLifecycle(BUDGET, Policy.paper())).run_sync("Go.")
@@ -369,7 +369,7 @@ def test_a_history_that_others_shorten_is_taken_in_anew(first: int) -> None:
         lambda messages: messages if len(messages) < 8 else [*messages[: first + 1], *messages[first - 6 :]]
     )
     model = said(*[Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(6)], Reply("Done."))
-    worker(model, keep_last, ContextLifecycle(100_000, listener=log)).run_sync("Go.")
+    worker(model, keep_last, ContextLifecycle(100_000, on_event=log)).run_sync("Go.")
     # Behind the first answer it is a fork of what was known.
     assert log.of(HistoryForked if first else HistoryReplaced)
     assert not log.of(HistoryReplaced if first else HistoryForked)
@@ -380,7 +380,7 @@ def test_another_model_that_takes_over_gets_the_same_view() -> None:
     log = Log()
     with ScriptedServer(session(*"ab")) as server, ScriptedServer(lambda _: Reply(error=HttpError(500))) as down:
         fallback = FallbackModel(down.openai_model(), server.anthropic_model())
-        worker(fallback, ContextLifecycle(BUDGET, Policy.paper(), listener=log)).run_sync("Go.")
+        worker(fallback, ContextLifecycle(BUDGET, Policy.paper(), on_event=log)).run_sync("Go.")
     assert server.refusals == ()
     for broken, whole in zip(down.requests, server.requests, strict=True):
         assert [shape[:2] for shape in shapes_on_wire(broken)] == [shape[:2] for shape in shapes_on_wire(whole)]
@@ -475,7 +475,7 @@ def test_tools_that_were_revealed_stay_so_whatever_is_evicted(protocol: str) -> 
     script[1] = replace(script[1], calls=(load, *script[1].calls))
     log = Log()
     with ScriptedServer(script) as server:
-        capability = ContextLifecycle(3_200, Policy.paper(), listener=log)
+        capability = ContextLifecycle(3_200, Policy.paper(), on_event=log)
         worker(getattr(server, protocol)(), extra, capability).run_sync("Go.")
     assert evicted(log) > 20
     assert not log.of(HistoryReplaced)
@@ -496,8 +496,8 @@ def test_what_cannot_work_is_said_where_it_is_written(settings: dict[str, Any]) 
 
 def test_an_agent_has_one_context_lifecycle_and_a_runs_own_comes_first() -> None:
     log, other = Log(), Log()
-    agent = worker(said(Reply("Done.")), ContextLifecycle(listener=log))
-    agent.run_sync("Go.", capabilities=[ContextLifecycle(9_000, listener=other)])
+    agent = worker(said(Reply("Done.")), ContextLifecycle(on_event=log))
+    agent.run_sync("Go.", capabilities=[ContextLifecycle(9_000, on_event=other)])
     assert (len(log), len(other.of(MessageTaken))) == (0, 2)
 
 
@@ -506,7 +506,7 @@ def test_tool_classes_and_counters_are_the_users() -> None:
     script = session(*"ab")
     with ScriptedServer(script) as server:
         capability = ContextLifecycle(
-            BUDGET, Policy.paper(), tool_classes={"read": "durable"}, counter=lambda text: len(text) // 3, listener=log
+            BUDGET, Policy.paper(), tool_classes={"read": "durable"}, counter=lambda text: len(text) // 3, on_event=log
         )
         worker(server.anthropic_model(), capability).run_sync("Go.")
     assert evicted(log)

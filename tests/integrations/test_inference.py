@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tests.integrations.support import Log, histories, live, standing
 from wane import ConfigError, EpisodeType
 from wane.conversation import Call, Conversation
 from wane.conversation.events import EpisodeOpened, PassRan, Reminded
+from wane.conversation.request import RECALL_ALONE
 from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 
 
@@ -68,7 +69,7 @@ def test_an_agent_that_marks_nothing_stays_within_its_budget() -> None:
         steps += [[("read", {"path": f"{number}.py"})], [("edit", {"path": f"{number}.py"})]]
     model, given = working(*steps, "Done.")
     log = Log()
-    agent = coder(model, ContextLifecycle(2_000, annotate="infer", recall=True, remind_at=0.01, listener=log))
+    agent = coder(model, ContextLifecycle(2_000, annotate="infer", recall=True, remind_at=0.01, on_event=log))
     assert agent.run_sync("Go.").output == "Done."
     opened = [event.episode for event in log.of(EpisodeOpened)]
     assert [episode.name for episode in opened[:2]] == ["explore-1:0.py", "act-2:0.py"]
@@ -76,10 +77,26 @@ def test_an_agent_that_marks_nothing_stays_within_its_budget() -> None:
     assert opened[1].dependencies == ("explore-1:0.py",)
     assert log.of(PassRan)
     assert all(event.report.satisfied for event in log.of(PassRan))
-    # It knows nothing of episodes: no tools, no instructions, no reminders.
-    assert {tool.name for info in given for tool in info.function_tools} == {"read", "edit"}
-    assert not any("delimiter" in (info.instructions or "") for info in given)
+    # It knows nothing of episodes: no `delimiter`, no guidance on it, no reminders. A search needs none.
+    assert {tool.name for info in given for tool in info.function_tools} == {"read", "edit", "recall"}
+    assert {info.instructions for info in given} == {RECALL_ALONE}
     assert not log.of(Reminded)
+
+
+@pytest.mark.parametrize("settings", [{"annotate": "infer"}, {"strategy": "truncate"}])
+def test_an_agent_that_marks_nothing_recalls_by_a_search(settings: dict[str, Any]) -> None:
+    steps: list[Any] = [[("read", {"path": f"{number}.py"})] for number in range(12)]
+    model, given = working(*steps, [("recall", {"search": '"0.py"'})], "Done.")
+    agent = coder(model, ContextLifecycle(2_000, recall=True, guidance="Mark your work.", **settings))
+    result = agent.run_sync("Go.")
+    told = [p.content for m in result.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)]
+    assert "was found in 1 place" in told[-1]
+    assert "not in view" in told[-1]
+    assert {info.instructions for info in given} == {RECALL_ALONE}
+    # It is offered only if it is asked for.
+    model, given = working("Done.")
+    coder(model, ContextLifecycle(2_000, **settings)).run_sync("Go.")
+    assert [tool.name for info in given for tool in info.function_tools] == ["read", "edit"]
 
 
 def test_an_agent_that_marked_its_work_before_is_left_to_it() -> None:

@@ -33,7 +33,7 @@ def test_every_request_is_exactly_the_view(protocol: str, stream: bool, policy: 
     reasoning = protocol != "openai_model"
     log = Log()
     with ScriptedServer(session(*"abcde", reasoning=reasoning)) as server:
-        capability = ContextLifecycle(BUDGET, policy, listener=log)
+        capability = ContextLifecycle(BUDGET, policy, on_event=log)
         history = asyncio.run(work(server, protocol, stream, capability, model_settings=THINKING))
     assert server.refusals == ()
     assert wire_views(server) == expected_views(history, log, BUDGET, policy)
@@ -234,7 +234,7 @@ def test_reported_usage_anchors_the_accounting(protocol: str, stream: bool) -> N
     # Four times what the counter says, a part of it cached.
     script[3] = Reply(script[3].text, None, script[3].calls, usage=Usage(9_000, 50, cache_read=8_000, cache_write=500))
     with ScriptedServer(script) as server:
-        asyncio.run(work(server, protocol, stream, ContextLifecycle(8_000, listener=log)))
+        asyncio.run(work(server, protocol, stream, ContextLifecycle(8_000, on_event=log)))
     observed = log.of(UsageObserved)
     assert [event.input_tokens for event in observed] == [
         9_000 if number == 3 else request.tokens for number, request in enumerate(server.requests)
@@ -247,7 +247,7 @@ def test_without_usage_the_counter_alone_counts() -> None:
     log = Log()
     script = [Reply(r.text, None, r.calls, usage=Usage(0, 0)) for r in session(*"abc")]
     with ScriptedServer(script) as server:
-        asyncio.run(work(server, "openai_model", False, ContextLifecycle(BUDGET, listener=log)))
+        asyncio.run(work(server, "openai_model", False, ContextLifecycle(BUDGET, on_event=log)))
     assert not log.of(UsageObserved)
     assert any(event.report.steps for event in log.of(PassRan))
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from wane.conversation import Call, Conversation, Request, Tool
@@ -92,7 +93,6 @@ def new_conversation(budget: int | str = DEFAULT_BUDGET, **settings: Any) -> Con
     return Conversation(PydanticAIFormat(), budget=budget, adapter=PydanticAIAdapter(), aligner=TurnAligner, **settings)
 
 
-@dataclass
 class ContextLifecycle(AbstractCapability[Any]):
     """A capability that keeps an agent's requests within a token budget, by evicting finished episodes.
 
@@ -106,7 +106,7 @@ class ContextLifecycle(AbstractCapability[Any]):
     Args:
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
         policy: what a pass evicts, and how far; `Policy()` if None.
-        recall: whether the agent gets the `recall` tool.
+        recall: whether the agent gets the `recall` tool, whether or not it marks its work: a search needs no episodes.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         tool_classes: classes of tools by name, on top of the defaults.
         remind_at: share of the budget that unannotated work may fill before the agent is reminded, and a quarter of
@@ -114,11 +114,11 @@ class ContextLifecycle(AbstractCapability[Any]):
         manage: whether to manage the context at all; if not, there are no tools and no instructions, and nothing is
             evicted.
         annotate: where episodes come from: `model`, the agent marks them, or `infer`, they are inferred from its tool
-            calls (`wane.inference`). The agent then gets no tool and no instructions.
+            calls (`wane.inference`). The agent then gets no `delimiter` tool and no guidance on it.
         cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
-        listener: called with each event of `wane.conversation.events`, in order.
+        on_event: called with each event of `wane.conversation.events`, in order.
         strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`). If it has no episodes, the agent
-            gets no tool and no instructions.
+            gets no `delimiter` tool and no guidance on it.
         summarise: writes the summaries for the strategy `compact`.
         conversation: one context for several runs (`new_conversation`).
         guidance: instructions about marking episodes; by default those for the policy in force.
@@ -127,30 +127,48 @@ class ContextLifecycle(AbstractCapability[Any]):
         ConfigError: for a budget, counter, tool class, share or strategy that cannot work.
     """
 
-    budget: int | str = DEFAULT_BUDGET
-    policy: Policy | None = None
-
-    _: KW_ONLY
-
-    recall: bool = False
-    counter: str | Counter = "chars"
-    tool_classes: Mapping[str, ToolClass | str] | None = None
-    remind_at: float | None = REMIND_AT
-    manage: bool = True
-    annotate: Annotate = "model"
-    cache_lifetime: float = CACHE_LIFETIME
-    listener: Listener | None = None
-    strategy: str = "cwl"
-    summarise: Summarise | None = None
-    conversation: Conversation[ModelMessage] | None = None
-    guidance: str | None = None
     # An agent has one context window, so it has one of these.
-    id: str | None = "context_lifecycle"
+    id = "context_lifecycle"
 
-    def __post_init__(self) -> None:
+    # Not a dataclass: the base class has a hook `on_event`, which a field of that name would replace.
+    def __init__(
+        self,
+        budget: int | str = DEFAULT_BUDGET,
+        policy: Policy | None = None,
+        *,
+        recall: bool = False,
+        counter: str | Counter = "chars",
+        tool_classes: Mapping[str, ToolClass | str] | None = None,
+        remind_at: float | None = REMIND_AT,
+        manage: bool = True,
+        annotate: Annotate = "model",
+        cache_lifetime: float = CACHE_LIFETIME,
+        on_event: Listener | None = None,
+        strategy: str = "cwl",
+        summarise: Summarise | None = None,
+        conversation: Conversation[ModelMessage] | None = None,
+        guidance: str | None = None,
+    ) -> None:
+        self._new = partial(
+            new_conversation,
+            budget,
+            policy=policy,
+            recall=recall,
+            counter=counter,
+            tool_classes=tool_classes,
+            remind_at=remind_at,
+            manage=manage,
+            annotate=annotate,
+            cache_lifetime=cache_lifetime,
+            strategy=strategy,
+        )
+        self._listener = on_event if conversation is None else None
+        self._summarise = summarise
+        self._guidance = guidance
+        self._own_for_each_run = conversation is None
         self._warner = Warner()
         # Settings that cannot work are reported here, not in the first run.
-        self._conversation = self._new() if self.conversation is None else self.conversation
+        self._conversation = self._new() if conversation is None else conversation
         self._outgoing = Outgoing(self._conversation)
         self._in_run = False
         self._tools: Sequence[Tool] = ()  # the agent's, which stay the same during a run
@@ -162,13 +180,11 @@ class ContextLifecycle(AbstractCapability[Any]):
         """Return an instance with the run's own conversation, so that runs may overlap."""
         run = copy(self)
         run._in_run, run._events = True, []
-        if self.conversation is None:
+        if self._own_for_each_run:
             run._conversation = self._new()
             run._outgoing = Outgoing(run._conversation)
             run._past = sum(isinstance(message, ModelResponse) for message in ctx.messages)
-        # An agent that marks no episodes needs no tools, unless its strategy makes it search.
-        if run._conversation.delimits or run._conversation.searches:
-            run._tools = run._conversation.own_tools
+        run._tools = run._conversation.own_tools
         return run
 
     def get_toolset(self) -> FunctionToolset[Any] | None:
@@ -176,8 +192,10 @@ class ContextLifecycle(AbstractCapability[Any]):
         return FunctionToolset(list(map(self._tool, self._tools)), id="context_lifecycle") if self._tools else None
 
     def get_instructions(self) -> str | None:
-        """Return the guidance on annotation (paper, section 4.2)."""
-        return self.guidance or self._conversation.instructions if self._tools else None
+        """Return the instructions on its tools, such as the guidance on annotation (paper, section 4.2)."""
+        if not self._tools:
+            return None
+        return (self._guidance if self._conversation.delimits else None) or self._conversation.instructions
 
     def get_model_settings(self) -> Callable[[RunContext[Any]], ModelSettings] | None:
         """Return settings that keep the system prompt the same with and without a reminder."""
@@ -280,11 +298,11 @@ class ContextLifecycle(AbstractCapability[Any]):
         return AgentTool.from_schema(answer, tool.name, tool.description, dict(tool.schema), takes_ctx=True)
 
     async def _summary(self, model: Model[Any], request: Request[ModelMessage]) -> str:
-        if self.summarise is None:
+        if self._summarise is None:
             strategy = self._conversation.strategy
             raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle a `summarise`")
         *messages, asking = request.view
-        return await self.summarise(model, messages, self._conversation.format.parts(asking)[0].text)
+        return await self._summarise(model, messages, self._conversation.format.parts(asking)[0].text)
 
     def _sync(self, history: list[ModelMessage]) -> None:
         """Take in what is new in the run's whole history."""
@@ -299,8 +317,8 @@ class ContextLifecycle(AbstractCapability[Any]):
         """Pass an event to the listener, and keep it until it can be published."""
         if self._past:
             return
-        if self.listener is not None and self.conversation is None:
-            self.listener(event)
+        if self._listener is not None:
+            self._listener(event)
         self._events.append(event)
 
     async def _publish(self, ctx: RunContext[Any]) -> None:
@@ -309,20 +327,6 @@ class ContextLifecycle(AbstractCapability[Any]):
         for event in events:
             if (emitted := _stream_event(event)) is not None:
                 await ctx.emit(emitted)
-
-    def _new(self) -> Conversation[ModelMessage]:
-        return new_conversation(
-            self.budget,
-            policy=self.policy,
-            recall=self.recall,
-            counter=self.counter,
-            tool_classes=self.tool_classes,
-            remind_at=self.remind_at,
-            manage=self.manage,
-            annotate=self.annotate,
-            cache_lifetime=self.cache_lifetime,
-            strategy=self.strategy,
-        )
 
 
 def definitions_text(tools: Sequence[ToolDefinition]) -> str:

@@ -47,8 +47,7 @@ class PydanticAIThread:
 
     async def _turn(self, prompt: str, stream: bool) -> str:
         make, model_settings, settings = self._made
-        given = {"listener" if name == "on_event" else name: value for name, value in settings.items()}
-        lifecycle, events = ContextLifecycle(**given), list[Any]()
+        lifecycle, events = ContextLifecycle(**settings), list[Any]()
 
         async def taken(_: Any, stream: Any) -> None:
             events.extend([event async for event in stream])
