@@ -84,7 +84,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         self._own = frozenset(tool.name for tool in sample.own_tools)
         # By the mark of its last state: an older checkpoint has another mark.
         self._known: OrderedDict[str, Conversation[BaseMessage]] = OrderedDict()
-        self._lock = threading.RLock()  # tools of one answer run in threads
+        self._lock = threading.RLock()  # tools of one answer, and agents, run in threads
 
     # In an agent
 
@@ -171,18 +171,19 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             blocks.append({"type": "text", "text": self.instructions})
             system = SystemMessage(content_blocks=blocks)
         definitions = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
-        conversation.overhead = f"{system.text if system else ''}{json.dumps(definitions)}"
         with self._lock:
+            conversation.overhead = f"{system.text if system else ''}{json.dumps(definitions)}"
             return request.override(messages=conversation.request().messages, system_message=system)
 
     def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """The data to store in the thread's state after an answer."""
         calls = calls_of(conversation.format, [message for message in answer if isinstance(message, AIMessage)])
-        kept = after_answer(conversation, calls)
-        self._known = OrderedDict((m, each) for m, each in self._known.items() if each is not conversation)
-        self._known[kept["mark"]] = conversation
-        if len(self._known) > _KEPT:
-            self._known.popitem(last=False)
+        with self._lock:
+            kept = after_answer(conversation, calls)
+            self._known = OrderedDict((m, each) for m, each in self._known.items() if each is not conversation)
+            self._known[kept["mark"]] = conversation
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
         return {"wane": kept}
 
     def _answer(self, request: ToolCallRequest) -> ToolMessage | None:

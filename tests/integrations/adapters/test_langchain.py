@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import SummarizationMiddleware
+from langchain.agents.middleware import ModelRequest, ModelResponse, SummarizationMiddleware
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import AIMessageChunk
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -213,3 +215,31 @@ def test_a_thread_that_was_summarised_beside_it_is_said() -> None:
         agent.invoke({"messages": [("user", "Go.")]}, config)
         with pytest.warns(UserWarning, match="SummarizationMiddleware"):
             agent.invoke({"messages": [("user", "And on.")]}, config)
+
+
+def test_an_answer_waits_until_another_thread_is_done_with_the_conversations() -> None:
+    """An agent and a node may share the object; both change which conversations it knows."""
+    held, answered = threading.Event(), threading.Event()
+    overlaps: list[bool] = []
+
+    def counter(text: str) -> int:
+        if text == "slow":
+            held.set()
+            overlaps.append(answered.wait(0.3))
+        return len(text)
+
+    lifecycle = ContextLifecycle(counter=counter)
+    request: ModelRequest[Any] = ModelRequest(
+        model=FakeListChatModel(responses=["Done."]), messages=[HumanMessage("Go.")], state={"messages": []}
+    )
+    other = threading.Thread(target=lifecycle.update, args=({"messages": [HumanMessage("slow")]}, AIMessage("Done.")))
+
+    def handler(_: ModelRequest[Any]) -> ModelResponse[Any]:
+        other.start()
+        assert held.wait(60)
+        return ModelResponse(result=[AIMessage("Done.")])
+
+    lifecycle.wrap_model_call(request, handler)
+    answered.set()
+    other.join()
+    assert overlaps == [False]
