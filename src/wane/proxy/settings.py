@@ -268,11 +268,12 @@ class ContextSettings:
     """How contexts are managed.
 
     Attributes:
-        budget: tokens that a view may hold.
+        budget: tokens that a view may hold: a number (`wane.parse_budget` reads `80k`).
         strategy: how the budget is kept.
         policy: what a pass of `cwl` evicts, and how far.
         annotate: who marks episodes: the model, with a tool that the proxy adds, or inference from its calls.
-        recall: whether the proxy adds `recall` along with `delimiter`; it returns the content of evicted episodes.
+        recall: whether the proxy adds the tool `recall`, whether or not the model marks episodes: it returns the
+            content of an episode by its name, or excerpts that a search finds in the whole conversation.
         tool_classes: classes of tools by name, on top of the defaults.
         remind_at: share of the budget that unannotated work may fill before the model is reminded to mark it, and a
             quarter of that until it starts its first episode; None for never.

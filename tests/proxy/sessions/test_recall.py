@@ -20,6 +20,7 @@ from tests.proxy.world import Client, Upstream, exchange, run_turn
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
+from wane.conversation.request import RECALL_ALONE
 from wane.flags import made
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
@@ -254,8 +255,10 @@ def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> 
         (replace(RECALLING, strategy="paper"), (), ("delimiter", "recall")),
         (RECALLING, ("recall",), ("delimiter",)),
         (RECALLING, ("delimiter",), ()),
-        (replace(RECALLING, annotate="infer"), (), ()),
-        (replace(RECALLING, strategy="truncate"), (), ()),
+        (replace(RECALLING, annotate="infer"), (), ("recall",)),
+        (replace(RECALLING, strategy="truncate"), (), ("recall",)),
+        (replace(RECALLING, strategy="truncate"), ("recall",), ()),
+        (replace(SMALL, strategy="truncate"), (), ()),
     ],
 )
 def test_who_gains_the_tool(make: type[Client], settings: Any, tools: Sequence[str], gained: Sequence[str]) -> None:
@@ -264,18 +267,40 @@ def test_who_gains_the_tool(make: type[Client], settings: Any, tools: Sequence[s
         upstream = scripted(client, [Reply(calls=(recall("mine"),) if "recall" in tools else (READ,)), Reply("Done.")])
         done = await work(SessionIndex(MemoryStore(), settings), client, upstream, 1)
         assert all(request.tools == ("read", *tools, *gained) for request in upstream.requests)
-        assert ("`recall` it by its name" in upstream.requests[0].system) == ("recall" in gained)
+        system = upstream.requests[0].system
+        assert ("`recall` it by its name" in system) == (gained == ("delimiter", "recall"))
+        assert (RECALL_ALONE in system) == (gained == ("recall",))
         assert [len(each.bodies) for each in done] == [1, 1]
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("values", [{"strategy": "none"}, {"strategy": "clear-tools"}, {"annotate": "infer"}])
-def test_recall_without_episodes_that_the_model_marks_is_a_mistake(values: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="--strategy cwl or paper"):
-        context_settings(made(ContextOptions, {**values, "recall": True}))
-    assert context_settings(made(ContextOptions, values)).recall is False
-    assert context_settings(made(ContextOptions, {"recall": True, "strategy": "paper"})).recall is True
+@every_client
+@pytest.mark.parametrize("values", [{"annotate": "infer"}, {"strategy": "truncate"}])
+def test_a_model_that_marks_nothing_recalls(make: type[Client], values: dict[str, Any]) -> None:
+    """By a search, and by the name of an inferred episode that it found; the client sees nothing of either."""
+    reads = [Reply(calls=(Call("read", {"path": f"f{number}"}),)) for number in range(40)]
+    name = Call("recall", {"name": "explore-1:f0"})
+    replies = [*reads, Reply(calls=(Call("recall", {"search": '"f0"'}), name)), Reply("Found."), Reply("On.")]
+
+    async def main() -> None:
+        client = make()
+        index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, **values)), scripted(client, replies)
+        await work(index, client, upstream, 2)
+        found, read = recalled(upstream.requests[-1])
+        assert "was found in " in found
+        assert "not in view" in found
+        assert ('Episode "explore-1:f0"' in read) == ("annotate" in values)
+        assert hidden(client)
+
+    asyncio.run(main())
+
+
+def test_recall_where_nothing_is_evicted_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="--strategy none evicts nothing"):
+        context_settings(made(ContextOptions, {"strategy": "none", "recall": True}))
+    for values in ({"strategy": "clear-tools"}, {"annotate": "infer"}, {"strategy": "paper"}):
+        assert context_settings(made(ContextOptions, {**values, "recall": True})).recall is True
 
 
 @pytest.mark.full

@@ -45,7 +45,7 @@ class ContextOptions:
         bool,
         Flag(
             "--recall",
-            "Give the model a second tool, recall, to read evicted content again, word for word: an episode, or what a "
+            "Give the model the tool recall, to read evicted content again, word for word: an episode, or what a "
             "search finds.",
         ),
     ] = False

@@ -93,8 +93,8 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     """Return how to manage contexts.
 
     Raises:
-        UsageError: for inference with a strategy that has no episodes, or for recall or reminders if the model marks no
-            episodes.
+        UsageError: for inference with a strategy that has no episodes, for reminders if the model marks no episodes, or
+            for recall if nothing is evicted.
         ConfigError: for a value that cannot work.
     """
     from wane.core.items import read_tool_classes
@@ -117,10 +117,8 @@ def context_settings(options: ContextOptions) -> ContextSettings:
         tool_classes=classes or None,
         **given,
     )
-    if settings.recall and not settings.marked:
-        raise UsageError(
-            "--recall returns episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
-        )
+    if settings.recall and settings.strategy == "none":
+        raise UsageError("--recall returns what was evicted, and --strategy none evicts nothing: leave one of them out")
     if options.remind_at is not None and not settings.marked:
         raise UsageError(
             "--remind-at is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"

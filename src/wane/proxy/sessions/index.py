@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
-from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL
+from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL
 from wane.core import DELIMITER
 from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.core.guidance import guidance
@@ -51,10 +51,12 @@ class SessionIndex:
         self.settings = settings or ContextSettings()
         self._store = store
         self._strict = strict
-        own = [DELIMITER_TOOL, RECALL_TOOL] if self.settings.recall else [DELIMITER_TOOL]
-        self._tools = own if self.settings.marked else []
-        # By whether there is `recall`.
-        self._guidance = {recall: guidance(self.settings.passes, recall=recall) for recall in (False, True)}
+        self._tools = [DELIMITER_TOOL] * self.settings.marked + [RECALL_TOOL] * self.settings.recall
+        self._guidance = {
+            frozenset({DELIMITER}): guidance(self.settings.passes),
+            frozenset({DELIMITER, RECALL}): guidance(self.settings.passes, recall=True),
+            frozenset({RECALL}): RECALL_ALONE,
+        }
         self._sessions: dict[str, CachedSession] = {}
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
@@ -355,7 +357,7 @@ class SessionIndex:
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
         own = self._own(wire, body)
-        text = self._guidance[RECALL in own] if own else ""
+        text = self._guidance.get(own, "")
         return wire.equip(body, [tool for tool in self._tools if tool.name in own], text)
 
 

@@ -13,6 +13,7 @@ from itertools import chain, groupby
 from typing import Any, Final
 
 from wane.conversation.engine import Engine
+from wane.conversation.timeline import places
 from wane.core import FitReport, Kind, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
@@ -325,12 +326,13 @@ class Session:
             history: the whole history at the request.
         """
         window, parts = self.engine.window, history.parts()
+        engine = self.engine
         archive = Archive(
             window.budget,
             lambda name: (index for index in chain.from_iterable(window.members(name)) if index < history.items),
             parts.__getitem__,
             lambda: searchable(part or _GONE for part in parts),
-            lambda: window.visible,
+            lambda: window.visible if engine.evicts else places(engine.view),
             self.engine.episodes,
             self._outline.message_of,
             len(history.messages),
