@@ -408,6 +408,9 @@ def test_recall_and_events(project: Path) -> None:
     assert "value_299 = 299" in session.recall("look-0")
     with pytest.raises(UnknownEpisodeError):
         session.recall("nothing")
+    assert "value_299 = 299" in session.search(r"value_29\d = 299")
+    with pytest.raises(ConfigError, match="pattern"):
+        session.search("")
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Done 0."
     assert [event.tool for event in events if isinstance(event, ToolCalled)][:2] == ["delimiter", "read_file"]
     spent = [event for event in events if isinstance(event, Spent)]

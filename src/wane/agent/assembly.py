@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from pydantic_ai import Agent, ModelSettings
+from pydantic_ai import Agent, ModelSettings, RunContext
 from pydantic_ai.capabilities import AbstractCapability, Caching
 from pydantic_ai.messages import ModelMessage, SystemPromptPart
 from pydantic_ai.usage import RequestUsage, RunUsage
@@ -74,7 +74,7 @@ def build_agent(
         ExplorationGuard(conversation),
         Approvals(permissions),
         *tools.capabilities,
-        ContextLifecycle(conversation=conversation, summarise=partial(summarise, checkpoint.recorder)),
+        _Lifecycle(conversation=conversation, summarise=partial(summarise, checkpoint.recorder)),
         Caching(),
         # Appends to the view, so it runs after the view is made. Only the model call follows the checkpoint.
         GitStatus(cwd),
@@ -89,6 +89,18 @@ def build_agent(
         # of the prompt, each change would break the cached prefix.
         model_settings=ModelSettings(framing_announcement="always"),
     )
+
+
+class _Lifecycle(ContextLifecycle):
+    async def for_run(self, ctx: RunContext[Any]) -> Self:
+        """Leave out `recall` if the model does not mark its work: it is the baseline for a model that does.
+
+        A strategy that makes the model search is no such baseline.
+        """
+        run = await super().for_run(ctx)
+        if not (run._conversation.delimits or run._conversation.searches):
+            run._tools = ()
+        return run
 
 
 def system_prompt(*, grep: str = "grep", list_files: str = "list_files", repo_context: str | None = None) -> str:

@@ -55,7 +55,8 @@ class Settings:
         policy: what a pass evicts, and how far.
         strategy: how the context is managed (`docs/lab/strategies.md`).
         annotate: who marks episodes: `model`, or `infer` to derive them from tool calls.
-        recall: whether the model may recall evicted episodes.
+        recall: whether a model that marks its work gets the tool `recall`. One that does not is the baseline, and gets
+            no tool; under `memgpt` the model always gets it.
         remind_at: share of the budget that unmarked work may fill before the model is reminded; None for never.
         yolo: whether commands, file changes and MCP tools need no approval.
         allow: rules for what needs no approval (`wane.agent.approval.rules`), joined from all sources.

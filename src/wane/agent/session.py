@@ -288,6 +288,14 @@ class AgentSession:
         """
         return self.conversation.recall(name, offset)
 
+    def search(self, pattern: str, offset: int = 0) -> str:
+        """Return excerpts around a pattern in the session, evicted or not; see `Conversation.search`.
+
+        Raises:
+            ConfigError: for an empty pattern.
+        """
+        return self.conversation.search(pattern, offset)
+
     async def _turn(self, prompt: _Prompt, token: CancellationToken) -> tuple[Outcome, str, str | None]:
         notes, self._notes = self._notes, []
         with capture_run_messages() as captured:

@@ -234,7 +234,16 @@ def _recall(chat: Host, text: str) -> None:
         name, offset = text, "0"
     if not name:
         raise ConfigError("/recall needs the name of an episode; /episodes lists them")
-    page = chat.session.recall(name, int(offset))
+    _show_page(chat, chat.session.recall(name, int(offset)))
+
+
+def _search(chat: Host, text: str) -> None:
+    if not text:
+        raise ConfigError("/search needs a text or a regular expression to look for")
+    _show_page(chat, chat.session.search(text))
+
+
+def _show_page(chat: Host, page: str) -> None:
     for line in page.split("\n"):
         chat.console.print(Text(printable(line.replace("\t", "    "))))
 
@@ -299,6 +308,7 @@ COMMANDS: Final = (
     Command("/cwl", "[on|off]", "Show or switch context management.", _cwl),
     Command("/model", "[provider:model]", "Show or change the model.", _model),
     Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
+    Command("/search", "TEXT", "Show where a text occurs in the session, evicted or not.", _search, True),
     Command("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
     Command("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
