@@ -210,6 +210,6 @@ class Eviction:
 
 
 def _with_end(index: int, ends: Sequence[Ends], latest: int) -> set[int]:
-    """An item with the one that leaves with it; empty if it may not leave, or the model has not seen the other yet."""
+    """A call and its result; empty if the item may not leave, or the model has not seen the result yet."""
     end = next((known[index] for known in ends if index in known), None)
     return {index, end} if end is not None and end < latest else set()

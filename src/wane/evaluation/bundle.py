@@ -1,7 +1,7 @@
 """A folder that holds Wane with all that it needs, to be put read-only into any Linux environment.
 
-It is made of the Python that runs this and of the packages installed for it, so that what is measured is what is
-here. It brings its own libraries, even the C library, and starts through its own loader. So it needs nothing of the
+It is made of the Python that runs this and of the packages installed for it, so that a benchmark measures the code
+that is installed here. It brings its own libraries, even the C library, and starts through its own loader. So it needs nothing of the
 environment, and the commands that the agent runs there do not see it.
 """
 

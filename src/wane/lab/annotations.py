@@ -48,7 +48,7 @@ class Annotations:
         most_calls: tool calls of the longest episode.
         declared: dependencies that acts declared.
         acts_on_files: acts that edit a file read in an exploration before.
-        acts_undeclared: those for at least one such file of which they declare no exploration that read it.
+        acts_undeclared: such acts with at least one such file that they neither read nor declare an exploration of.
         read_again: results fetched again after they had left the view.
         recalls: calls of `recall`.
         explorations_repeated: explorations that fetched at least one such result again.

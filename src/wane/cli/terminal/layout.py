@@ -106,7 +106,7 @@ def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy, *,
 
 
 def is_told(row: Row) -> bool:
-    """Return whether an episode's row says anything; unannotated work that was only notices has their row instead."""
+    """Return whether to show an episode's row; unannotated work of notices alone is in the row of the notices."""
     return bool(row.before) or row.role not in (Role.IMPLICIT, Role.PROLOGUE)
 
 

@@ -1,1 +1,1 @@
-"""Runs a benchmark: what is tried, in which order, within which limits, and on from where it stopped."""
+"""Runs a benchmark: chooses the trials and their order, keeps the limits, and resumes an interrupted run."""

@@ -1,4 +1,4 @@
-"""What a run of the closed loop came to."""
+"""The figures of a run of the closed loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_MODEL: Final = (
     "The model is a script, not a language model: this shows what a strategy leaves in view, "
     "not how well a model works with it."
 )
-"""What must be said of every figure."""
+"""The caveat on every figure."""
 
 
 _TOLD_OTHERWISE: Final = ("cost", "view_tokens", "peak_request", "over_budget", "most_turns_lost")

@@ -20,7 +20,7 @@ from wane.scripted.sight import Seen
 from wane.testing import Call, Reply, Request
 
 PATIENCE: Final = 3
-"""How often one thing is looked up in a task before the model gives up."""
+"""How often the model looks one thing up in a task before it gives up."""
 
 _MORE: Final = re.compile(r"Go on with: (\{.*\})\]")
 _TICKET_GONE: Final = "has been drawn already"
@@ -58,7 +58,7 @@ class _Thought:
             ends = (self._ends(f"Given up: {reason}"),) if self.marks else ()
             return self._say("gaveup", str(reason), *ends)
 
-    # The phases, each from what the one before has left
+    # The phases; each continues from the results of the one before
 
     def _begin(self) -> Reply:
         """Look around first, as agents do, unless the task cannot be done anyway."""
@@ -88,7 +88,7 @@ class _Thought:
         return self._say("write", f"Write `{name}`.", *calls)
 
     def _check(self) -> Reply:
-        """Check what was written; where the file was not as I saw it, or nothing came back, look and write again."""
+        """Run the tests; if an edit failed because the file had changed, or had no result, look and write again."""
         edits = [seen for seen in self.sight.latest if seen.tool == "edit_file"]
         if all((seen.result or "").startswith("Edited") for seen in edits) and edits:
             return self._run_check()
@@ -117,10 +117,10 @@ class _Thought:
             return self._say("done", f"Task {self.task.number} is not done. {self.sight.words}")
         return self._say("done", f"Task {self.task.number} is done, and the tests of the area pass.")
 
-    # What must be known
+    # The facts that a task needs
 
     def _needs(self) -> Iterator[Need]:
-        """What can be looked up, in the order in which it is."""
+        """Yield the facts that the model can look up, in the order in which it does."""
         task = self.task
         if task.draw:
             yield "ticket", task.draw[0]
@@ -135,7 +135,7 @@ class _Thought:
             yield "quota", task.target
 
     def _known_to_the_user(self) -> None:
-        """What only the user's turns say must be in view: it can be found nowhere else."""
+        """Give up if a fact that only the user's turns state is not in view: nothing else holds it."""
         self._name_of(self.task)
         for topic in self.task.surcharges:
             if ("surcharge", topic) not in self.sight.facts:
@@ -157,7 +157,7 @@ class _Thought:
             raise _GiveUpError(f"I do not see what task {number} was.")
         return turn.target, self._name_of(turn)
 
-    # How to come by it
+    # Looking facts up
 
     def _seek(self, need: Need) -> Call:
         about, of = need
@@ -173,7 +173,7 @@ class _Thought:
         return call
 
     def _ticket(self, area: str) -> Call:
-        """Draw it, or have it back from the exploration in which it was drawn."""
+        """Return a call that draws the ticket, or recalls the exploration in which it was drawn."""
         task = dict(self.task.drawn).get(area)
         if task is not None and "recall" in self.sight.tools:
             pages = [seen for seen in self.sight.tried if seen.tool == "recall"]
@@ -189,7 +189,7 @@ class _Thought:
         if len(before) >= PATIENCE:
             raise _GiveUpError(f"{before[-1].tool} {json.dumps(before[-1].arguments)} does not help.")
 
-    # What to write
+    # Writing the code
 
     def _edit(self, name: str) -> Call:
         target, facts = self.task.target, self.sight.facts
@@ -224,7 +224,7 @@ class _Thought:
         return max((self.sight.facts["quota", path] for path in paths), key=int)
 
     def _learned(self) -> str:
-        """The description of the exploration: what later work may need, not all that was seen."""
+        """The description of the exploration: the facts that later work may need, not all that was seen."""
         task = self.task
         said = [f"Read {len(task.quotas)} modules for `{self._name_of(self.task)}` in {task.target}."]
         if task.survey:

@@ -25,7 +25,7 @@ Need: TypeAlias = tuple[About, str]
 """A fact that is needed."""
 
 Fact: TypeAlias = tuple[About, str, str]
-"""What it is about, of what, and its value."""
+"""The kind of the fact, its subject, and its value."""
 
 _QUOTA: Final = re.compile(r"^(?: *\d+\t)?QUOTA: Final = (\d+)$", re.MULTILINE)
 _EXPORTS: Final = re.compile(r"^(?: *\d+\t)?(__all__ = \[.*\])$", re.MULTILINE)

@@ -36,13 +36,13 @@ class Link(StrEnum):
     NAME = "name"
     """The user gave the function's name then."""
     CODE = "code"
-    """The function calls the one of then, whose name and module only the user's turn of then tells."""
+    """The function calls that task's function; only the user's turn of that task tells its name and module."""
     FINDING = "finding"
-    """What an exploration found then; it can be found again by reading."""
+    """An exploration found the figure then; reading the files again finds it too."""
     DESCRIBED = "described"
-    """What a command printed that runs once, told in the description of the exploration that ran it."""
+    """The output of a command that runs only once; the description of the exploration that ran it tells it."""
     RECALLED = "recalled"
-    """The same, but the description does not tell it: once evicted, it can only be recalled."""
+    """The same output, but the description leaves it out: after its eviction, only `recall` brings it back."""
 
 
 TICKETS: Final = (Link.DESCRIBED, Link.RECALLED)

@@ -180,7 +180,7 @@ class Summary:
             )
         yield "  read again", f"{self.tally.re_reads:,}", "had left the view, and was looked up once more"
         if self.strategy in EPISODIC:
-            yield "  recalled", f"{self.tally.recalls:,}", "could not be had again, and came back exactly"
+            yield "  recalled", f"{self.tally.recalls:,}", "nothing could produce it again; it came back exactly"
 
     def _against_budget(self) -> str:
         over = self.over_budget + self.passes.unmet
