@@ -55,19 +55,19 @@ def act(name: str, on: Iterable[str]) -> Call:
 
 
 def end(name: str, learned: str = "") -> Call:
-    """Return the mark that ends an episode; of an exploration, with what was learned."""
+    """Return the mark that ends an episode; for an exploration, with a description."""
     described = {"description": learned} if learned else {}
     return Call(DELIMITER, {"action": "end", "name": name, **described})
 
 
 def offered(calls: Iterable[Call], tools: Collection[str]) -> tuple[Call, ...]:
-    """Return calls by the tools that there are: without ripgrep others search; without episodes there are no marks."""
+    """Return calls of the tools that the agent offers: without ripgrep another tool searches; without episodes no marks."""
     named = (_named(call, tools) for call in calls)
     return tuple(call for call in named if call.tool in tools)
 
 
 def put_right(latest: Iterable[Seen]) -> Call | None:
-    """Return the `delimiter` call among the latest that was refused, as the refusal says that it should have been."""
+    """Return the corrected form of a refused `delimiter` call among the latest ones, as the refusal gives it."""
     for seen in latest:
         if seen.tool == DELIMITER and (right := _RIGHT_CALL.search(seen.result or "")):
             shown = json.loads(right[1])

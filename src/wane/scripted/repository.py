@@ -16,7 +16,7 @@ from typing import Final
 from wane.core.errors import ConfigError, WaneError
 
 _WHEN: Final = "2024-06-15T12:00:00+0000"
-# Nothing of the user's: no hooks, no signing, no name. With fixed dates the commits are the same everywhere.
+# No settings of the user: no hooks, no signing, no name. With fixed dates the commits are the same everywhere.
 _SETTINGS: Final = {
     "commit.gpgsign": "false",
     "core.autocrlf": "false",
@@ -42,10 +42,10 @@ class Repository:
     """A repository with tasks to be done in it.
 
     Args:
-        directory: where; it is made, or must be empty.
+        directory: its directory; it is made, or must be empty.
         files: path and text of each file that it begins with.
-        name: what it is called, as the owner's name tells.
-        run: what works in it, for errors.
+        name: its name, which is part of the owner's name.
+        run: name of the run that works in it, for errors.
 
     Raises:
         ScriptedError: if there is no git, or it fails.
@@ -69,7 +69,7 @@ class Repository:
         self.commit(f"The beginning of {name}")
 
     def changed(self, *paths: str) -> str:
-        """Return which of some files are not as they were committed; "" if all are."""
+        """Return which of some files differ from their commit; "" if none does."""
         return self.git("status", "--porcelain", "--", *paths)
 
     def commit(self, message: str) -> None:
@@ -102,7 +102,7 @@ class Repository:
             capture_output=True,
             text=True,
             check=False,
-            # Ctrl-C is for the run: a check that it has killed would look like one that failed.
+            # Ctrl-C must reach the run only: a check that it killed would look like a failed one.
             start_new_session=True,
         )
 
@@ -133,7 +133,7 @@ def environment() -> dict[str, str]:
 def python_for_commands() -> Iterator[None]:
     """Let the commands of the agent find this interpreter (see the repositories' `check`), and write no bytecode.
 
-    Bytecode is told to be stale by seconds and sizes, and the agent edits faster than that.
+    Python judges bytecode stale by times in seconds and by sizes, and the agent edits faster than that.
     """
     before = {name: os.environ.get(name) for name in _PYTHON}
     os.environ.update(_PYTHON)
@@ -150,7 +150,7 @@ def python_for_commands() -> Iterator[None]:
 _PYTHON: Final[Mapping[str, str]] = {
     "PYTHON": sys.executable,
     "PYTHONDONTWRITEBYTECODE": "1",
-    # What commands print goes to the model: the same everywhere, whatever the user has set.
+    # The model sees the output of commands, so it must be the same whatever the user's settings.
     "PYTHON_COLORS": "0",
     "PYTHONSAFEPATH": "",
 }

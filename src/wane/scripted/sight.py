@@ -1,7 +1,4 @@
-"""What a scripted model sees: the messages of one request, and nothing else.
-
-All that the model knows is here; what was evicted is not.
-"""
+"""A scripted model's view: the messages of one request, and nothing else. Evicted content is not in it."""
 
 from __future__ import annotations
 
@@ -39,12 +36,12 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A call with its result, as far as it is in view.
+    """A call with its result, if that is in view.
 
     Attributes:
         raw: its arguments, as JSON text.
-        result: what came back; None if nothing did.
-        said: what the model said along with it.
+        result: its result; None if it has none.
+        said: the model's words in the same reply.
         latest: whether it belongs to the latest reply.
     """
 
@@ -62,7 +59,7 @@ class Seen:
 
     @property
     def path(self) -> str:
-        """The file that it is about, if any."""
+        """The file in its arguments, if any."""
         return str(self.arguments.get("path", ""))
 
     @property
@@ -82,11 +79,11 @@ class Sight:
 
     Attributes:
         tools: names of the tools that it may call.
-        entries: what was said and done, in order.
+        entries: words, calls and results, in order.
         seen: the calls among them.
         tried: the calls since the latest task was given.
-        number: number of the task that it is at; 0 if it sees none.
-        at: what it is at in that task, by its own latest words; "" if it has not begun.
+        number: number of its present task; 0 if it sees none.
+        at: its place in that task, by its own latest words; "" if it has not begun.
         words: those words, without the place.
     """
 
@@ -118,7 +115,7 @@ class Sight:
 
 
 def asks_for_summary(request: Request) -> bool:
-    """Whether a request asks for a summary and is no step of the work: it offers no tools."""
+    """Whether a request asks for a summary: unlike a step of the work, it offers no tools."""
     return not request.tools
 
 

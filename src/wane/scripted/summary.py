@@ -1,8 +1,8 @@
 """The summary that a scripted model writes when it is asked for one.
 
 A summary cannot hold everything. This one holds only the newest of the user's tasks, word for word, as many as fit into
-`SUMMARY_TOKENS`, and where the model is in its plan. What it costs and what it loses follows from that figure, and from
-no language model. A tool's output that is to be shortened keeps the blocks that the task names.
+`SUMMARY_TOKENS`, and the model's place in its plan. Its cost and its loss follow from that figure, not from a language
+model. A shortened tool output keeps the blocks that share the most words with the task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BEFORE, _AFTER = OBSERVATION.split("{output}")
 
 
 def summarise(request: Request) -> Reply:
-    """Return the summary of what a request holds, or the output in it that is to be shortened."""
+    """Return the summary of a request's content, or the shortened form of the output in it."""
     turns: dict[int, str] = {}
     at = ""
     for part in request.parts:

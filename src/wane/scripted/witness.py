@@ -1,4 +1,4 @@
-"""What was really in the requests, counted from the model's side: neither the script nor the agent knows of it."""
+"""Counts the real content of the requests from the model's side; neither the script nor the agent knows of it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from wane.scripted.summary import summarise
 from wane.testing import Part, Reply, Request, Usage
 
 MODEL: Final = "anthropic:claude-sonnet-5"
-"""The model whose prices and cache rules hold. What answers is the script."""
+"""The model whose prices and cache rules apply. The script answers in its place."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one run, all sessions of it together.
+    """Counts of one run, over all its sessions.
 
     Attributes:
         model_calls: requests that were answered.
         refused: requests that were longer than the model's window.
-        input_tokens: what the answered ones held.
-        cache_read_tokens: how many of these the provider's cache would have had.
-        cache_write_tokens: how many it would have written.
-        output_tokens: what the replies held.
+        input_tokens: tokens of the answered requests.
+        cache_read_tokens: those of them that would come from the provider's cache.
+        cache_write_tokens: those of them that would be written to it.
+        output_tokens: tokens of the replies.
         cost: dollars, by the prices of `MODEL`.
         peak_view: the largest request, without the notes at its end that are in no history.
         peak_request: the largest request with these notes.
-        view_tokens: what all requests held without those.
-        over_budget: requests that held more than the budget without those.
-        turns_lost: requests in which a turn of the user's was missing or was not as it was said.
-        most_turns_lost: the most turns of the user's that one request lacked, or had otherwise than they were said.
+        view_tokens: tokens of all requests without the notes.
+        over_budget: requests over the budget without the notes.
+        turns_lost: requests in which a turn of the user's was missing or changed.
+        most_turns_lost: the most turns of the user's that one request lacked or had changed.
         reads: files that were read.
         re_reads: files that were read and had been read before in the session.
-        re_read_tokens: what the latter brought.
+        re_read_tokens: tokens of these second reads.
         recalls: pages of episodes that were recalled.
-        stale_edits: edits that failed because the file was not as the model had seen it.
-        summaries: requests among them in which the strategy had a summary written. They are no views.
+        stale_edits: edits that failed because the file had changed since the model saw it.
+        summaries: requests for a summary that the strategy made. They are no views.
     """
 
     model_calls: int = 0
@@ -72,8 +72,8 @@ class Witness:
         summarise: writes a summary when a strategy asks for one.
 
     Attributes:
-        tally: what was counted so far.
-        turns: what the user has said in this session.
+        tally: the counts so far.
+        turns: the user's turns in this session.
     """
 
     def __init__(self, budget: int, summarise: Callable[[Request], Reply] = summarise) -> None:
@@ -99,7 +99,7 @@ class Witness:
 
         Args:
             request: the request.
-            decide: gives the model's answer to a step of its work. A summary is written without it.
+            decide: gives the model's answer to a step of its work; it is not called for a summary.
 
         Returns:
             The answer, with the usage that the provider would report.
@@ -130,20 +130,20 @@ class Witness:
         tally.over_budget += tokens > self.budget
         said = [part.text for part in request.parts if part.kind is Kind.USER and not is_note(part)]
         if said != self.turns:
-            # At least one, as the two differ.
+            # At least one turn, as the two differ.
             lost = max(1, sum(turn not in said for turn in self.turns))
             tally.turns_lost += 1
             tally.most_turns_lost = max(tally.most_turns_lost, lost)
         self._count_results(request)
 
     def _cached(self, request: Request, aside: bool) -> CacheUse:
-        """What the provider's cache would have had of a request."""
+        """The use that a request makes of the provider's cache."""
         if self._cache is None:
             system = len(request.texts(Kind.SYSTEM))
             self._cache = PrefixCache(self._rules, request.tool_tokens, kinds=self._kinds, system=system)
         view = [self._number(part) for part in request.parts if not is_note(part)]
         use = self._cache.request(view, self._tokens, aside=aside)
-        # Pydantic AI's breakpoint stands ahead of the notes: they are in no cached prefix.
+        # Pydantic AI sets its breakpoint ahead of the notes, so no cached prefix holds them.
         return replace(use, fresh=use.fresh + sum(part.tokens for part in request.parts if is_note(part)))
 
     def _number(self, part: Part) -> int:
@@ -157,7 +157,7 @@ class Witness:
         return number
 
     def _count_results(self, request: Request) -> None:
-        """Count what the latest calls have brought."""
+        """Count the results of the latest calls."""
         results = request.results
         latest = next((m for m in reversed(request.messages) if m.role == "assistant"), None)
         for part in latest.parts if latest else ():

@@ -27,13 +27,13 @@ WINDOW: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """What to run.
+    """The options of a run.
 
     Attributes:
         strategy: how the context is kept.
         tasks: how many tasks.
         budget: tokens that the view may hold.
-        tokens: input tokens that a session within the budget is to come to; see `make_work`.
+        tokens: input tokens that a session within the budget should take in all; see `make_work`.
         window: tokens of the model's own window.
         isolated: give each task in a session of its own, with the earlier turns that it depends on.
         kill_every: model calls between restarts of the agent's process; 0 for none.
@@ -64,7 +64,7 @@ class TaskResult:
     Attributes:
         number: from 1.
         passed: whether its acceptance test and all tests of its area passed.
-        ties: what it depends on: kind of the link, and over how many tasks.
+        ties: its dependencies: the kind of link, and the distance in tasks.
         input_tokens: tokens of its model calls.
         re_reads: files that it read and that had been read before in the session.
         why: why it failed; "" if it passed.
@@ -124,7 +124,7 @@ class Figures:
 
     @property
     def resumed_soundly(self) -> bool:
-        """Whether every restart went on with the view that there was."""
+        """Whether the session continued with an unchanged view after every restart."""
         return not self.life.views_changed and all(each.sound for each in self.resumptions)
 
     def lost_against(self, isolated: Figures) -> list[int]:

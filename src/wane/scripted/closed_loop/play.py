@@ -33,7 +33,7 @@ GO_ON: Final = "Go on."
 
 
 OnTask: TypeAlias = Callable[[TaskResult], None]
-"""Told of each task that has ended."""
+"""Called with each task that has ended."""
 
 
 class Owner(Repository):
@@ -41,16 +41,16 @@ class Owner(Repository):
 
     Args:
         directory: see `Repository`, for the errors too.
-        world: what stands in it.
+        world: its files.
     """
 
     def __init__(self, directory: Path, world: World) -> None:
         super().__init__(directory, world.files(), name=PACKAGE, run="closed loop")
 
     def verify(self, task: Task) -> Checked:
-        """Give the acceptance test of a task, and run all tests that its area has by now.
+        """Add the acceptance test of a task, and run all tests of its area so far.
 
-        The test comes when the work is done, so that nothing of what the user said can be read from it before.
+        The test is added after the work, so that the model cannot read the user's words from it.
         """
         if changed := self.changed("tests", "tools", "check", "draw"):
             return Checked(False, f"tests or tools were changed: {changed}")
@@ -59,11 +59,11 @@ class Owner(Repository):
         return self.python("tools/check.py", task.area)
 
     def verify_all(self) -> Checked:
-        """Run every test that there is, those of all tasks among them."""
+        """Run every test of the repository, including those of all tasks."""
         return self.python("tools/check.py")
 
     def accept(self, task: Task, *, passed: bool) -> None:
-        """Commit what a task has left. What does not pass its tests is taken back, and so is its test."""
+        """Commit the changes of a task. If they fail its tests, discard them and the task's test."""
         if not passed:
             self.git("checkout", "--quiet", "--", ".")
             self.git("clean", "--quiet", "-fd")
@@ -93,7 +93,7 @@ class ClosedLoop:
         self.stopped = False
 
     def play(self) -> Figures:
-        """Run the tasks, once, and return what came of it.
+        """Run the tasks, once, and return the figures.
 
         Raises:
             ScriptedError: if there is no git, or the agent's process fails.
@@ -157,7 +157,7 @@ class ClosedLoop:
         self.on_task(result)
 
     def _turn(self, prompt: str, session: Session) -> dict[str, Any]:
-        """Have the agent do a task, over any number of restarts."""
+        """Let the agent do a task, over any number of restarts."""
         while True:
             self.witness.turns.append(prompt)
             self.witness.paused()
@@ -176,11 +176,11 @@ class ClosedLoop:
         return self.witness.answer(request, self.decide)
 
     def decide(self, request: Request) -> Reply:
-        """Take the next step as the scripted model does, and have the process killed if it is time."""
+        """Take the next step as the scripted model does, and kill the process if it is time."""
         assert self.session is not None, "it has asked"
         self.calls += 1
         reply = decide(request) if self.calls <= MOST_CALLS else _stop(request)
-        # A ticket can be drawn once: what is lost with a process that is killed meanwhile is lost to any agent.
+        # A ticket can be drawn once: if the process dies meanwhile, no agent could get it back.
         self.session.answered(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
         return reply
 
@@ -215,7 +215,7 @@ def _why(answer: dict[str, Any], output: str) -> str:
 
 
 def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) -> list[LoopOptions]:
-    """Return what to run: each strategy and, if `isolated`, the tasks in sessions of their own to compare with."""
+    """Return the options of all runs: one per strategy and, if `isolated`, one with a session per task to compare with."""
     chosen = [replace(options, strategy=name, isolated=False) for name in strategies]
     if isolated:
         # Sessions of one task stay far below the budget, where the strategy makes no difference.
@@ -233,9 +233,9 @@ def play_all(
     The first error ends all of them, and so does Ctrl-C. Each has an agent's process of its own.
 
     Args:
-        chosen: what to run.
-        on_task: told of each task that has ended, from one thread for each run.
-        on_run: told of each run that has ended.
+        chosen: the options of each run.
+        on_task: called with each task that has ended, from one thread for each run.
+        on_run: called with each run that has ended.
         workers: how many at a time.
 
     Raises:

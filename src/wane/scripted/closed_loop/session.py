@@ -85,7 +85,7 @@ class AgentProcess:
         self._process.kill()
 
     def end(self) -> None:
-        """Have it end, however it is.
+        """End the process, whatever state it is in.
 
         Raises:
             ScriptedError: if it does not.
@@ -101,11 +101,11 @@ class AgentProcess:
 
 @dataclass(slots=True)
 class Life:
-    """What became of a session's processes.
+    """Figures of a session's processes.
 
     Attributes:
         passes: passes that ran, without those of a task in which the process was killed.
-        unmet: requests that went out over the budget, because nothing could be evicted; likewise.
+        unmet: requests that went out over the budget because nothing could be evicted, counted the same way.
         items: items of the history.
         memory: the most memory that any of the processes held, in bytes; None where the system does not tell.
         resume_seconds: the longest that resuming took.
@@ -126,11 +126,11 @@ class Session:
     Args:
         order: where and how the agent works; see `Worker`.
         restart_every: model calls between two restarts, roughly; 0 for none.
-        seed: of when and how restarts happen.
+        seed: decides when and how restarts happen.
 
     Attributes:
-        state: what the process told last.
-        life: what became of its processes.
+        state: the process's last report.
+        life: figures of its processes.
     """
 
     def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:
@@ -145,14 +145,14 @@ class Session:
         self._plan()
         self._agent = AgentProcess(order)
 
-    # What the user does
+    # The user's side
 
     def begin(self) -> None:
         """Begin a session, in the same process if there was one before."""
         self._open(None)
 
     def run(self, prompt: str) -> dict[str, Any]:
-        """Have the agent do a task, and return how that went.
+        """Let the agent do a task, and return the result.
 
         Raises:
             InterruptedTurnError: if it was killed on the way; it has been resumed.
@@ -166,10 +166,10 @@ class Session:
         return answer
 
     def settle(self) -> How | None:
-        """Between two tasks, resume a session that was killed too late to matter, and close one that is due.
+        """Between two tasks, resume a session that was killed after its task, and close one whose restart is due.
 
         Returns:
-            How it was ended, if it was.
+            How its process ended, if it did.
         """
         if self._killer is not None:
             self._killer.join()
@@ -191,13 +191,13 @@ class Session:
         self._stopped = True
         self._agent.kill()
 
-    # What happens to it
+    # Restarts
 
     def answered(self, *, spare: bool) -> None:
         """Take note of a model call that is being answered, and kill the process if it is time.
 
         Args:
-            spare: whether this answer is one after which it must not be killed.
+            spare: whether the process must survive this answer.
         """
         self._calls += 1
         if not self._due or spare or self._ending is not None or self._how == "closed":
@@ -209,7 +209,7 @@ class Session:
             self._killer = threading.Timer(self._pick.uniform(0, _GRACE), self._agent.kill)
             self._killer.start()
 
-    # How
+    # The process
 
     def _plan(self) -> None:
         self._calls = 0

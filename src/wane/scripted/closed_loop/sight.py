@@ -1,7 +1,7 @@
-"""What the closed loop's model understands of a request: facts, and the user's tasks.
+"""The closed loop's model reads a request: it finds facts and the user's tasks.
 
-Of two texts that say different things the later one counts, as for a reader; but what the user ordered to be changed
-counts as changed once that task is over, whatever was read on the way.
+If two texts disagree, the later one counts, as for a reader. But a change that the user ordered counts as made once
+that task is over, whatever the model read on the way.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from wane.scripted.sight import Heard, Seen
 from wane.testing import Request
 
 About: TypeAlias = Literal["quota", "exports", "listing", "ticket", "finding", "surcharge"]
-"""What a fact is about: the QUOTA or the exports of a path, the modules, the ticket or the highest QUOTA of an area,
-the surcharge of a topic."""
+"""The kind of a fact: the QUOTA or the exports of a path; the modules, the ticket or the highest QUOTA of an area; the
+surcharge of a topic."""
 
 Need: TypeAlias = tuple[About, str]
 """A fact that is needed."""
@@ -89,7 +89,7 @@ class Sight(scripted.Sight):
     """A request, as the closed loop's model reads it.
 
     Attributes:
-        facts: what it knows, by need.
+        facts: the known facts, by need.
         turns: the user's tasks that are in view, by number.
         task: the latest of them; None if there is none.
     """
@@ -108,7 +108,7 @@ class Sight(scripted.Sight):
             elif isinstance(entry, Seen) and entry.result is not None:
                 self.facts |= {(about, of): value for about, of, value in _told(entry.tool, entry.raw, entry.result)}
         if self.task is None or self.task.number != self.number:
-            # Its latest words are about a task that it no longer sees.
+            # The model's latest words are about a task that is no longer in view.
             self.at = self.words = ""
 
     def _hear(self, text: str) -> None:
@@ -122,7 +122,7 @@ class Sight(scripted.Sight):
             self.turns[turn.number] = self.task = turn
 
 
-# The same call and result tell the same, whenever they are in view: so each is read once.
+# A call and its result yield the same facts in every request, so each is read once.
 @lru_cache(maxsize=20_000)
 def _told(tool: str, call: str, result: str) -> tuple[Fact, ...]:
     return tuple(_facts(Seen("", tool, call, result, "", latest=False)))
@@ -162,7 +162,7 @@ def turns_in(text: str) -> tuple[Turn, ...]:
 
 @lru_cache(maxsize=4096)
 def _handed_in(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the tickets that the user tells: area and value."""
+    """Return the tickets in a text of the user: area and value."""
     return tuple((area, int(value)) for area, value in _HANDED.findall(text))
 
 

@@ -1,4 +1,4 @@
-"""What the closed loop counts besides: the first request after each restart, and how long the agent takes."""
+"""Further counts of the closed loop: the first request after each restart, and the agent's own time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _FILLED: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What the first request after a restart showed, against the last one before it.
+    """The first request after a restart, compared with the last one before it.
 
     Attributes:
         call: number of the request.
         how: how the process before it ended; see `session.How`.
-        same: whether it went on exactly where the one before was.
-        passed: whether it lacks what a pass took, in which case the budget would have been exceeded.
-        sound: whether nothing came back, moved or changed, and nothing is lacking without need.
+        same: whether it continues the earlier request exactly.
+        passed: whether it lacks content that a pass took because the budget would have been exceeded.
+        sound: whether nothing came back, moved or changed, and nothing is missing without need.
     """
 
     call: int
@@ -62,7 +62,7 @@ class Witness(scripted.Witness):
         self._restarted = how
 
     def paused(self) -> None:
-        """The agent has nothing to do for a while: the time until the next request says nothing."""
+        """The agent is idle for a while: ignore the time until the next request."""
         self._replied = 0.0
 
     @override
@@ -91,15 +91,15 @@ class Witness(scripted.Witness):
         return statistics.median(self.gaps[:_SAMPLE]), statistics.median(self.gaps[-_SAMPLE:])
 
     def _compare(self, ids: list[int], request: Request) -> None:
-        """Hold the first request after a restart against the last one before it."""
+        """Compare the first request after a restart with the last one before it."""
         before = self._last
         same = ids[: len(before)] == before
-        # Whether a pass was due: all that was in view, with what has come since, is over the budget. The agent goes by
-        # its own count of what has come since the last report, which may differ a little.
+        # A pass was due if the earlier view and everything since exceed the budget. The agent counts the content since
+        # the last report by itself, so its figure may differ a little.
         whole = [*before, *(number for number in ids if number > max(before, default=-1))]
         tokens = request.tool_tokens + sum(self._tokens[number] for number in whole)
         passed = not same and tokens > 0.995 * self.budget
-        # By calls and results, which have ids: words may be said twice.
+        # Compare calls and results, which have ids: the same words may occur twice.
         known, now = (
             [number for number in numbers if self._kinds[number] in (Kind.CALL, Kind.RESULT)]
             for numbers in (before, ids)

@@ -1,8 +1,8 @@
-"""The tasks: what the user says in each, what must come of it, and on which earlier tasks it depends.
+"""The tasks: the user's prompt, the expected result, and the earlier tasks that each depends on.
 
-Every task adds a function that returns one number, and states in words what the number is made of. Some of it stands
-in files and can be read again. Some of it only the user has said, 5 to 80 tasks earlier; some of it a command has
-printed that can be run once. The acceptance test of a task knows the number from here, not from the model.
+Every task adds a function that returns one number, and states in words how to compute it. Some terms are in files and
+can be read again. Some only the user has said, 5 to 80 tasks earlier. Some are the output of a command that can run
+only once. The acceptance test of a task takes the number from here, not from the model.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from wane.core.errors import ConfigError
 from wane.scripted.closed_loop.world import FIRST, PACKAGE, SECOND, TOPICS, World, make_world
 
 MOST_TASKS: Final = 200
-"""Tasks that a run may have."""
+"""The most tasks of a run."""
 
 _CALLS_BESIDES_READS: Final = 5
 _MEAN_FILL: Final = 0.58
-"""How full the view is on the average, as a share of the budget, for sizing the work."""
+"""Average size of the view, as a share of the budget, for sizing the work."""
 
 _FILE_SHARE: Final = 1 / 32
 _WIDEST: Final = 0.5
@@ -29,7 +29,7 @@ _WIDEST: Final = 0.5
 
 
 class Link(StrEnum):
-    """What ties a task to an earlier one."""
+    """The kind of a link between a task and an earlier one."""
 
     DECISION = "decision"
     """The user decided a figure then, and has not repeated it."""
@@ -93,8 +93,8 @@ class Task:
         path: the module that the function goes to.
         function: its name.
         result: what it must return.
-        ties: on what earlier it depends.
-        quotas: of other modules, what their constant must be then: path and value.
+        ties: its dependencies on earlier tasks.
+        quotas: the value that QUOTA of other modules must have after the task, by path.
     """
 
     number: int
@@ -107,7 +107,7 @@ class Task:
 
     @property
     def area(self) -> str:
-        """The sub-package that it works in."""
+        """The sub-package that the function goes to."""
         return self.path.split("/")[1]
 
     def test(self) -> str:
@@ -134,10 +134,10 @@ class Work:
     tasks: tuple[Task, ...]
 
     def alone(self, task: Task) -> str:
-        """Return what the user would have to say if the task were given in a session of its own.
+        """Return the prompt for the task in a session of its own.
 
-        That is the earlier turns on which it depends, whole and in order, and, of tickets that an earlier session
-        has drawn, what they said.
+        It quotes the earlier turns that the task depends on, whole and in order, and the values of tickets that an
+        earlier session has drawn.
         """
         needed, handed = set[int](), list[str]()
         todo = [task]
@@ -148,7 +148,7 @@ class Work:
                         handed.append(f"The ticket for {tie.about} is {tie.value}.")
                 elif tie.giver not in needed:
                     needed.add(tie.giver)
-                    # What the earlier function returns need not be known, but what it is called must.
+                    # The task needs the earlier function's name, but not its value.
                     giver = self.tasks[tie.giver - 1]
                     todo.append(replace(giver, ties=tuple(it for it in giver.ties if it.link is Link.NAME)))
         earlier = [self.tasks[number - 1].prompt for number in sorted(needed)]
@@ -165,12 +165,12 @@ def make_work(seed: int, *, tasks: int, budget: int, tokens: int) -> Work:
     Args:
         seed: tells one from another.
         tasks: how many tasks.
-        budget: tokens that the view may hold: files are so long that one holds about a thirtieth of it.
-        tokens: input tokens that a session within the budget is to come to; more of them means that each task
-            needs more files, as far as one exploration may hold.
+        budget: tokens that the view may hold; a file has about a thirtieth of it.
+        tokens: input tokens that a session within the budget should take in all; with more of them each task needs
+            more files, up to the limit of one exploration.
 
     Raises:
-        ConfigError: for a number of tasks that there are none for.
+        ConfigError: for a number of tasks out of range.
     """
     if not 1 <= tasks <= MOST_TASKS:
         raise ConfigError(f"the closed loop has 1 to {MOST_TASKS} tasks, not {tasks}")
@@ -192,7 +192,7 @@ class _Draft:
 
 
 class _Writer:
-    """Writes the tasks of a run, one after the other, keeping count of what is true after each."""
+    """Writes the tasks of a run, one after the other, and tracks the true values after each."""
 
     def __init__(self, seed: int, world: World, count: int, reads: int) -> None:
         self.pick = random.Random(f"{seed}:work")  # noqa: S311 - a seed is to give the same again
@@ -204,7 +204,7 @@ class _Writer:
         self.names = self._names()
         areas = self.pick.sample(world.areas, len(world.areas))
         half = len(areas) // 2
-        # Areas that are surveyed never change, so that what was found stays true.
+        # Surveyed areas never change, so that the finding stays true.
         self.surveyed, self.changing = areas[:half], areas[half:]
         self.drawn = iter(self.pick.sample(areas, len(areas)))
         self.changed: set[str] = set()
@@ -244,7 +244,7 @@ class _Writer:
             draft.changes = not draft.gives and self.pick.random() < 0.4
 
     def _ends(self, link: Link, distance: int) -> tuple[int, int] | None:
-        """Return two tasks so far apart that have room for the link; the nearest distance that has any."""
+        """Return two tasks at this distance that have room for the link, or at the nearest distance that has."""
         for apart in sorted(range(1, self.count), key=lambda it: abs(it - distance)):
             givers = [n for n in range(1, self.count + 1 - apart) if self._has_room(link, n, n + apart)]
             if givers:
@@ -260,7 +260,7 @@ class _Writer:
             return True
         if any(tie.link is not Link.CODE for tie in gives):
             return False
-        # One task reads no whole area twice over.
+        # No task reads a whole area twice.
         around = {tie.link for tie in (*self.drafts[user].gives, *self.drafts[giver].uses)}
         return link not in _HEAVY or not around & _HEAVY
 
@@ -304,7 +304,7 @@ class _Writer:
     def _target(self, draft: _Draft) -> str:
         if not draft.changes:
             return self.pick.choice(list(self.world.modules))
-        # Each is changed once, so that what its test says stays true.
+        # Each QUOTA changes once, so that its test stays true.
         paths = [path for path, module in self.world.modules.items() if module.area in self.changing]
         path = self.pick.choice([path for path in paths if path not in self.changed])
         self.changed.add(path)

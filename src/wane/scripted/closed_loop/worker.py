@@ -1,4 +1,4 @@
-"""The agent's side of a closed loop, a process of its own: it can be killed, and its memory can be told.
+"""The agent's side of a closed loop, in a process of its own, so that it can be killed and its memory measured.
 
 It reads orders as lines of JSON from standard input and answers each with one line on standard output.
 """
@@ -42,7 +42,7 @@ class Worker:
         """Begin a session, or go on with one."""
         started = time.perf_counter()
         self.close()
-        # What a session has is for its journal to say; so all is chosen that the journal does not name.
+        # A resumed session takes its settings from its journal; these supply the rest.
         config = SessionConfig(self.cwd, self.settings, self.store)
         self.session = AgentSession.resume(Path(journal), config) if journal else AgentSession.create(config)
         self.session.conversation.listeners.append(lambda event: self.events.update([type(event)]))
@@ -69,7 +69,7 @@ class Worker:
         return {}
 
     def _state(self, session: AgentSession) -> dict[str, Any]:
-        # What has come since this was told last.
+        # Events since the last report.
         events, self.events = self.events, Counter()
         visible = list(session.window.visible)
         digest = hashlib.sha256(json.dumps(visible).encode()).hexdigest()[:16]
@@ -85,7 +85,7 @@ class Worker:
 def peak_memory() -> int | None:
     """Return the most memory that this process has held, in bytes; None where the system does not tell."""
     try:
-        # Of a process that has just been started, `getrusage` tells the parent's where that was larger.
+        # For a process that has just started, `getrusage` reports the parent's peak if that was larger.
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
     except (OSError, StopIteration):

@@ -1,4 +1,4 @@
-"""The repository that the tasks are done in, as text: a Python package, its tests and two small tools.
+"""The repository of the tasks, as text: a Python package, its tests and two small tools.
 
 Made from a seed, the same on every machine. Files are as long as a project's are, so that reading one costs
 thousands of tokens at the usual budget.
@@ -39,7 +39,7 @@ TOPICS: Final = _words(
     "freight salt timber wool copper barley glass hides lamp ink rope tar wax pepper tin cider marble linen sugar slate"
     " honey canvas indigo saffron amber cork flint hemp jute lime"
 )
-"""What the user decides a surcharge for."""
+"""Topics of the user's surcharges."""
 
 FIRST: Final = _words(
     "berth quay ledger tally ballast tare stack crane hoist anchor beam cellar draft fender gantry hatch"
@@ -67,7 +67,7 @@ class Module:
     """One module of the package.
 
     Attributes:
-        area: the sub-package that it stands in.
+        area: its sub-package.
         quota: the value of its constant `QUOTA`.
         checks: calls of its functions with what they return, for its tests.
     """
@@ -80,7 +80,7 @@ class Module:
 
     @property
     def path(self) -> str:
-        """Where it stands in the repository."""
+        """Its path in the repository."""
         return f"{PACKAGE}/{self.area}/{self.name}.py"
 
 
@@ -90,7 +90,7 @@ class World:
 
     Attributes:
         modules: all modules by path, in order.
-        tickets: by area what its ticket says, which can be drawn once.
+        tickets: by area, the value of its ticket, which can be drawn once.
     """
 
     modules: dict[str, Module]
@@ -106,7 +106,7 @@ class World:
         return [module for module in self.modules.values() if module.area == area]
 
     def files(self) -> Iterator[tuple[str, str]]:
-        """Yield every file that stands in the repository at the beginning: path and text."""
+        """Yield every file of the repository at the beginning: path and text."""
         yield ".gitignore", "__pycache__/\nvar/\n"
         yield "README.md", f"# {PACKAGE}\n\nThe books of a depot. Check an area with `sh check AREA`.\n"
         yield "check", _CHECK
@@ -212,7 +212,7 @@ _DRAW: Final = """\
 exec "${PYTHON:-python3}" tools/draw.py "$@"
 """
 
-# Without times, so that the same work prints the same.
+# No times, so that the same work prints the same output.
 _CHECK_TOOL: Final = '''\
 """Run the tests of an area, or of all areas if none is named."""
 

@@ -1,9 +1,8 @@
 """How the scripted model decides: a pure function from what it sees to its next reply.
 
-It is no language model. It follows a script, but it does so as an agent has to: it knows where it is only
-from what it said last, and it knows of the code only what stands in the messages. Before a step it looks
-for what the step must know. What it sees, it uses. What it does not see, it reads again, recalls or
-measures again, and then comes back to the step.
+It is no language model. It follows a script as an agent would: it knows its place only from its own last
+words, and the code only from the messages. Before a step it looks for the facts that the step needs. It uses
+those that are in view. It reads, recalls or measures the others again, and then returns to the step.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from wane.scripted.sight import Sight
 from wane.testing import Call, Reply, Request
 
 PATIENCE: Final = 4
-"""How often something is looked up for one step before the model gives up."""
+"""How often the model looks something up for one step before it gives up."""
 
 _REFERENCE: Final = re.compile(r"«(\w+)»")
 
@@ -30,13 +29,13 @@ Knowledge: TypeAlias = Mapping[Need, Found]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the model answers, and why.
+    """The model's answer, and the reasons for it.
 
     Attributes:
-        place: where in its plan it is now.
-        say: what it says, the place not included.
+        place: its place in its plan now.
+        say: its words, without the place.
         calls: the calls that it makes; without any, this is its answer to the user.
-        think: what it thinks before.
+        think: its thoughts before the words.
         found: the needs that it found in view, and where.
         sought: the needs that it did not find, and looks up with this reply.
     """
@@ -50,7 +49,7 @@ class Decision:
 
     @property
     def reply(self) -> Reply:
-        """What goes to the agent."""
+        """The reply to the agent."""
         return Reply(f"{self.place} {self.say}", self.think or None, self.calls)
 
 
@@ -68,12 +67,12 @@ def decide(request: Request, tasks: Sequence[Task]) -> Decision:
 
 
 def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
-    """What the results of the latest calls demand before the plan goes on, if anything."""
+    """The decision that the results of the latest calls demand before the plan goes on, if any."""
     if (right := put_right(sight.latest)) is not None:
         return Decision(Place(place.task, place.step, "!"), "Put that right.", (right,))
     for seen in sight.latest:
         if seen.tool == "edit_file" and "not found in" in (seen.result or ""):
-            # What I saw of the file is no longer what it is.
+            # The file is no longer as I saw it.
             say = f"{seen.path} has changed since I saw it: read it again."
             return Decision(Place(place.task, place.step, "?"), say, (read(seen.path),))
     if place.step and not place.detour:
@@ -85,14 +84,14 @@ def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
 
 
 def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
-    """The next step that has something to do, or what must be looked up for it first."""
+    """The next step that has something to do, or the lookups that it needs first."""
     found: dict[Need, Found] = {}
     for number in range(place.step, len(task.steps) + 1):
         step = task.steps[number - 1]
         needs = _needs(sight, step)
         found |= {need: seen for need in needs if (seen := find(sight, need)) is not None}
         missing = tuple(need for need in needs if need not in found)
-        # What the step itself looks at need not be known before it.
+        # A step needs no facts that it looks up itself.
         looks = {need for move in step.moves if isinstance(move, Look) for need in move.needs}
         if not looks.issuperset(missing):
             here = place if number == place.step else Place(place.task, number)
@@ -115,7 +114,7 @@ def _look_up(sight: Sight, place: Place, missing: tuple[Need, ...], found: Knowl
 
 
 def _needs(sight: Sight, step: Step) -> list[Need]:
-    """What a step must know. An edit that is done already needs nothing any more."""
+    """The needs of a step. An edit that is already made has none."""
     needs: list[Need] = list(step.needs)
     for move in step.moves:
         if isinstance(move, Look):
@@ -143,7 +142,7 @@ def _calls(sight: Sight, step: Step, found: Knowledge) -> Iterable[Call]:
 
 
 def _search(sight: Sight, need: Need) -> Call:
-    """How to find out what is not in view."""
+    """The call that looks up a fact that is not in view."""
     if isinstance(need, Fact) and need.episode:
         if knows_episode(sight, need.episode):
             return Call("recall", {"name": need.episode})
@@ -152,7 +151,7 @@ def _search(sight: Sight, need: Need) -> Call:
 
 
 def _is_done(sight: Sight, move: Replace) -> bool:
-    """Whether the change is in view as one that was made already."""
+    """Whether the view shows that the change was already made."""
     return any(
         seen.edited and seen.path == move.old.path and json.dumps(move.new)[1:-1] in json.dumps(seen.arguments)
         for seen in sight.seen
@@ -169,6 +168,6 @@ def _name(need: Need) -> str:
 
 
 def _filled(text: str, found: Knowledge) -> str:
-    """Put what facts say in the place of their names."""
+    """Replace names of facts with their values."""
     facts = {need.name: seen.text for need, seen in found.items() if isinstance(need, Fact)}
     return _REFERENCE.sub(lambda match: facts[match[1]], text)

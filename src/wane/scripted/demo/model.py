@@ -1,7 +1,7 @@
 """A script in the place of a Pydantic AI model, in the process: no provider's client is needed, and no network.
 
-It is sent the request that the agent makes, and reports usage as a provider does, so that the agent's accounting rests
-on what was really in each request.
+It gets the agent's request and reports usage as a provider does, so that the agent's accounting rests on the real
+content of each request.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ScriptedModel(FunctionModel):
 
 
 def request_of(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -> Request:
-    """Return a request of Pydantic AI's in the form in which the scripted server has those that come over a wire."""
+    """Return a Pydantic AI request in the form that the scripted server gives to requests from a wire."""
     return Request(
         number=0,
         api="openai-chat",
@@ -113,7 +113,7 @@ def _messages(messages: Sequence[ModelMessage]) -> Iterator[Message]:
 
 def _parts(message: ModelMessage) -> Iterator[Part]:
     for part in _FORMAT.parts(message):
-        # What stands in the user's place is a turn to the model, whoever wrote it.
+        # The model takes anything in the user's place as a turn, whoever wrote it.
         kind = Kind.USER if part.kind is Kind.NOTICE and not part.system else part.kind
         text = part.arguments or "{}" if kind is Kind.CALL else part.text
         yield Part(kind, text, call_id=part.call_id, tool=part.tool)

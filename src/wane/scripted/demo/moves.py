@@ -1,8 +1,8 @@
-"""The words in which the script of the demo is written: tasks, steps, what a step does and what it must know.
+"""The vocabulary of the demo's script: tasks, steps, their actions and their needs.
 
-A script says what the scripted model is after, never what it remembers: each thing that a step must know
-is a *need*, and the model looks for it in the messages that it was sent (`wane.scripted.demo.sight`). What is not
-there it has to look up again (`wane.scripted.demo.mind`).
+A script states goals and holds no knowledge: each fact that a step must know is a *need*. The model looks for it in the
+messages that it was sent (`wane.scripted.demo.sight`), and looks it up again if it is not there
+(`wane.scripted.demo.mind`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from wane.scripted.calls import shell
 from wane.testing import Call
 
-# What a step must know
+# The needs of a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Block:
     """The present text of a definition: from the line that begins with `anchor` as far as it is indented.
 
     Attributes:
-        path: the file that it stands in.
+        path: the file that holds it.
         anchor: beginning of its first line, without indentation, such as `def split_evenly(`.
     """
 
@@ -34,7 +34,7 @@ class Line:
     """A line of a file, to be seen in a read, a search or an edit of one's own.
 
     Attributes:
-        path: the file that it stands in.
+        path: the file that holds it.
         text: the whole line, or several.
     """
 
@@ -47,12 +47,12 @@ class Fact:
     """Something known by a pattern, wherever it is seen: in a file, a command's output, a description.
 
     Attributes:
-        name: how texts of the script refer to what group 1 of the pattern matched: `«name»`.
+        name: texts of the script write `«name»` for the match of the pattern's group 1.
         pattern: a regular expression.
-        path: the file to read where it is not in view.
-        episode: the episode whose output holds it; only what was seen under that name counts, and it is
-            recalled where it is not in view.
-        otherwise: the command that finds it out anew where nothing can be recalled.
+        path: the file to read if the fact is not in view.
+        episode: the episode whose output holds it; only output under that name counts, and it is recalled if it
+            is not in view.
+        otherwise: the command that finds it out anew if nothing can be recalled.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Fact:
 Need: TypeAlias = Block | Line | Fact
 
 
-# What a step does
+# The actions of a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,16 @@ class Replace:
 
 
 Move: TypeAlias = Call | Look | Check | Replace
-"""A call may have `«name»` in its texts, for what the fact of that name says."""
+"""A call; `«name»` in its texts stands for the value of that fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of the model: what it says, and the calls that it makes along with it.
+    """One reply of the model: its words and its calls.
 
     Attributes:
-        think: what it thinks before, if that is told.
-        needs: what it must know, besides what its edits and looks ask for.
+        think: its thoughts before the words, if any.
+        needs: its needs besides those of its edits and looks.
     """
 
     say: str
@@ -115,7 +115,7 @@ class Task:
 
     Attributes:
         title: its name for the picture and the summary.
-        prompt: what the user says.
+        prompt: the user's words.
         steps: the model's replies; the last one is its answer.
     """
 

@@ -24,7 +24,7 @@ from wane.scripted.repository import place, python_for_commands
 from wane.testing import Reply, Request
 
 BUDGET: Final = 18_000
-"""Tokens that the view may hold in the demo: little, so that much must go."""
+"""Tokens that the view may hold in the demo: few, so that passes must evict a lot."""
 
 MOST_CALLS: Final = 60
 """Model calls after which a task is given up."""
@@ -36,8 +36,8 @@ class DemoOptions:
 
     Attributes:
         strategy: how the context is kept.
-        store: where the session goes; None keeps none.
-        keep: where to make and keep the repository; None makes one that is removed at the end.
+        store: keeps the session; None keeps none.
+        keep: directory for a repository to keep; None makes one that is removed at the end.
         script: the tasks.
         budget: tokens that the view may hold.
         most_calls: model calls after which a task is given up.
@@ -70,8 +70,8 @@ class Show(Protocol):
         """The model is about to answer; it waits for this.
 
         Args:
-            request: what the model was sent.
-            decision: what it makes of it; None if it was asked for a summary, which is no step of the work.
+            request: the model's request.
+            decision: the model's decision; None for a summary, which is no step of the work.
         """
         ...
 
@@ -81,7 +81,7 @@ class Show(Protocol):
 
 
 async def play(options: DemoOptions, show: Show) -> Summary:
-    """Run the demo and return what it came to.
+    """Run the demo and return its summary.
 
     Raises:
         ScriptedError: if there is no git, or the repository cannot be used.
@@ -131,7 +131,7 @@ class _Run:
         show.begins(self.session, self.witness, options)
 
     async def task(self, number: int, task: Task) -> TaskResult:
-        """Give a task to the agent, and have the repository's own tests check what it did."""
+        """Give a task to the agent, and check the result with the repository's own tests."""
         self.workspace.give(number)
         self.witness.turns.append(task.prompt)
         self.show.task_begins(number, task)

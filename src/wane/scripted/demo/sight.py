@@ -1,4 +1,4 @@
-"""What the demo's model looks for in a request: the newest text that satisfies a need."""
+"""The demo's model looks in a request for the newest text that satisfies a need."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _NUMBERED: Final = re.compile(r" *\d+\t")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the model is in its plan, as it says itself at the beginning of each reply.
+    """The model's place in its plan, as it states it at the beginning of each reply.
 
     Attributes:
         task: number of the task, from 1.
         step: number of the step, from 1; 0 before the first.
-        detour: "" for the step itself, "!" if a call was put right, and a "?" for each time that something was
-            looked up for it.
+        detour: "" for the step itself, "!" after a corrected call, and a "?" for each lookup that the step needed.
     """
 
     task: int
@@ -36,12 +35,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What satisfies a need.
+    """The text that satisfies a need.
 
     Attributes:
-        text: a block's or line's text, or what the fact's pattern matched.
-        call_id: the call in which it was seen.
-        described: whether that is the description of an exploration.
+        text: the text of a block or line, or the match of a fact's pattern.
+        call_id: the call that showed it.
+        described: whether the text is in the description of an exploration.
     """
 
     text: str
@@ -50,7 +49,7 @@ class Found:
 
 
 def place_in(sight: Sight) -> Place:
-    """Return where the model is by its own words; task 0 if it does not see one."""
+    """Return the model's place by its own words; task 0 if it sees none."""
     match = _AT.fullmatch(sight.at)
     return Place(sight.number, int(match[1] or 0), match[2]) if match else Place(0)
 
@@ -64,7 +63,7 @@ def find(sight: Sight, need: Need) -> Found | None:
 
 
 def knows_episode(sight: Sight, name: str) -> bool:
-    """Whether an episode's name is in view, and it can be recalled."""
+    """Whether an episode's name is in view, so that the model can recall it."""
     marks = (f"{seen.raw} {seen.result}" for seen in sight.seen if seen.tool == DELIMITER)
     return "recall" in sight.tools and any(f'"{name}"' in mark for mark in marks)
 
@@ -81,7 +80,7 @@ def _answer(need: Need, seen: Seen) -> str | None:
 
 
 def _fact(need: Fact, seen: Seen) -> str | None:
-    # A call that names an episode is about that one, whatever else was said with it.
+    # A call that names an episode is about that episode, whatever the reply says besides.
     named = seen.arguments.get("name")
     if need.episode and named != need.episode and (named is not None or need.episode not in seen.said):
         return None
@@ -101,14 +100,14 @@ def _texts(seen: Seen, path: str) -> Iterator[str]:
 
 
 def _plain(seen: Seen) -> str:
-    """What came back; a file without its header and the numbers of its lines."""
+    """The result of a call; for a file, without its header and line numbers."""
     if seen.tool != "read_file" or seen.result is None:
         return seen.result or ""
     return "\n".join(_NUMBERED.sub("", line, count=1) for line in seen.result.splitlines()[1:])
 
 
 def _written(seen: Seen) -> list[str]:
-    """What a call wrote into a file."""
+    """The texts that a call wrote into a file."""
     arguments = seen.arguments
     replaced = [str(entry["new_text"]) for entry in arguments.get("replacements") or []]
     return [*replaced, *(str(arguments[name]) for name in ("new_text", "content") if name in arguments)]

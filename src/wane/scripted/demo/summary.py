@@ -18,7 +18,7 @@ NO_MODEL: Final = (
 """The caveat on every figure of the demo."""
 
 CACHE_READ: Final = 0.1
-"""Price of an input token that the provider's cache has, as a share of the price of one that it has not."""
+"""Price of a cached input token, as a share of the price of an uncached one."""
 
 CACHE_WRITE: Final = 1.25
 """Price of an input token that is written to the cache."""
@@ -50,10 +50,10 @@ class Summary:
     Attributes:
         session: its id; None if it was not kept.
         budget: tokens that the view may hold.
-        tally: what was in the requests.
-        passes: what was done to keep the budget.
-        had: how the model had what was seen before; see `Witness`.
-        repository: where the repository was kept; None if it was not.
+        tally: the counts of the requests.
+        passes: the counts of the passes.
+        had: how the model found what it had seen before; see `Witness`.
+        repository: the kept repository; None if it was not kept.
     """
 
     strategy: Strategy
@@ -83,7 +83,7 @@ class Summary:
 
     @property
     def priced_input(self) -> int:
-        """Input tokens weighted by what they cost: `CACHE_READ` where the prefix was reused, else `CACHE_WRITE`."""
+        """Input tokens weighted by their cost: `CACHE_READ` for the reused prefix, `CACHE_WRITE` for the rest."""
         fresh = self.tally.input_tokens - self.tally.cache_read_tokens
         return round(self.tally.cache_read_tokens * CACHE_READ + fresh * CACHE_WRITE)
 
@@ -137,7 +137,7 @@ class Summary:
         }
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the summary as rows for people: what, how much, and what that means."""
+        """Yield the summary as rows for people: name, figure, and meaning."""
         tally = self.tally
         summaries = f", {tally.summaries:,} of them for a summary" if tally.summaries else ""
         yield "model calls", f"{tally.model_calls:,}", f"in {self.seconds:.0f} seconds{summaries}"
@@ -167,7 +167,7 @@ class Summary:
         yield from self._memory_rows()
 
     def _memory_rows(self) -> Iterator[tuple[str, str, str]]:
-        """How the model came by what it had seen before."""
+        """How the model found again what it had seen before."""
         yield "needed again", "", ""
         if self.strategy in EPISODIC:
             yield "  kept", f"{self.had.get('kept', 0):,}", "in view only because the unfinished act builds on it"

@@ -1,7 +1,7 @@
-"""What happens in the demo's session, and how its model came by what it had seen before. The model sees none of it.
+"""Watches the demo's session, and counts how its model found again what it had seen before. The model sees none of it.
 
-What had been seen before is still in view, or known from the description of an exploration that was evicted, or it is
-read again or recalled.
+A fact that the model has seen before is still in view, or in the description of an evicted exploration, or the model
+reads it again or recalls it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from wane.testing import Request
 
 @dataclass(slots=True)
 class Passes:
-    """What was done to keep a budget.
+    """The counts of passes.
 
     Attributes:
         ran: passes that ran.
-        evicted_tokens: what they took.
+        evicted_tokens: tokens that they took.
         unmet: requests that went out over the budget because nothing more could be evicted (R13).
         rejected: `delimiter` calls that were refused.
     """
@@ -40,9 +40,9 @@ class Witness(scripted.Witness):
     """Watches the requests of a run, and listens to the session that they come from.
 
     Attributes:
-        passes: what was done to keep the budget; `on_pass` is told of each pass.
+        passes: the counts of the passes; `on_pass` is called with each pass.
         items: the history's items, in order.
-        had: times that a step used what had been seen before: `kept`, in view only because the unfinished act builds
+        had: how often a step used a fact seen before: `kept`, in view only because the unfinished act builds
             on it; `in view`, still there from an earlier task; `described`, from the description of an exploration
             that was stripped.
     """
@@ -57,12 +57,12 @@ class Witness(scripted.Witness):
         self._tasks: dict[str, int] = {}
         # By call id, the episode that a call belongs to.
         self._owners: dict[str, Episode | None] = {}
-        # Explorations that stayed, though younger ones were stripped, because the active act builds on them (R7).
+        # Explorations that stayed while younger ones were stripped, because the active act builds on them (R7).
         self._spared: set[int] = set()
         session.conversation.listeners.append(self._note)
 
     def decided(self, request: Request, decision: Decision) -> None:
-        """Take in what the model makes of a request."""
+        """Take in a request and the model's decision on it."""
         for part in request.parts:
             if part.call_id is not None:
                 self._tasks.setdefault(part.call_id, len(self.turns))

@@ -20,7 +20,7 @@ NOISE_FILES: Final = 24
 
 
 class Workspace(Repository):
-    """The repository, and what its owner does in the demo.
+    """The repository, with the work of its owner in the demo.
 
     Args:
         directory: see `Repository`, for the errors too.
@@ -42,7 +42,7 @@ class Workspace(Repository):
             raise ScriptedError(f"the tests of task {number} pass before it is done")
 
     def verify(self, number: int) -> Checked:
-        """Run all tests of the repository. Those of the task must be as they were given."""
+        """Run all tests of the repository. The task's own tests must be unchanged."""
         if changed := self.changed("tests"):
             return Checked(False, f"the tests were changed: {changed}")
         if self._tests_of(number).read_text(encoding="utf-8") != _task_tests(number):
@@ -75,7 +75,7 @@ def _archive(name: str) -> dict[str, str]:
 
 
 def _noise() -> Iterator[tuple[str, str]]:
-    """Logs such as every project has: git ignores them, and a search that does not is flooded by them."""
+    """Logs such as every project has: git ignores them, and they flood a search that does not."""
     words = ("split_evenly", "balance", "parse_query", "monthly_report", "comment", "carried")
     for number in range(NOISE_FILES):
         lines = (
