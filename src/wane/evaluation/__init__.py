@@ -1,1 +1,1 @@
-"""Benchmarks: runs their tasks, keeps the results, and reports what these show and what they cannot."""
+"""Benchmarks: runs their tasks, keeps the results, and reports them with their limits."""

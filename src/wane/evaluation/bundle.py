@@ -43,7 +43,7 @@ _LEFT_OUT: Final = (
     *("*.a", "config-*"),
 )
 _LIBRARY: Final = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
-# Through a loader and libraries of its own; -I and -B leave the environment alone that it works in.
+# It starts through its own loader and libraries; -I and -B keep it from touching the environment that it works in.
 _PYTHON_SCRIPT: Final = """\
 #!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -64,7 +64,7 @@ class BundleError(WaneError, RuntimeError):
 
 @cache
 def made(folder: Path | None = None) -> Path:
-    """Return the folder of the bundle of what is installed now, which is made if it does not exist.
+    """Return the folder of the bundle of the packages installed now; make it if it does not exist.
 
     In one process it is always the same, even if the sources change meanwhile.
 
@@ -162,7 +162,7 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         script = new / "bin" / name
         script.write_text(text.format(python=_PYTHON), encoding="utf-8")
         script.chmod(0o755)
-    # It is read-only where it is used, so each start there would compile everything again. Some packages contain
+    # The bundle is read-only in the environment, so each start there would compile everything again. Some packages contain
     # templates that are not valid Python; these errors do not matter.
     compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(library)]
     subprocess.run([str(new / "bin" / "python"), "-I", *compiled], capture_output=True, check=False)  # noqa: S603

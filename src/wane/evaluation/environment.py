@@ -24,7 +24,7 @@ from wane.evaluation.sandbox.image import Setting, build  # noqa: E402
 from wane.evaluation.sandbox.namespace import Mount, Namespace, missing  # noqa: E402
 
 BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a script of its own
-"""Where base root file systems are, unless the argument `bases` says otherwise."""
+"""The folder of base root file systems, unless the argument `bases` names another."""
 
 
 class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
@@ -32,7 +32,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
 
     Args:
         bases: folder with a root file system for each base image, by the image's name.
-        cache: folder for built layers and for what runs; `cache` in `bases` if None.
+        cache: folder for built layers and for running trials; `cache` in `bases` if None.
     """
 
     def __init__(self, *args: Any, bases: str | Path = BASES, cache: str | Path | None = None, **kwargs: Any) -> None:
@@ -126,7 +126,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
 
 
 def _new_home(cache: Path) -> tuple[Path, FileLock]:
-    """Make a folder for what a trial changes, and remove those of trials whose process was killed.
+    """Make a folder for a trial's changes, and remove the folders of trials whose process was killed.
 
     A trial holds a lock in its folder. The system releases it when the process dies, even by SIGKILL.
     """

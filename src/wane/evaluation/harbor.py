@@ -61,8 +61,8 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
             session lives on. None leaves it to Harbor, which kills.
         new_environment: the line ahead of the task; "" for none.
         session: folder on this machine with a session of an earlier trial, which this one continues.
-        patch: folder in the environment with a git checkout; what changed in it is kept as `patch.diff` in the logs.
-        bundle: folder on this machine with a bundle; by default one is made of what is installed.
+        patch: folder in the environment with a git checkout; its changes are kept as `patch.diff` in the logs.
+        bundle: folder on this machine with a bundle; by default one is made of the installed packages.
     """
 
     strategy: str = "cwl"
@@ -211,7 +211,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         words += flags({"--strategy": chosen.strategy, "--budget": chosen.budget, "--annotate": chosen.annotate})
         words += flags({"-l": chosen.cost_limit, "-r": self._session_id})
         if chosen.time_limit is not None:
-            # Wane alone is told, and it ends the commands that it runs.
+            # The signal goes to Wane alone, and Wane ends the commands that it runs.
             words = ["timeout", "--foreground", f"--kill-after={GRACE:g}", f"{chosen.time_limit:g}", *words]
         # `timeout` exits with 124 whatever Wane says; the result is on standard output all the same.
         return (
@@ -225,7 +225,7 @@ async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
 
     Args:
         environment: the environment.
-        folder: folder on this machine with a bundle; None for one of what is installed.
+        folder: folder on this machine with a bundle; None for one of the installed packages.
 
     Raises:
         RuntimeError: if Wane does not start there.

@@ -1,7 +1,7 @@
 """LongCLI-Bench: its tasks, which are in an older format of Terminal-Bench, as tasks of Harbor.
 
-A task has two sets of tests: `f2p`, what was asked for, and `p2p`, what worked before. It passes if both do, as in the
-benchmark itself; the share of each set that passed is a further reward.
+A task has two sets of tests: `f2p` tests the requested change, and `p2p` tests that nothing else broke. The task passes
+if both sets do, as in the benchmark itself; the share of each set that passed is a further reward.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks for what running a benchmark needs besides Wane."""
+"""Checks for the requirements of benchmarks besides Wane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def need_harbor(part: str) -> None:
     """Check that Harbor is there, and switch off its telemetry unless it was asked for.
 
     Args:
-        part: what needs it.
+        part: the part that needs it.
 
     Raises:
         OldPythonError: if this Python is too old for it.

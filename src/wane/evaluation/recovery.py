@@ -19,7 +19,7 @@ from wane.core.errors import ConfigError
 from wane.evaluation.running.tasks import find_tasks
 
 Messages: TypeAlias = Literal["full", "summary", "none"]
-"""What the agent is told about the failed attempt: its transcript, a summary of it, or that it failed."""
+"""The agent's information about the failed attempt: its transcript, a summary of it, or only that it failed."""
 
 MESSAGES: Final = get_args(Messages)
 
@@ -79,7 +79,7 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
         traces: folder of the attempts.
         tasks: folder of the tasks.
         target: folder for the new tasks.
-        messages: what the agent is told about the attempt.
+        messages: the agent's information about the attempt.
 
     Raises:
         ConfigError: if an attempt's task is missing, or a summary that is needed.

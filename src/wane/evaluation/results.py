@@ -26,13 +26,13 @@ VERSION: Final = 1
 """Version of the file format that this Wane writes, and the only one that it reads."""
 
 FILE_NAME: Final = "results.jsonl"
-"""Name of a run's file; its folder holds the run's journal and whatever else belongs to it."""
+"""Name of a run's file; its folder holds the run's journal and its other files."""
 
 Protocol: TypeAlias = Literal["isolated", "single"]
 """Whether each task has a session of its own, or one session goes through all of them."""
 
 ErrorKind: TypeAlias = Literal["timeout", "limit", "cancelled", "environment", "verifier", "agent"]
-"""What ended a trial: its time, a limit of cost or calls, a person, the environment, the grading, or the agent."""
+"""The cause of a trial's end: its time, a limit of cost or calls, a person, the environment, the grading, or the agent."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class ResultsError(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What is compared: everything but the task and the run.
+    """One side of a comparison: all settings but the task and the run.
 
     Attributes:
         benchmark: name of the benchmark, such as `terminal-bench-2.0`.
@@ -111,7 +111,7 @@ class ContextFigures:
 
 @dataclass(frozen=True, slots=True)
 class StepReward:
-    """What the verifier gave one step of a task of several steps; None if it was not graded."""
+    """The reward for one step of a task of several steps; None if it was not graded."""
 
     name: str
     reward: float | None
@@ -126,10 +126,10 @@ class Trial:
         run: number of the run, from 1.
         position: place of the task in the run's order, from 1.
         task: name of the task.
-        reward: what the verifier gave, 0 to 1; None if nothing was graded, which counts as 0 in `score`.
+        reward: the verifier's reward, 0 to 1; None if nothing was graded, which counts as 0 in `score`.
         error: name of the exception that ended the trial, such as `AgentTimeoutError`; "" for none. A trial may have
             both: a timeout is graded too.
-        error_message: what it said, in a line.
+        error_message: its text, in a line.
         started: when the agent began; None if it did not or is not known.
         seconds: how long the agent worked; None if it is not known.
         usage: usage of its model calls, in this task alone.
@@ -166,7 +166,7 @@ class Trial:
 
     @property
     def error_kind(self) -> ErrorKind | None:
-        """What kind of error ended it, by its name; None if none did. An unknown one is the agent's."""
+        """The kind of the error that ended it, by its name; None if none did. An unknown error is the agent's."""
         if not self.error:
             return None
         kinds = (kind for kind, words in _ERROR_WORDS.items() if any(word in self.error for word in words))
@@ -202,7 +202,7 @@ class Run:
 
     Attributes:
         version: version of the file format.
-        arm: what is tried.
+        arm: its arm.
         run: number of the run, from 1.
         order: names of all its tasks, in the order of the run.
         seed: seed of that order; None if it was given.
@@ -210,7 +210,7 @@ class Run:
         margin: differences of scores below this count as none, from 0 to 1; set before the first trial.
         created: when it began, in UTC.
         versions: versions of the programs and of the benchmark, by name: `wane`, `harbor`, `python`.
-        settings: further settings of the run, such as limits, as JSON data; only to be read by people.
+        settings: further settings of the run, such as limits, as JSON data for people to read.
         benchmark_tasks: number of the benchmark's tasks, of which `order` may have only some; None if not known.
     """
 
@@ -238,7 +238,7 @@ class RunResults:
         run: its header.
         trials: its trials, in order; the last one if a task has several.
         abandoned: its trials that were stopped and tried again.
-        remark: what was ignored, in a sentence; "" for nothing.
+        remark: ignored content, in a sentence; "" for none.
     """
 
     path: Path

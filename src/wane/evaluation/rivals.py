@@ -32,11 +32,11 @@ STORE: Final = "wane"
 LOG: Final = "wane-proxy.log"
 
 _REAL: Final = "/opt/wane-agent"
-"""Where the agent's own program goes, under its own name, by which `wane run` knows it."""
+"""The folder for the agent's own program, which keeps its name so that `wane run` knows it."""
 
 _FIND: Final = """\
 export PATH="$HOME/.local/bin:$PATH"; if [ -s ~/.nvm/nvm.sh ]; then . ~/.nvm/nvm.sh; fi; command -v {program}"""
-# A program may be a link into its package's folder, by which it finds its other files.
+# A program may be a link into its package's folder, and find its other files through the link.
 _WRAP: Final = """\
 mkdir -p {real} &&
 if [ -L {found} ]; then ln -s "$(readlink -f {found})" {real}/{program} && rm {found}; else mv {found} {real}/; fi &&
@@ -51,7 +51,7 @@ class ByWaneOptions(InstalledAgentOptions):  # type: ignore[misc, unused-ignore]
         wane_budget: tokens that the view may hold: `80k`.
         wane_annotate: who marks episodes: `model` or `infer`.
         wane_max_cost: dollars after which no model is asked any more.
-        bundle: folder on this machine with a bundle; by default one is made of what is installed.
+        bundle: folder on this machine with a bundle; by default one is made of the installed packages.
     """
 
     wane_strategy: str = "cwl"

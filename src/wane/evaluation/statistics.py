@@ -1,4 +1,4 @@
-"""Statistics of scores over tasks and runs: what an experiment shows, and what it cannot.
+"""Statistics of scores over tasks and runs, with the limits of an experiment.
 
 Scores are in a table of tasks and runs. The score of an arm is the mean over tasks of the mean over runs. Two errors go
 with it, which answer two questions:
@@ -6,9 +6,9 @@ with it, which answer two questions:
 - *Other tasks of this kind too?* Tasks are the sample. The standard error is clustered by task (Miller, "Adding Error
   Bars to Evals", arXiv 2411.00640): trials of one task do not count as independent.
 - *These very tasks, again?* Runs are the sample. The standard error is that of the runs' means. In one session over all
-  tasks, trials of a run depend on each other, and only this error has that in it.
+  tasks, trials of a run depend on each other, and only this error includes that.
 
-Every function takes data and returns figures: no file, no clock, and no randomness but that of a seed.
+Every function takes data and returns figures, without a file or clock; all randomness comes from a seed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far one arm's score is from another's on the tasks that both tried.
+    """The difference of two arms' scores on the tasks that both tried.
 
     Attributes:
         value: the first's score minus the second's.
@@ -111,8 +111,8 @@ class Difference:
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Return the wider of the intervals by task and by run; None if there is neither.
 
-        Each leaves something out: the one by task that trials of a run depend on each other, the one by run that other
-        tasks could have been drawn.
+        Each ignores something: the interval by task, that trials of a run depend on each other; the interval by run, that
+        other tasks could have been drawn.
         """
         known = [error.interval(self.value, level) for error in (self.by_task, self.by_run) if error is not None]
         return max(known, key=lambda it: it.width, default=None)
@@ -173,7 +173,7 @@ def score(table: Table) -> Score:
 
 
 def difference(first: Table, second: Table, margin: float) -> Difference | None:
-    """Return how far the first arm's score is from the second's; None if they have no task in common.
+    """Return the difference of the first arm's score to the second's; None if they have no task in common.
 
     Args:
         first: scores of an arm.
@@ -331,7 +331,7 @@ def t_quantile(share: float, df: float) -> float:
     low, high = 0.0, 1.0
     while _t_below(high, int(df)) < share:
         high *= 2
-    # Halved as often as a float can tell.
+    # Halve the range until floats cannot tell its ends apart.
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if _t_below(middle, int(df)) < share else (low, middle)
@@ -365,7 +365,7 @@ def _of_sample(values: Sequence[float]) -> Error | None:
 
 
 def _by_run(table: Table, means: Mapping[str, float]) -> Error | None:
-    """The error of the runs' means; each from what its tasks score on average, as a run may lack a task."""
+    """The error of the runs' means, each as a deviation from its tasks' mean scores, because a run may lack a task."""
     apart: dict[int, list[float]] = {}
     for task, row in table.items():
         for run, value in row.items():
@@ -374,9 +374,10 @@ def _by_run(table: Table, means: Mapping[str, float]) -> Error | None:
 
 
 def _at_least(error: Error | None, least: float) -> Error | None:
-    """An error, but for no less: of tasks that all come out the same in both arms, it would be 0.
+    """The error, but at least 1 / (tasks + 2): it would be 0 if every task came out the same in both arms.
 
-    So much it is for no difference when half a task is added to each of a pair's four outcomes (Agresti and Min 2005).
+    That least value is the error of no difference with half a task added to each of a pair's four outcomes (Agresti and
+    Min 2005).
     """
     return error and Error(max(error.se, least), error.df)
 
@@ -391,7 +392,7 @@ def _welch(first: Error | None, second: Error | None) -> Error | None:
 
 
 def _sandwich(sums: Sequence[float], spread: float) -> Error | None:
-    """The error of a slope whose leftovers are independent between clusters alone."""
+    """The error of a slope whose residuals are independent only between clusters."""
     count = len(sums)
     if count < 2:
         return None
@@ -417,5 +418,5 @@ def _over_tasks(table: Table, k: int, chance_of: Callable[[int, int], float]) ->
 
 
 def _all_of(n: int, good: int, k: int) -> float:
-    """How likely k of n, drawn without return, are all among the good."""
+    """The probability that k of n, drawn without replacement, are all good."""
     return comb(good, k) / comb(n, k)

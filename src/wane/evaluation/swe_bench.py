@@ -19,10 +19,10 @@ BENCHMARKS: Final = ("swe-bench-lite", "swe-bench-verified")
 """Benchmarks whose trials are graded afterwards."""
 
 CHECKOUT: Final = "/testbed"
-"""Where SWE-bench's images have the repository."""
+"""The folder of the repository in SWE-bench's images."""
 
 PATCH: Final = "patch.diff"
-"""What an agent changed, in its trial's folder for logs."""
+"""The file with an agent's changes, in its trial's folder for logs."""
 
 PREDICTIONS: Final = "predictions.jsonl"
 
@@ -54,7 +54,7 @@ _SECONDS: Final = 3000.0
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance: what a task is made of. A file has more fields, which are not for the agent."""
+    """An instance: the parts of a task. A file has more fields, which are not for the agent."""
 
     instance_id: str
     repo: str
@@ -120,7 +120,7 @@ def write_tasks(source: Path, target: Path, sample: Sample | None) -> tuple[str,
 
 
 def write_predictions(places: Sequence[Path]) -> Iterator[tuple[RunResults, Path, int]]:
-    """Write what each run's trials changed in the grader's format, into the run's folder.
+    """Write the changes of each run's trials, in the grader's format, into the run's folder.
 
     Yields:
         The run, the file, and the number of predictions that are not empty.

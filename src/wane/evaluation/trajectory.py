@@ -1,4 +1,4 @@
-"""A trial's part of a session as a trajectory in Harbor's format, ATIF: what its viewer shows.
+"""A trial's part of a session as a trajectory in Harbor's format, ATIF, for its viewer.
 
 Evicted content is named at the step before whose request it left. Earlier tasks of the session are not repeated.
 """

@@ -1,9 +1,9 @@
 """How well an agent marked its own work, from its recorded sessions.
 
-What is counted is what the semantics make costly. A call that is refused is a call lost. Work outside episodes has no
-description that stays (R5). A dependency that an act does not declare lets go too early what the act rests on (R7). A
-description is all that stays of an exploration, so what it does not hold must be fetched again. An episode without an
-end makes the view overflow (R16). `docs/lab/annotations.md` defines each figure.
+The figures count marking that costs something under the semantics. A refused call is a wasted call. Work outside
+episodes leaves no description behind (R5). If an act does not declare a dependency, the exploration that it rests on
+may leave too early (R7). Only the description of an exploration stays, so content that it lacks must be fetched again.
+An episode without an end makes the view overflow (R16). `docs/lab/annotations.md` defines each figure.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Annotations:
         marked: sessions in which at least one mark was accepted.
         model_calls: model calls.
         marks: calls of `delimiter`.
-        refused: those that were refused, by what was wrong.
+        refused: refused marks, by reason.
         explorations: episodes that explore.
         acts: episodes that act.
         unended: episodes without an end.
         calls: tool calls, marks not counted.
-        calls_outside: those outside any episode.
+        calls_outside: tool calls outside any episode.
         tokens: tokens of the agent's work, tool results included.
-        tokens_outside: those outside any episode.
+        tokens_outside: tokens of such work outside any episode.
         most_calls: tool calls of the longest episode.
         declared: dependencies that acts declared.
         acts_on_files: acts that edit a file read in an exploration before.
@@ -53,13 +53,13 @@ class Annotations:
         recalls: calls of `recall`.
         explorations_repeated: explorations that fetched at least one such result again.
         descriptions: explorations that ended with a description.
-        descriptions_needed: those whose exploration first showed identifiers that later calls used.
+        descriptions_needed: such descriptions whose exploration first showed identifiers that later calls used.
         descriptions_holding: those of them that hold at least one of these identifiers.
-        needed: such identifiers, each once an exploration.
-        held: those that the exploration's description holds.
+        needed: these identifiers, each once per exploration.
+        held: those of them that the exploration's description holds.
         passes: passes that the session recorded.
-        overflows: those that had to take unfinished work, or what such work needs (R16).
-        overflow_tokens: tokens that they took of it.
+        overflows: passes that had to take unfinished work, or content that it needs (R16).
+        overflow_tokens: tokens that they took of both.
     """
 
     sessions: int = 0
@@ -116,12 +116,12 @@ class Annotations:
 
     @property
     def undeclared_share(self) -> float | None:
-        """Share of the acts on files read before that do not declare where; None if there were none."""
+        """Share of `acts_undeclared` among `acts_on_files`; None if there were none."""
         return _share(self.acts_undeclared, self.acts_on_files)
 
     @property
     def holding_share(self) -> float | None:
-        """Share of the descriptions of what was needed later that hold any of it; None if there were none."""
+        """Share of `descriptions_holding` among `descriptions_needed`; None if there were none."""
         return _share(self.descriptions_holding, self.descriptions_needed)
 
     @property
@@ -130,7 +130,7 @@ class Annotations:
         return _share(self.held, self.needed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures as JSON-able data; a share is null where there was nothing to share."""
+        """Return all figures as JSON-able data; a share of nothing is null."""
         plain = {it.name: getattr(self, it.name) for it in fields(self)}
         reckoned = (
             "episodes",
@@ -155,7 +155,7 @@ def annotations_of(material: Material) -> Annotations:
 
 
 class _Reading:
-    """Goes through a session once, item by item, with what a window says of it."""
+    """Goes through a session once, item by item, with the verdicts and episodes of a window."""
 
     def __init__(self, material: Material) -> None:
         self._material, self._session = material, material.session
@@ -247,14 +247,14 @@ class _Reading:
                 readers.append(owner)
 
     def _edits(self, path: str, act: Episode) -> None:
-        """Note whether an act knows from where it knows a file: it read it itself, or declares who did."""
+        """Note whether an act accounts for a file: it read the file itself, or declares an episode that did."""
         readers = self._readers.get(path) or []
         if any(reader.type is EpisodeType.EXPL for reader in readers):
             known = any(reader is act or reader.name in act.dependencies for reader in readers)
             self._rests.setdefault(act.number, []).append(known)
 
     def _is_fetched_again(self, index: int, part: Part) -> bool:
-        """Whether a call that explores repeats an earlier one, of whose results none is in view any more."""
+        """Whether an exploring call repeats an earlier one while no result of that one is in view any more."""
         if judge_call(part.tool or "", part.arguments).activity is not Activity.EXPLORE:
             return False
         earlier = self._fetched.setdefault((part.tool or "", _plain(part.arguments)), [])
@@ -263,7 +263,7 @@ class _Reading:
         return bool(results) and all(self._left.get(at, index + 1) <= index for at in results)
 
     def _described(self) -> list[tuple[int, int]]:
-        """Return, for each description, how many identifiers it should hold, and how many of them it does.
+        """Return, for each description, how many identifiers it should hold, and how many of them it holds.
 
         It should hold those that its exploration was first to show and that later calls used.
         """
@@ -288,7 +288,7 @@ class _Reading:
 
 
 def _left(session: RecordedSession) -> dict[int, int]:
-    """Return, by item that left the view, the number of items before it did."""
+    """Return, for each item that left the view, the number of items before it left."""
     left: dict[int, int] = {}
     for eviction in session.evictions:
         for item in eviction.removed:

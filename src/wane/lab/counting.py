@@ -21,7 +21,7 @@ LEAST_RATIO: Final = 0.3
 MOST_RATIO: Final = 4.0
 """The largest such ratio."""
 WRAPPING: Final = 50
-"""Tokens per part allowed on top, for what a provider puts around a call or a result. Parts of a few characters cost
+"""Tokens per part allowed on top, for the provider's own text around a call or a result. Parts of a few characters cost
 many times their text."""
 
 _OUTPUT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
@@ -29,7 +29,7 @@ _OUTPUT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A recorded session with its tokens counted: what a replay works on.
+    """A recorded session with its tokens counted, for replays.
 
     Attributes:
         session: the session.
@@ -115,7 +115,7 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
 
 
 def reported(session: RecordedSession) -> list[tuple[int, int]]:
-    """Return, for each call whose input was reported, the index that follows what it saw and its input tokens."""
+    """Return, for each call with reported input, the index after the last part that it saw, and its input tokens."""
     return [(call.first, call.usage.total_input) for call in session.calls if call.usage and call.usage.total_input > 0]
 
 
@@ -189,7 +189,7 @@ def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
 
 
 def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter, ratio: float) -> int:
-    """Return what the first reported request held besides the parts and a summary before it."""
+    """Return the tokens of the first reported request besides the parts and a summary before it."""
     first = next(iter(reported(session)), None)
     if first is None:
         return session.system_tokens or 0

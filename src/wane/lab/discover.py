@@ -24,7 +24,7 @@ About = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class SessionHead:
-    """What the beginning of a session file says.
+    """The beginning of a session file.
 
     Attributes:
         title: first words of the user's first turn; empty if the beginning holds none.
@@ -47,7 +47,7 @@ class SessionFile:
         modified: when it was last written.
         size: its size in bytes, in a database that of its content.
         id: its id, as the agent names it.
-        head: what a database says of it; None for a file, see `look_into`.
+        head: its beginning, for a session of a database; None for a file, see `look_into`.
     """
 
     agent: str
@@ -128,7 +128,7 @@ def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
 
 
 def look_into(file: SessionFile) -> SessionHead:
-    """Return what the beginning of a session file says, or a problem if it cannot be read."""
+    """Return the beginning of a session file, or a problem if it cannot be read."""
     about = next(place.about for place in _PLACES if place.agent == file.agent)
     if file.head is not None or about is None:
         return file.head or SessionHead()
@@ -161,7 +161,7 @@ def short_ids(files: Sequence[SessionFile]) -> list[str]:
 
 
 def _bare(name: str) -> str:
-    """Return an id without what all ids of its agent begin with."""
+    """Return an id without the prefix that all ids of its agent share."""
     return next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
 
 

@@ -22,7 +22,7 @@ class CallFigures:
         cost: dollars, with the strategy's own model calls before it.
         ran: whether the strategy evicted anything just before.
         summaries: model calls that the strategy itself made just before.
-        loss: what the call needed, and how much of it was in view.
+        loss: the content that the call needed, and how much of it was in view.
     """
 
     tokens: int
@@ -36,7 +36,7 @@ class CallFigures:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a strategy cost and lost; totals of several sessions add up with `+`.
+    """Cost and loss of a strategy; totals of several sessions add up with `+`.
 
     Attributes:
         calls: model calls of the session.
@@ -55,7 +55,7 @@ class Totals:
         reread_cost: dollars for fetching evicted content that was needed again, on top of `cost`.
         floor: dollars that no strategy can avoid; see `docs/lab/cache.md`.
         seconds: time that the strategy itself took.
-        loss: what was lost.
+        loss: the totals of the loss.
     """
 
     calls: int = 0
@@ -82,7 +82,7 @@ class Totals:
 
     @property
     def dollars(self) -> float:
-        """What all model calls cost, the strategy's own included."""
+        """Dollars for all model calls, including the strategy's own."""
         return self.cost.total + self.own_cost.total
 
     @property

@@ -39,7 +39,7 @@ class ModelCall:
     Attributes:
         first: index of the first part of its output; it saw only parts before that.
         stop: index after the last part of its output; equal to `first` if no output was recorded.
-        usage: what the provider reported, None if that was not recorded.
+        usage: the usage that the provider reported; None if it was not recorded.
         at: when the answer was recorded, in seconds since 1970 UTC; None if unknown.
         model: the model's name as recorded, without a provider.
     """
@@ -74,12 +74,12 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class EvictionStep:
-    """What a pass took of one episode at one level (R9).
+    """The parts that a pass took of one episode at one level (R9).
 
     Attributes:
         level: the level.
         removed: indexes of the removed parts, in order.
-        freed: tokens that this freed, by the recording agent's count.
+        freed: the freed tokens, by the recording agent's count.
     """
 
     level: str
@@ -97,9 +97,9 @@ class Eviction:
         tokens_before: tokens of the view before it, by the recording agent's count.
         tokens_after: tokens of the view after it.
         at: when, in seconds since 1970 UTC; None if unknown.
-        steps: the same by episode and level, if recorded.
+        steps: the removed parts by episode and level, if recorded.
         budget: tokens that the view could hold; None if not recorded.
-        overflowed: whether it had to take unfinished work, or what such work needs (R16).
+        overflowed: whether it had to take unfinished work, or content that it needs (R16).
     """
 
     position: int
@@ -118,7 +118,7 @@ class Problem:
 
     Attributes:
         line: its line in the file, from 1; None if the file has no lines of its own.
-        what: what is wrong with it.
+        what: the problem.
     """
 
     line: int | None
@@ -139,7 +139,7 @@ class RecordedSession:
         compactions: the compactions that happened.
         system_tokens: tokens of the system prompt and tool definitions, if known but not among the parts.
         sidechains: sessions of sub-agents.
-        problems: what was left out.
+        problems: unreadable content that was left out.
         title: first words of the user's first turn.
         cwd: working directory, if recorded.
         evictions: the passes that the recording agent ran.

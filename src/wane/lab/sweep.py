@@ -1,4 +1,4 @@
-"""Sweeps budgets: what each strategy costs and loses at each of them (the paper's section 6.4)."""
+"""Sweeps budgets: cost and loss of each strategy at each budget (the paper's section 6.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tunes budget and policy to one user's work: what was tried, what is best, and what the rest would have cost."""
+"""Tunes budget and policy to one user's work: tries candidates, chooses the best, and compares it with the rest."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Candidate:
 
     @property
     def kept(self) -> float:
-        """Share of what later work needed that was in view, from 0 to 1; see `kept_of`."""
+        """Share of the content needed later that was in view, from 0 to 1; see `kept_of`."""
         return kept_of(self.totals)
 
     @property
@@ -80,10 +80,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Something else that was tried, to compare the choice with.
+    """An alternative to compare the choice with.
 
     Attributes:
-        what: what differs: a field such as `budget` or `low_water`, or `strategy`.
+        what: the field that differs, such as `budget` or `low_water`, or `strategy`.
         value: its value.
         totals: the figures.
     """
@@ -100,9 +100,9 @@ class Tuning:
     Attributes:
         studied: the sessions.
         chosen: the recommended budget and policy.
-        candidates: all that were tried.
-        frontier: those of the first round (budgets and depths) that no other beats, cheapest first.
-        alternatives: what the choice is compared with.
+        candidates: all candidates.
+        frontier: candidates of the first round (budgets and depths) that no other beats, cheapest first.
+        alternatives: the alternatives to compare the choice with.
         baseline: the figures of BASELINE.
     """
 
@@ -126,7 +126,7 @@ class Tuning:
 
     @property
     def edges(self) -> dict[str, Edge]:
-        """What the choice took at the edge of what was tried; beyond it there may be something better still."""
+        """The settings that the choice took from the edge of the tried values; better ones may lie beyond it."""
         tried = {
             "budget": {it.budget for it in self.candidates},
             **{name: {getattr(it.policy, name) for it in self.candidates} for name in DEPTHS},
@@ -186,7 +186,7 @@ def tune(
     """Try budgets and policies on sessions, and recommend one of each.
 
     The first round tries budgets with DEPTHS and takes the knee of the frontier of cost (with fetching again) against
-    what was kept. The second tries KNOBS there, and takes the policy that keeps most of those about as cheap as the
+    the kept share. The second tries KNOBS there, and takes the policy that keeps most of those about as cheap as the
     cheapest. To compare the choice, that policy is also tried at the other budgets, and other strategies at its budget.
     The same sessions and prices give the same answer.
 
@@ -225,7 +225,7 @@ def tune(
 def knee(points: Sequence[Candidate]) -> Candidate:
     """Return the point of a frontier that lies farthest above the line between its ends.
 
-    Up to there another dollar keeps much; beyond it, little. Cost and what is kept are scaled to 0..1 between the ends,
+    Up to there another dollar keeps much; beyond it, little. Cost and kept share are scaled to 0..1 between the ends,
     so that their units do not matter. A frontier of two points has no knee; the cheaper point is returned.
 
     Args:
@@ -271,7 +271,7 @@ def full_cost(totals: Totals) -> float:
 
 
 def kept_of(totals: Totals) -> float:
-    """Return the mean of reference recall and edit grounding: the share of what later work needed that was in view."""
+    """Return the mean of reference recall and edit grounding: the share of content needed later that was in view."""
     return (totals.loss.reference_recall + totals.loss.edit_grounding) / 2
 
 
@@ -315,7 +315,7 @@ class _Trial:
 
 
 def _neighbours(chosen: Candidate, candidates: Sequence[Candidate]) -> list[Alternative]:
-    """Return what was tried that differs from the choice in one thing; of equals, the first."""
+    """Return the candidates that differ from the choice in one setting; of equals, the first."""
     found = [
         Alternative("budget", it.budget, it.totals)
         for it in candidates

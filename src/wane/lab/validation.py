@@ -1,8 +1,8 @@
 """Checks the simulated prefix cache against the cache reads of recorded sessions.
 
 The requests are rebuilt as the recording agent made them, with their recorded sizes and times, so that only the cache
-rules are tested. No simulator can know what the recording does not hold, such as a changed system prompt: calls that
-differ are classified by what the provider read instead. See `docs/lab/cache.md`.
+rules are tested. No simulator can know about changes that the recording does not hold, such as a changed system
+prompt: calls that differ are classified by the provider's actual read. See `docs/lab/cache.md`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ValidationRow:
         input: all its input tokens, as recorded.
         recorded: tokens that it read from the cache.
         simulated: tokens that it read in the simulation.
-        outlier: what the provider read instead; empty if the two are close. `nothing`; `head`: at most system prompt
+        outlier: the provider's actual read; empty if the two are close. `nothing`; `head`: at most system prompt
             and tools; `earlier`: what one of the requests shortly before the last had sent; `more` than expected;
             `other`.
     """
@@ -103,7 +103,7 @@ class Validation:
 
     @property
     def outliers(self) -> dict[str, int]:
-        """Number of the other calls, by what the provider read instead."""
+        """Number of the other calls, by the provider's actual read."""
         return dict(sorted(Counter(row.outlier for row in self.rows if row.outlier).items()))
 
     @property

@@ -61,7 +61,7 @@ def end(name: str, learned: str = "") -> Call:
 
 
 def offered(calls: Iterable[Call], tools: Collection[str]) -> tuple[Call, ...]:
-    """Return calls of the tools that the agent offers: without ripgrep another tool searches; without episodes no marks."""
+    """Return calls of tools that the agent has: without ripgrep others search; without episodes there are no marks."""
     named = (_named(call, tools) for call in calls)
     return tuple(call for call in named if call.tool in tools)
 

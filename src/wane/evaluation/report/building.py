@@ -18,12 +18,12 @@ from wane.journal.codec import encode
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A row of the paper, with how far chance alone may move it.
+    """A row of the paper, with the difference that chance alone may make.
 
     Attributes:
         published: the row.
-        chance: within what distance of each other two equal arms of its size land in 95 of 100 cases, by the
-            spread that trials of this benchmark have here; None if they have none.
+        chance: the distance within which two equal arms of its size land in 95 of 100 cases, by the spread of the
+            trials of this benchmark here; None if there is no spread.
     """
 
     published: Published
@@ -39,8 +39,8 @@ class Report:
         runs: the headers of all runs.
         views: the view over the calls of single sessions.
         paper: the paper's rows.
-        cannot: what these data cannot show.
-        remarks: what is incomplete or was ignored, in sentences.
+        cannot: the limits of these data.
+        remarks: incomplete or ignored data, in sentences.
     """
 
     rows: tuple[Row, ...]
@@ -121,7 +121,7 @@ def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults
 
 
 def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
-    """The isolated sessions to compare an arm with: those of its strategy and budget if possible, else of `none`."""
+    """The isolated sessions to compare an arm with: of its strategy and budget if possible, else of `none`."""
     if arm.protocol == "isolated":
         return None
     alike = [it for it in arms if it.protocol == "isolated" and (it.benchmark, it.model) == (arm.benchmark, arm.model)]

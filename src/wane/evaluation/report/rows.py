@@ -32,7 +32,7 @@ WINDOW: Final = 10
 """Positions that a point of the plot over positions spans."""
 
 EDGE: Final = 0.1
-"""Scores this close to 0 or 1 get Wilson's interval, which does not pass them."""
+"""Scores this close to 0 or 1 get Wilson's interval, which stays within these bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Compared:
 
     Attributes:
         to: the other arm.
-        difference: how far this arm's score is from the other's.
+        difference: this arm's score minus the other's.
         drawn: the difference's 95 % bootstrap interval, over tasks and over the runs of each.
     """
 
@@ -132,7 +132,7 @@ class Row:
 
     @property
     def tasks_text(self) -> str:
-        """How many tasks were tried, and of how many if not of all: `23 of 89`."""
+        """The number of tried tasks, with the number of all tasks if some were not tried: `23 of 89`."""
         whole = self.benchmark_tasks or 0
         return f"{self.score.tasks:,} of {whole:,}" if self.score.tasks < whole else f"{self.score.tasks:,}"
 
@@ -232,7 +232,7 @@ def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda t
 
 
 def _interval(found: Score, table: Table) -> Interval | None:
-    """The interval of a score; near its ends Wilson's, for which all trials of a task count as one."""
+    """The interval of a score. Near 0 and 1 it is Wilson's, for which all trials of a task count as one."""
     if found.tasks < 2:
         return None
     if not EDGE <= found.value <= 1 - EDGE and all(value in (0, 1) for row in table.values() for value in row.values()):

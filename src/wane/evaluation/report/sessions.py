@@ -1,4 +1,4 @@
-"""What the journals of trials add to a report: the view over the calls, and how the agent marked its work."""
+"""The journals' part of a report: the view over the calls, and how the agent marked its work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class View:
     """The view over the calls of a session.
 
     Attributes:
-        arm: what was tried.
+        arm: its arm.
         run: number of the run.
         tokens: by model call, the tokens of its request, as the provider reported them.
         passes: model calls, from 0, ahead of which something was evicted.
@@ -45,7 +45,7 @@ class Sessions:
     Attributes:
         annotations: how the agent marked its work; None without a journal.
         views: the view over the calls, of sessions through several tasks.
-        remarks: what could not be read, in sentences.
+        remarks: unreadable journals, in sentences.
     """
 
     annotations: Annotations | None

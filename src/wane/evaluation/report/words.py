@@ -1,4 +1,4 @@
-"""The words of a report: verdicts, and what the runs cannot show."""
+"""The words of a report: verdicts, and the limits of the data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def points(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the data cannot show about some arms.
+    """A limit of the data about some arms.
 
     Attributes:
         of: the arms, in words.
@@ -37,7 +37,7 @@ class Limits:
 
 
 def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
-    """Yield what the data cannot show: first what holds of all arms of a protocol, then what holds of each."""
+    """Yield the limits of the data: first those of all arms of a protocol, then those of single arms."""
     said = {
         row.arm: [*_of_score(row), *(_of_difference(row, row.compared) if row.compared else ()), *_of_drift(row)]
         for row in rows

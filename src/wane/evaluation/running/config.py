@@ -23,7 +23,7 @@ RIVAL: Final = "agent:"
 """Beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`."""
 
 BY_WANE: Final = "@"
-"""Between the name of another agent and the strategy by which `wane run` keeps its context: `agent:pi@cwl`."""
+"""Separates the name of another agent from the strategy of `wane run` for it: `agent:pi@cwl`."""
 
 BY_WANE_AGENTS: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
 """Agents of Harbor that `wane run` knows, with their classes in `wane.evaluation.rivals`."""
@@ -53,7 +53,7 @@ class Limits:
         cost_per_run: dollars; the run stops, and can go on with a higher limit.
         cost_total: dollars of all runs; as for a run.
         minutes_per_task: for the agent; None for the task's own limit.
-        timeout_factor: by which the tasks' own limits are multiplied.
+        timeout_factor: factor for the tasks' own limits.
     """
 
     cost_per_task: float | None = None
@@ -71,7 +71,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the tasks run.
+    """The environment of the tasks.
 
     Attributes:
         type: `linux`, ours without containers; or the name of an environment of Harbor, such as `docker`, `daytona`
@@ -106,7 +106,7 @@ class Config:
         margin: differences below this count as none; from 0 to 1.
         limits: limits of time and cost.
         concurrency: how many runs go on at once; with `isolated`, how many tasks.
-        environment: where the tasks run.
+        environment: the environment of the tasks.
         env: variables that the agent gets, by name; a value may be `${NAME}`, of this machine's environment.
         output: folder for results.
     """
@@ -162,7 +162,7 @@ class Config:
             raise ConfigError("models: at least one is needed")
 
     def arms(self) -> tuple[Arm, ...]:
-        """Return all that is tried: each combination once."""
+        """Return all arms: each combination once."""
         arms: dict[Arm, None] = {}
         for model in self.models or ("",):
             for strategy in self.strategies:
@@ -183,7 +183,7 @@ def load(path: Path) -> Config:
     """Return the configuration in a YAML file, with paths relative to its folder made absolute.
 
     Raises:
-        ConfigError: for a file that cannot be read, or what it says; the message names the key.
+        ConfigError: for a file that cannot be read, or a wrong value; the message names the key.
         MissingExtraError: if the reader of YAML is not installed.
     """
     return read(load_yaml(path), path)
@@ -239,7 +239,7 @@ def read(data: object, path: Path) -> Config:
 def in_order(tasks: tuple[str, ...], seed: int | None, run: int) -> tuple[str, ...]:
     """Return the tasks in the order of a run.
 
-    The order goes by a hash, so that it is the same everywhere, and leaving tasks out does not change that of others.
+    The order follows a hash, so that it is the same everywhere, and leaving a task out does not reorder the others.
 
     Args:
         tasks: their names.

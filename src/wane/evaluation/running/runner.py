@@ -1,4 +1,4 @@
-"""Runs all that a configuration asks for, and goes on from wherever it stopped."""
+"""Runs all trials of a configuration, and resumes where an interrupted run stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]
 """Does a trial."""
 
 Tell: TypeAlias = Callable[[Trial, int, int], None]
-"""Told of each trial that has ended, with the number of those done and of all."""
+"""Called with each trial that has ended, the number of finished trials, and the number of all trials."""
 
 CONFIG_FILE: Final = "config.json"
 """The configuration, beside the results."""
@@ -73,7 +73,7 @@ class _OneRun:
         return self.folder / FILE_NAME
 
     def missing(self) -> Iterator[Attempt]:
-        """What is left to do, in order."""
+        """The trials left to do, in order."""
         for position, task in enumerate(self.tasks, start=1):
             if task.name not in self.done:
                 yield Attempt(self.arm, self.number, position, task, self.folder, self._earlier(position))
@@ -94,7 +94,7 @@ class Evaluation:
     """All runs of a configuration, in one folder. Use it as a context manager: it locks the folder.
 
     Args:
-        config: what to do.
+        config: the configuration.
         tell: called with each trial that has ended.
         try_task: does a trial; with Harbor by default.
         again: kinds of errors; isolated trials that ended in one are done again. In one session they stand, because
@@ -145,10 +145,10 @@ class Evaluation:
         return sum(run.spent for run in self._runs)
 
     async def run(self) -> None:
-        """Do all that is not done.
+        """Do all trials that have no result.
 
         Raises:
-            StoppedError: if a limit of cost ended it; what was done stands, and it can go on with a higher limit.
+            StoppedError: if a limit of cost ended it; results stay, and it can continue with a higher limit.
             EvaluationError: if the folder holds results of another configuration.
         """
         for run in self._runs:
@@ -167,7 +167,7 @@ class Evaluation:
             raise StoppedError(f"{told}. {self.done} of {self.total} trials are done; raise it and go on")
 
     def _keep_config(self) -> None:
-        """Keep the configuration beside the results, to go on from there."""
+        """Keep the configuration beside the results, so that the evaluation can be resumed from there."""
         new = self._folder / f"{CONFIG_FILE}.new"
         new.write_text(json.dumps(encode(self._config), indent=2), encoding="utf-8")
         new.replace(self._folder / CONFIG_FILE)
@@ -198,7 +198,7 @@ class Evaluation:
                 self._abandon(run, attempt, "killed" if attempt.task.name not in ended else "again")
 
     def _abandon(self, run: _OneRun, attempt: Attempt, why: str) -> None:
-        """Record the usage of an attempt without a result, and delete what it left."""
+        """Record the usage of an attempt without a result, and delete its files."""
         usage = attempt.spent()
         append(run.file, Abandoned(attempt.arm, attempt.run, attempt.task.name, why, usage))
         run.spent += usage.cost or 0.0
@@ -215,7 +215,7 @@ class Evaluation:
         async with slots:
             self._busy += 1
             try:
-                # Asked again for each: an attempt begins with what the one before has left.
+                # Asked again for each attempt, because the one before has used some of it.
                 while attempt := next((it for it in run.missing() if position in (None, it.position)), None):
                     if self._stopped or run.stopped or not await self._attempt(run, attempt):
                         return
@@ -261,7 +261,7 @@ class Evaluation:
         return False
 
     def _allowance(self, run: _OneRun) -> tuple[float | None, str]:
-        """Return the dollars that the next trial of a run may take, and whose limit that is: task, run or total."""
+        """Return the dollars that the next trial of a run may take, and the limit that sets them: task, run or total."""
         limits = self._config.limits
         options: list[tuple[float, str]] = []
         if limits.cost_total is not None:
@@ -302,7 +302,7 @@ def _header(config: Config, run: _OneRun) -> Run:
 
 
 def _check_same(found: RunResults, header: Run) -> None:
-    """Refuse to go on with results of something else. Limits may change: they can be raised."""
+    """Refuse to continue the results of another configuration. Limits may differ, because they can be raised."""
     for name in ("arm", "run", "order", "new_environment", "margin"):
         if getattr(found.run, name) != getattr(header, name):
             raise EvaluationError(

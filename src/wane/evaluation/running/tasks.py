@@ -17,7 +17,7 @@ class Benchmark:
     Attributes:
         name: as configurations name it.
         tasks: number of its tasks.
-        about: what it is, in a sentence.
+        about: its description, in a sentence.
         download: commands that fetch it.
     """
 
@@ -53,7 +53,7 @@ BENCHMARKS: Final = (
         "clone finyorko/longcli-bench, build its two base images, then: wane eval longcli CLONE DIR",
     ),
 )
-"""Those of the paper, in its order."""
+"""The benchmarks of the paper, in its order."""
 
 
 @dataclass(frozen=True, slots=True)

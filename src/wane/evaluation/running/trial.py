@@ -39,7 +39,7 @@ class Attempt:
     """A task to try.
 
     Attributes:
-        arm: what is tried.
+        arm: its arm.
         run: number of the run.
         position: place of the task in it, from 1.
         task: the task.
@@ -79,7 +79,7 @@ class Attempt:
 
 
 async def try_task(config: Config, attempt: Attempt) -> Trial:
-    """Do a task, and return its record, which also says what went wrong.
+    """Do a task, and return its record, with the error if there was one.
 
     Raises:
         ConfigError: if a variable that the configuration names is not set.

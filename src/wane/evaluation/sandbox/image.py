@@ -29,7 +29,7 @@ _TOLD: Final = 3000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What commands run in: environment variables, a directory, and a user by name or number."""
+    """The setting of commands: environment variables, a directory, and a user by name or number."""
 
     env: Mapping[str, str] = field(default_factory=lambda: {"PATH": SEARCH_PATH, "HOME": "/root"})
     workdir: str = "/"
@@ -38,7 +38,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A built image: folders of its root file system, the uppermost first, and what its commands run in."""
+    """A built image: folders of its root file system, the uppermost first, and the setting of its commands."""
 
     folders: tuple[Path, ...]
     setting: Setting
@@ -48,7 +48,7 @@ def base_folder(bases: Path, image: str) -> Path:
     """Return the folder with the root file system of an image: the one of its name, in `bases`.
 
     Raises:
-        SandboxError: if there is none; the message names those that there are.
+        SandboxError: if there is none; the message names the others.
     """
     found = bases / image
     if (found / "bin").exists():
@@ -168,7 +168,7 @@ async def _must(space: Namespace, step: Instruction, command: str, setting: Sett
 
 
 def _key(context: Path, base: Path) -> str:
-    """A name for the layer, by everything it is made of."""
+    """A name for the layer: a digest of everything it is made of."""
     digest = sha256(f"{VERSION}\0{base.resolve()}\0{base.stat().st_mtime_ns}".encode())
     for path in sorted(context.rglob("*")):
         name = path.relative_to(context).as_posix()

@@ -127,8 +127,8 @@ class Namespace:
 
         Args:
             lowers: folders that are its root file system, the uppermost first; they are not changed.
-            home: folder that gets what changes, in `upper`.
-            mounts: what else is seen in it.
+            home: folder that gets the changes, in `upper`.
+            mounts: further folders and files of the host to show in it.
             network: whether it shares the host's network; otherwise it has none.
 
         Raises:
@@ -179,7 +179,7 @@ class Namespace:
         if process is None:
             return
         if process.returncode is None:
-            # `unshare --kill-child` takes the first process along, and that all others.
+            # `unshare --kill-child` kills the first process, and that ends all others.
             process.kill()
         await process.wait()
 

@@ -34,8 +34,8 @@ class Entry:
 class Branch:
     """One view that was sent, and the entries that end on it.
 
-    Only the current branch holds its whole view. Another one begins like the current view, and holds the rest: views
-    are long, and mostly change near their end.
+    Only the current branch holds its whole view. Every other branch begins like the current view and holds only the
+    rest, because views are long and mostly change near their end.
 
     Attributes:
         view: its slots from `start` on.
@@ -53,7 +53,7 @@ class Branch:
     start: int = 0
 
     def cut(self, at: int) -> Branch:
-        """Return a branch of what follows the first `at` slots, with its entries, and drop it here."""
+        """Move the slots after the first `at`, with their entries, into a new branch, and return it."""
         place, last = at - self.start, bisect_right(self.entries, at, key=_end)
         rest = Branch(self.view[place:], self.sums[place:], self.entries[last:], at, at)
         del self.view[place:], self.sums[place + 1 :], self.entries[last:]

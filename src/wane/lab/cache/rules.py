@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 Step = Literal["block", "run", "turn"]
-"""What a lookback counts: blocks; blocks, with a run of calls or of results as one; or ends of user and tool turns."""
+"""The unit of a lookback: blocks; blocks, with a run of calls or results as one; or ends of user and tool turns."""
 
 _ANTHROPIC = "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
 _OPENAI = "https://developers.openai.com/api/docs/guides/prompt-caching"
@@ -33,13 +33,13 @@ class CacheRules:
         lifetime: seconds that an entry lives after its last write or read.
         breakpoints: how many a request may have; 0 if the provider has none.
         lookback: positions that each breakpoint checks, itself included.
-        step: what counts as a position.
+        step: the unit that counts as a position.
         system_breakpoint: whether agents set one behind system prompt and tools.
         grid: without breakpoints, tokens between the places where a read can end.
         hidden: tokens that the provider puts ahead of the request; the grid counts from there.
         charges_writes: whether written tokens are reported and priced separately.
         source: where the provider documents this.
-        note: what was assumed or measured instead; empty if nothing was.
+        note: assumptions, or measurements that differ from the source; empty if there are none.
     """
 
     name: str

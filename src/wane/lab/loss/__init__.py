@@ -1,4 +1,4 @@
-"""What a strategy lost: what later work needed and the view no longer held, told without a model (docs/lab/loss.md)."""
+"""The loss of a strategy: content that later work needed and the view lacked. No model judges it (docs/lab/loss.md)."""
 
 from wane.lab.loss.figures import CallLoss, LossTotals, Reread
 from wane.lab.loss.index import Index

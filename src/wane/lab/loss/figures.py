@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """What would have to be fetched again.
+    """Content to fetch again.
 
     Attributes:
         results: number of fetches; each is a tool call that costs the agent a turn.
-        tokens: what they add to the view.
+        tokens: tokens that they add to the view.
     """
 
     results: int = 0
@@ -23,18 +23,18 @@ class Reread:
 
 @dataclass(frozen=True, slots=True)
 class CallLoss:
-    """What one model call needed, and how much of it the view held; see docs/lab/loss.md.
+    """The content that one model call needed, and how much of it the view held; see docs/lab/loss.md.
 
     Attributes:
         uses: identifiers in its output that occurred in the history before it, each once.
-        found: those that the view held.
-        unknown: those that it did not hold, while it had a summary without text, which may have held them.
+        found: identifiers of these that the view held.
+        unknown: identifiers of these that the view lacked, but a summary without text in it may have held.
         edits: files that it edits and that had been read before.
-        grounded: those whose latest read the view held unchanged.
-        reread: what would have to be fetched again if summaries without text hold nothing.
+        grounded: files of these whose latest read the view held unchanged.
+        reread: content to fetch again if summaries without text hold nothing.
         reread_at_best: the same if they hold every identifier.
         user_turns: user turns before the call.
-        user_turns_intact: those that the view held unchanged.
+        user_turns_intact: user turns of these that the view held unchanged.
         invalid_pairs: calls in view without their result, and results without their call.
     """
 
@@ -52,7 +52,7 @@ class CallLoss:
 
 @dataclass(frozen=True, slots=True)
 class LossTotals:
-    """What all model calls lost; totals of several sessions add up with `+`.
+    """The loss over all model calls; totals of several sessions add up with `+`.
 
     Attributes:
         calls: model calls observed.
@@ -60,11 +60,11 @@ class LossTotals:
         found: uses that the view held.
         found_at_best: the same if each summary without text held the most useful identifiers that fit its length.
         edits: edits of files that had been read before.
-        grounded: those whose file's latest read the view held.
-        reread: what would have to be fetched again.
+        grounded: edits of these whose file's latest read the view held.
+        reread: content to fetch again.
         reread_at_best: the same if summaries without text held every identifier.
         user_turns: user turns before the last call.
-        user_turns_lost: those that were missing or changed at some call.
+        user_turns_lost: user turns of these that were missing or changed at some call.
         invalid_pairs: calls without their result and results without their call, over all views.
         invalid_views: views with any of these.
     """

@@ -44,7 +44,7 @@ def candidates(text: str) -> Iterator[set[str]]:
 
 
 def spoken(part: Part) -> list[str]:
-    """Return what a part says: its text or, for a call, the decoded strings among its arguments.
+    """Return the words of a part: its text or, for a call, the decoded strings among its arguments.
 
     The names of the tool and its parameters do not count: the tool's definition holds them and is always in view.
     Arguments that are not JSON count as they are.

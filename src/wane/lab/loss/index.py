@@ -1,4 +1,4 @@
-"""What a session's model calls needed and where it stood, built once for all strategies and budgets."""
+"""An index of the content that a session's model calls needed, built once for all strategies and budgets."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NONE = -1
 class Index:
     """The identifiers, edits, pairs and user turns of a session. Runs share it, so do not change it.
 
-    It keeps only identifiers that some call's output uses: memory grows with what the model wrote, not with what its
-    tools returned.
+    It keeps only identifiers that some call's output uses: memory grows with the model's output, not with the output of
+    its tools.
 
     Args:
         session: the session.

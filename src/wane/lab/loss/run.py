@@ -18,7 +18,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 
 class Loss:
-    """What one run of a strategy lost.
+    """The loss of one run of a strategy.
 
     Args:
         index: the session; runs share it.
@@ -35,11 +35,11 @@ class Loss:
         self._judged: list[CallLoss] = []
 
     def observe(self, call: int, view: Sequence[Slot], same: int = 0) -> CallLoss:
-        """Judge a view by what the model call needed.
+        """Judge a view by the needs of the model call.
 
         Args:
             call: number of the model call in the session, from 0; calls are observed in order.
-            view: what the strategy showed it; each item at most once.
+            view: the view that the strategy gave it; each item at most once.
             same: leading slots that are known to be those of the last view.
 
         Raises:
@@ -114,7 +114,7 @@ class Loss:
 class _Rereading:
     """The fetches of one run.
 
-    A fetch brings back one whole item: the latest result that held what is needed, or the latest read of a file. The
+    A fetch brings back one whole item: the latest result that held an identifier, or the latest read of a file. The
     copy stands at the end of the view at that call. It shares the fate of its companion, the first result recorded
     after it: once the strategy evicts or changes that one, the copy is gone too, and is fetched again when it is next
     needed.
@@ -130,7 +130,7 @@ class _Rereading:
         self._back: dict[int, int | None] = {}
 
     def fetch(self, before: int, reads: Sequence[int], missing: Sequence[tuple[int, int]]) -> Reread:
-        """Fetch what one model call needs and neither the view nor an earlier fetch holds.
+        """Fetch the content that one model call needs and that neither the view nor an earlier fetch holds.
 
         Args:
             before: number of items before the call.
@@ -165,7 +165,7 @@ class _Rereading:
 
 
 class _Summaries:
-    """What calls needed while summaries of unknown text stood in their views."""
+    """Identifiers that calls needed while their views held summaries of unknown text."""
 
     def __init__(self, index: Index) -> None:
         self._index = index

@@ -1,4 +1,4 @@
-"""What the current view holds, updated by what changed since the last one."""
+"""The content of the current view, updated by the changes since the last one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wane.strategies.base import Slot, Substitute
 class ViewContents:
     """The current view of one run.
 
-    A view usually begins like the previous one, except where a strategy acted: what they share is compared as a
+    A view usually begins like the previous one, except where a strategy acted. So the shared beginning is compared as a
     whole, and only the rest slot by slot.
 
     Attributes:

@@ -62,7 +62,7 @@ class LineReader(Protocol):
     def read(self, path: Path) -> list[RecordedSession]:
         """Return the sessions of a file, mostly one; none if it holds nothing in this format.
 
-        What cannot be read is left out and named in `problems`.
+        It leaves out what it cannot read, and names it in `problems`.
 
         Raises:
             OSError: if the file cannot be read at all.

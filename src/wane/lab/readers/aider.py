@@ -1,7 +1,7 @@
 """aider's chat history (`.aider.chat.history.md`): Markdown, as `aider/io.py` writes it.
 
-It holds what was typed and answered, and what aider printed. Each line of a turn begins with `#### `. What aider
-printed begins with `> ` and ends with two spaces, however many lines it has. All else is the model's. The prompts, the
+It holds the user's turns, the answers, and aider's own output. Each line of a turn begins with `#### `. Aider's output
+begins with `> ` and ends with two spaces, however many lines it has. All other text is the model's. The prompts, the
 files and the map of the repository that aider sent are not in it; the printed token counts tell how much they were.
 """
 
@@ -104,7 +104,7 @@ def _session(blocks: Iterable[_Block]) -> RecordedSession:
         elif match := _MODEL.match(block.text):
             model = match[1].rpartition("/")[2]
         elif block.kind == "printed" and block.text.startswith("# "):
-            # Why an edit failed, or what the linter or the tests say; aider sends it to the model.
+            # The reason why an edit failed, or output of the linter or the tests; aider sends it to the model.
             builder.user(Content(block.text), notice=True)
     if answer is not None:
         builder.answer([Part(Kind.TEXT, answer.text)], model=model, line=answer.line)
@@ -112,7 +112,7 @@ def _session(blocks: Iterable[_Block]) -> RecordedSession:
 
 
 def _asked(typed: str) -> str:
-    """Return what a person asked the model; empty for a command of aider."""
+    """Return a person's words to the model; empty for a command of aider."""
     if not typed.startswith("/"):
         return typed
     command, _, asked = typed.partition(" ")

@@ -82,7 +82,7 @@ class _Step:
         elif source == "agent" and self._step.get("llm_call_count") != 0:
             self._agent()
         elif source in _SOURCES:
-            # What a program did in the agent's place is no model call; it is a turn, like the system's events.
+            # A program's step in the agent's place is no model call; it is a turn, like the system's events.
             self._told(Kind.USER if source == "user" else Kind.SYSTEM)
         else:
             self._problem(
@@ -107,7 +107,7 @@ class _Step:
         usage = usage_of(
             metrics.get("prompt_tokens"),
             read=metrics.get("cached_tokens"),
-            # The prompt is all of the input; what was written to a cache has no field of its own.
+            # The prompt is all of the input; cache writes have no field of their own.
             written=mapping(metrics.get("extra")).get("cache_creation_input_tokens"),
             output=metrics.get("completion_tokens") or None,
         )

@@ -1,7 +1,7 @@
 """Sessions of Codex (openai/codex): rollout files, JSON Lines of `{timestamp, type, payload}`.
 
 Codex records OpenAI's Responses items in the order of its history, and each model call's usage as an event after the
-call. The output of one call are the items up to that event, or up to the results of its calls.
+call. The items up to that event, or up to the results of its calls, are the output of one call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME: Final = "codex"
 # Codex's own state, which no request carries.
 _ASIDE: Final = frozenset({"turn_context", "world_state", "session_state", "ghost_snapshot"})
 _ABORTED: Final = "aborted"
-"""What Codex sends as the result of a call without one (`context_manager/normalize.rs`)."""
+"""The result that Codex sends for a call without one (`context_manager/normalize.rs`)."""
 _CHARACTERS_PER_TOKEN: Final = 4
 _ITEMS: Final = frozenset(
     {
@@ -58,7 +58,7 @@ _ITEMS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What a model gave, with its result if the provider ran the call itself."""
+    """A model's output, with its result if the provider ran the call itself."""
 
     parts: tuple[Part, ...]
 
@@ -226,7 +226,7 @@ class _Assembly:
         self._builder = builder
         self._steps = steps
         self._output: list[_Step] = []
-        self._after: list[_Step] = []  # what came between the output and its cost
+        self._after: list[_Step] = []  # items between the output and its cost
         given = [step.what for step in steps if isinstance(step.what, Part)]
         self._coming = {part.call_id or "" for part in given if part.kind is Kind.RESULT}
         self._context: int | None = None  # tokens of the last call's request and output

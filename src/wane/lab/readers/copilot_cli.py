@@ -133,7 +133,7 @@ class _Assembly:
         if not notice and not self._builder.title:
             self._builder.title = text(data.get("content"))
         self._builder.settle()
-        # What the model got: the user's words with the time and reminders around them.
+        # The text that the model got: the user's words, with the time and reminders around them.
         told = text(data.get("transformedContent")) or text(data.get("content"))
         self._builder.user(Content(told), notice=notice)
 

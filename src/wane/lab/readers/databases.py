@@ -105,7 +105,7 @@ def read(path: Path) -> list[RecordedSession]:
 
 
 def sessions(path: Path) -> list[Listed]:
-    """Return what a database holds, without reading the sessions.
+    """Return the list of a database's sessions, without reading them.
 
     Raises:
         FormatError: if the database is of no known agent, or damaged.

@@ -30,7 +30,7 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
 
     Args:
         path: the file.
-        problems: takes what is wrong with it.
+        problems: takes the file's problems.
 
     Raises:
         OSError: if the file cannot be read.

@@ -58,21 +58,21 @@ def _said(message: Mapping[str, Any]) -> str:
 
 
 class _Message:
-    """A message with its line, and what left the context before it."""
+    """A message with its line, and the content that left the context before it."""
 
     def __init__(self, line: int | None, data: Mapping[str, Any]) -> None:
         self.line, self.data = line, data
-        self.summary: list[_Message] | None = None  # set where a compression put these in place of what was before
+        self.summary: list[_Message] | None = None  # set where a compression put these in place of earlier messages
         self.kept: _Message | None = None  # the first message that a compression kept
 
 
 class _Log:
-    """Replays the log. What a compression took out stays: the history is what happened."""
+    """Replays the log. Messages that a compression took out stay: the history is what happened."""
 
     def __init__(self, problems: Problems) -> None:
         self.messages: list[_Message] = []
         self._problems = problems
-        self._context: dict[str, _Message] = {}  # by id, what Gemini CLI itself still holds
+        self._context: dict[str, _Message] = {}  # by id, the messages that Gemini CLI itself still holds
         self._pending: tuple[list[_Message], _Message | None] | None = None
 
     def take(self, line: int | None, record: Mapping[str, Any]) -> None:

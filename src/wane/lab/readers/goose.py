@@ -1,4 +1,4 @@
-"""Sessions of Goose (block/goose): its database `sessions.db`, and what `goose session export --format json` writes.
+"""Sessions of Goose (block/goose): its database `sessions.db`, and the output of `goose session export --format json`.
 
 Goose marks each message with whether the model and the person see it. A compaction hides all messages from the model
 and puts a summary after them that the person does not see.
@@ -111,7 +111,7 @@ class _Assembly:
         self._builder = builder
         self._model = model
         self._answer: list[_Data] = []  # the messages of one answer
-        self._results: list[_Data] = []  # what came between and after them
+        self._results: list[_Data] = []  # messages between and after them
         self._context: int | None = None  # tokens of the last call's request and output
 
     def run(self, messages: Sequence[_Data]) -> None:

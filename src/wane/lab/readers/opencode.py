@@ -1,6 +1,6 @@
-"""Sessions of OpenCode: its database `opencode.db`, and what `opencode export` writes.
+"""Sessions of OpenCode: its database `opencode.db`, and the output of `opencode export`.
 
-What each message becomes in a request is as in `session/message-v2.ts`. A compaction is a message of the user without
+Messages become requests as in `session/message-v2.ts`. A compaction is a message of the user without
 words, and the model's summary after it.
 """
 
@@ -24,7 +24,7 @@ NAME: Final = "opencode"
 TABLES: Final = frozenset({"session", "message", "part"})
 
 _INTERRUPTED: Final = "[Tool execution was interrupted]"
-"""What OpenCode sends as the result of a call without one."""
+"""The result that OpenCode sends for a call without one."""
 # Files whose text stands in a part of its own.
 _AS_TEXT: Final = ("text/plain", "application/x-directory")
 _ASIDE: Final = frozenset({"step-start", "snapshot", "patch", "agent", "retry"})

@@ -28,7 +28,7 @@ _MESSAGES: Final = frozenset({"message", "custom_message", "branch_summary"})
 _ASIDE: Final = frozenset({"session", "model_change", "thinking_level_change", "custom", "label", "session_info"})
 _BROKEN_OFF: Final = frozenset({"aborted", "error"})
 _NO_RESULT: Final = "No result provided"
-"""What pi sends as the result of a call without one (`transform-messages.ts`)."""
+"""The result that pi sends for a call without one (`transform-messages.ts`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _entries(path: Path, builder: SessionBuilder) -> list[_Entry]:
 
 
 def _trimmed(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the entry without what no request carries, with the first kept entry of a compaction by id."""
+    """Return the entry with only the content of requests, and with the first kept entry of a compaction by id."""
     message = data.get("message")
     if isinstance(message, dict):
         message.pop("details", None)

@@ -51,7 +51,7 @@ class Comparison:
         return total(self.replays[name])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data: the figures over all sessions, and of each one."""
+        """Return it as JSON-able data: the figures over all sessions and of each session."""
         return {
             "budget": self.budget,
             **prices_of(self.studied),

@@ -1,4 +1,4 @@
-"""Reads the sessions that a user names, and notes what could not be read."""
+"""Reads the sessions that a user names, and notes unreadable files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Unread:
 
     Attributes:
         path: the file.
-        why: what is wrong with it.
+        why: the problem.
     """
 
     path: str
@@ -167,7 +167,7 @@ def study(
     *,
     own_prices: bool = False,
 ) -> list[Studied]:
-    """Prepare sessions for replays: count their tokens, and index what their calls needed.
+    """Prepare sessions for replays: count their tokens, and index the needs of their calls.
 
     Args:
         found: the sessions.

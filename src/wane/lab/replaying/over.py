@@ -1,4 +1,4 @@
-"""Tells why a request exceeds the budget: what fills it and may not be evicted."""
+"""Tells why a request exceeds the budget: which content fills it and may not be evicted."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KEPT: Final = "what the strategy keeps"
 
 _PINNED: Final = (FIXED, NOTICES, USER, LATEST)
 REASONS: Final = (*_PINNED, UNFINISHED, NEEDED, DESCRIPTIONS, PROLOGUE, KEPT)
-"""What may fill a request."""
+"""Content that may fill a request."""
 
 
 class Filling:
-    """What fills the view of one run, updated by what changed since the last one.
+    """The content that fills the view of one run, updated by the changes since the last view.
 
     Args:
         items: the history.
@@ -59,7 +59,7 @@ class Filling:
             budget: tokens that the request may hold.
             latest: index of the latest assistant message's first item; 0 before the first one.
             before: number of items before the call.
-            pinned: what the pass says holds the tokens; None for a strategy without passes.
+            pinned: the content that holds the tokens, by the pass's report; None for a strategy without passes.
         """
         newest = range(latest, before) if latest else ()
         held = dict(self._held)

@@ -1,4 +1,4 @@
-"""Rebuilds the requests of a recorded session: what each call saw, and the size of each thing in it."""
+"""Rebuilds the requests of a recorded session: the view of each call, and the size of everything in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drops_reasoning(model: str) -> bool:
 
 
 class RecordedViews:
-    """What each call saw: everything, or since a compaction the summary and what was kept."""
+    """The view of each call: everything or, since a compaction, the summary and the kept parts."""
 
     def __init__(self, session: RecordedSession, kinds: Sequence[Kind]) -> None:
         self._session = session
@@ -85,7 +85,7 @@ class RecordedSizes:
         """Give new slots the tokens by which the request grew, and return the view with its summary sized.
 
         Args:
-            view: what the request shows.
+            view: the view of the request.
             total: its recorded input tokens; 0 if they were not recorded, which leaves the estimates.
         """
         sizes = [self._size(slot) for slot in view]

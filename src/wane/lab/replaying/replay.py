@@ -1,7 +1,7 @@
 """The replay: runs one strategy over one recorded session, call by call, and prices and judges it.
 
-It is open-loop: the agent's recorded output stays the same, whatever the strategy evicts. What the agent would have
-done otherwise is unknown; `wane.lab.loss` tells what it would have missed.
+It is open-loop: the agent's recorded output stays the same, whatever the strategy evicts. Nobody knows how the agent
+would have worked otherwise; `wane.lab.loss` measures what it would have missed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Pricing:
     """The prices of a replay.
 
     Attributes:
-        prices: what tokens cost.
+        prices: prices of tokens.
         rules: rules of the provider's cache.
         hour: whether the cache is written for an hour, if the provider offers that.
     """
@@ -63,7 +63,7 @@ class Pricing:
 
     @classmethod
     def recorded(cls, session: RecordedSession, *, hour: bool = False) -> Pricing | None:
-        """Return the prices of the model that a session recorded, of several that of the most calls.
+        """Return the prices of the model that a session recorded; of several models, that with the most calls counts.
 
         Args:
             session: the session.
@@ -86,7 +86,7 @@ class Pricing:
         return None
 
     def cost(self, use: CacheUse, output: int) -> Cost:
-        """Return what one call costs."""
+        """Return the cost of one call."""
         return self.prices.cost(use, output, hour=self.hour)
 
 
@@ -96,7 +96,7 @@ class Subject:
 
     Attributes:
         material: the session, counted.
-        index: what its calls needed.
+        index: the needs of its calls.
         summary_tokens: length of a summary that a strategy asks for.
     """
 
@@ -127,7 +127,7 @@ class Replay:
         budget: tokens that a view may hold.
         totals: the figures.
         calls: the figures of each model call.
-        trace: what left the view and when, if asked for.
+        trace: the evictions and when they happened, if asked for.
     """
 
     session: str
@@ -188,7 +188,7 @@ class _Run:
         self._calls: list[CallFigures] = []
 
     def call(self, number: int) -> None:
-        """Make one model call: add what came before it, fit the view, and take the figures."""
+        """Make one model call: add the parts before it, fit the view, and take the figures."""
         call = self._session.calls[number]
         started = perf_counter()
         self._feed(call.first, number)
@@ -199,7 +199,7 @@ class _Run:
         while isinstance(outcome, SummaryNeeded):
             own += self._summary_call(outcome, call.at)
             started = perf_counter()
-            # What the summary would have said is unknown: it has a length and no text.
+            # The text of the summary is unknown: it has only a length.
             outcome = self._strategy.summarised("", self._expected(outcome))
             seconds += perf_counter() - started
         if self._trace:
@@ -289,8 +289,8 @@ def new_input(tokens: int, rules: CacheRules) -> CacheUse:
 def floor(material: Material, pricing: Pricing) -> float:
     """Return the dollars that no strategy can avoid.
 
-    New input is paid once, output is paid, and what may never be evicted (the overhead, system items, user turns) is
-    read from the cache by every call. A strategy that drops user turns can need less.
+    New input is paid once, output is paid, and every call reads from the cache the content that may never be evicted
+    (the overhead, system items, user turns). A strategy that drops user turns can cost less.
     """
     fixed = [item.tokens if item.kind in (Kind.SYSTEM, Kind.USER) else 0 for item in material.items]
     held = [0, *accumulate(fixed)]

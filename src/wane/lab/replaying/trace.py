@@ -11,7 +11,7 @@ from wane.strategies.base import Fitted, Slot, Substitute
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How the view of one model call differs from the previous one, besides what was appended.
+    """How the view of one model call differs from the previous one, besides appended items.
 
     Attributes:
         call: number of the model call, from 0.
@@ -30,13 +30,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """What a pass took of an episode at one level (R9).
+    """The items that a pass took of an episode at one level (R9).
 
     Attributes:
         call: number of the model call after the pass.
         episode: the episode's number.
         level: the level.
-        tokens: the tokens that this freed.
+        tokens: the freed tokens.
         removed: the items.
     """
 
@@ -61,7 +61,7 @@ class EpisodeTrace:
         opened: number of the model call before which it began.
         closed: number of the model call before which it ended; None while it is open.
         inferred: whether it was inferred.
-        description: what an exploration learned, once it has ended.
+        description: an exploration's description, once it has ended.
     """
 
     number: int
@@ -83,8 +83,8 @@ class Trace:
         material: the replayed session.
 
     Attributes:
-        changes: what left the view or came back, for each call with a change.
-        stripped: what passes took, for strategies that evict by episode.
+        changes: the items that left the view or came back, for each call with a change.
+        stripped: the items that passes took, for strategies that evict by episode.
         episodes: the episodes, for strategies that know them.
         owners: number of the episode, by item that belongs to one.
     """
@@ -99,7 +99,7 @@ class Trace:
         self._known = 0
 
     def note(self, call: int, index: int, added: Added) -> None:
-        """Note what an item did to the episodes."""
+        """Note the effect of an item on the episodes."""
         for episode in (added.closed, added.episode, added.opened):
             if episode is None:
                 continue

@@ -1,4 +1,4 @@
-"""The head of a page: figures, and what a session cost and would have cost otherwise.
+"""The head of a page: figures, and the cost of a session with and without Wane.
 
 A headline claims only what the figures say. The recorded cost is that of the recorded usage; all others are simulated.
 """
@@ -72,7 +72,7 @@ _SAVES: Final = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A session replayed, to stand beside what was recorded.
+    """The replays of a session, for comparison with the recording.
 
     Attributes:
         replay: the replay under `cwl`, with its trace; under `none` for a session that Wane itself managed.
@@ -90,8 +90,8 @@ class Headline:
     """A headline.
 
     Attributes:
-        text: what comes out.
-        detail: what the figures are, and what else to know.
+        text: the result.
+        detail: the figures behind it, and remarks.
     """
 
     text: str
@@ -141,13 +141,13 @@ def recorded_cost(material: Material, pricing: Pricing) -> float | None:
         else:
             use = CacheUse(usage.cache_read, 0, usage.input + usage.cache_write)
         output = counted if usage.output is None else usage.output
-        # Mostly all or nothing of a request is written for an hour.
+        # A request mostly writes all of its new input for an hour, or none of it.
         total += pricing.prices.cost(use, output, hour=2 * usage.cache_write_hour > usage.cache_write).total
     return total
 
 
 def _of_managed(material: Material, simulated: Simulated, spent: float | None, prices: str) -> Headline:
-    """Return the headline of a session that Wane managed: what it would have cost without."""
+    """Return the headline of a session that Wane managed: its cost, and the cost without Wane."""
     session, before = material.session, simulated.baseline.totals.dollars
     passes = len(session.evictions)
     if spent is None:

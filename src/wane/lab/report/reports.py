@@ -27,7 +27,7 @@ _DETAILS: Final = 0.8
 def write_report(
     path: str | Path, comparison: Comparison, *, contents: bool = True, size_limit: int = SIZE_LIMIT
 ) -> None:
-    """Write a comparison as a page: the strategies, and what they did to each session.
+    """Write a comparison as a page: the strategies, and their effect on each session.
 
     Args:
         path: path of the HTML file.
@@ -76,9 +76,9 @@ def write_view(
     contents: bool = True,
     size_limit: int = SIZE_LIMIT,
 ) -> None:
-    """Write what happened in recorded sessions as a page: what each call saw, and what the agent removed.
+    """Write the story of recorded sessions as a page: the view of each call, and the content that the agent removed.
 
-    Beside it stands what another strategy would have shown, if the sessions were replayed.
+    If the sessions were replayed, the page also shows the views of another strategy.
 
     Args:
         path: path of the HTML file.

@@ -1,4 +1,4 @@
-"""What each strategy, and the recording agent itself, did with one session, as the page reads it."""
+"""The runs of one session, under each strategy and as the agent recorded it, as the page reads them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def change_dict(change: Change, before: int, note: Note, how: str | None = None)
         change: the change.
         before: tokens of the view before it.
         note: takes the texts that were placed.
-        how: what made the change, if it differs from the run's.
+        how: the cause of the change, if it differs from the run's.
     """
     data = {
         "left": ranges(change.left),
@@ -173,7 +173,7 @@ class _RecordedRun:
             self.sizes.append(self._material.overhead + grown[first] - freed + summary)
 
     def _take(self, call: int, event: _Event) -> int:
-        """Note what an event removed, and return its tokens."""
+        """Note the items that an event removed, and return their tokens."""
         position, _, what = event
         if isinstance(what, Eviction):
             owners = self._outline.owners

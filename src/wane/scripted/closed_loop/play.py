@@ -215,7 +215,7 @@ def _why(answer: dict[str, Any], output: str) -> str:
 
 
 def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) -> list[LoopOptions]:
-    """Return the options of all runs: one per strategy and, if `isolated`, one with a session per task to compare with."""
+    """Return the options of all runs: one per strategy and, if `isolated`, one with a session per task."""
     chosen = [replace(options, strategy=name, isolated=False) for name in strategies]
     if isolated:
         # Sessions of one task stay far below the budget, where the strategy makes no difference.

@@ -25,12 +25,12 @@ class Answer:
         self.signed: list[int] = []
 
     def text(self, said: Content) -> None:
-        """Append what the model said."""
+        """Append the model's words."""
         if said:
             self.parts.append(said.part(Kind.TEXT))
 
     def reasoning(self, told: str, seal: object = None, *, signed: bool = False) -> None:
-        """Append what the model thought.
+        """Append the model's reasoning.
 
         Args:
             told: its text.

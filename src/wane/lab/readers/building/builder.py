@@ -1,8 +1,8 @@
-"""Builds a recorded session part by part, and keeps what every one of them promises.
+"""Builds a recorded session part by part, and keeps the promises of `RecordedSession`.
 
-Each result comes after its call, no call has two results, and no two calls have the same id. Harnesses break
-all three: a session is cut in the middle, a provider numbers its calls from 0 in every answer, a crash leaves
-a result without its call.
+Each result comes after its call, no call has two results, and no two calls have the same id. Harnesses break all three
+promises: a session is cut in the middle, a provider numbers its calls from 0 in every answer, a crash leaves a result
+without its call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SessionBuilder:
     Args:
         name: its name, from its file.
         source: the format that it is read from.
-        problems: takes what is left out, if the caller notes problems too.
+        problems: takes the omissions, if the caller notes problems too.
     """
 
     def __init__(self, name: str, source: str, problems: Problems | None = None) -> None:
@@ -109,8 +109,8 @@ class SessionBuilder:
     ) -> None:
         """Append the whole output of one model call, in order.
 
-        It may also hold results of tools that the provider ran, and system parts, such as what a provider puts in
-        place of everything before.
+        It may also hold results of tools that the provider ran, and system parts, such as a provider's replacement for
+        everything before.
 
         Args:
             parts: its parts; none if the call gave nothing.
@@ -167,7 +167,7 @@ class SessionBuilder:
         """Give every call without a result the one that the harness sent in its place.
 
         Args:
-            text: what it told the model, such as "aborted"; None if that is unknown, which gives an empty result and
+            text: its text for the model, such as "aborted"; None if that is unknown, which gives an empty result and
                 is named as a problem.
             line: line of the message before which the result is missing.
             coming: ids, as recorded, of calls whose result comes later.

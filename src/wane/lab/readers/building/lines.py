@@ -20,7 +20,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class Problems:
-    """What could not be read in a file: each problem named by its line, or counted if there are too many."""
+    """The unreadable content of a file: each problem named by its line, or counted if there are too many."""
 
     def __init__(self) -> None:
         self._named: list[Problem] = []
@@ -31,8 +31,8 @@ class Problems:
 
         Args:
             line: its line, from 1.
-            what: what is wrong, with the value.
-            kind: what it has in common with others, if `what` is more specific.
+            what: the problem, with the value.
+            kind: its kind, shared with other problems, if `what` is more specific.
         """
         kind = kind or what
         self._seen[kind] += 1
@@ -62,7 +62,7 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
 
     Args:
         path: the file.
-        problems: takes what is wrong with it.
+        problems: takes the file's problems.
         longest: bytes that a line may have.
 
     Raises:

@@ -30,8 +30,8 @@ NodeT = TypeVar("NodeT", bound=Node)
 def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
     """Return the entries from a leaf to its root, by id, leaf first.
 
-    A missing parent was lost with a broken line. The entry ahead in the file takes its place, so that what came before
-    is not lost too.
+    A missing parent was lost with a broken line. The previous entry in the file takes its place, so that the earlier
+    entries are not lost too.
 
     Args:
         leaf: the last entry of the path.

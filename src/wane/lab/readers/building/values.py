@@ -26,7 +26,7 @@ def items(value: object) -> list[Any]:
 
 
 def decoded(value: object) -> object:
-    """Return what a string of JSON holds; None for anything else."""
+    """Return the value of a string of JSON; None for anything else."""
     with suppress(ValueError, RecursionError):
         return json.loads(value) if isinstance(value, str) else None
     return None

@@ -1,10 +1,10 @@
 """Sessions of Claude Code: JSON Lines, one per block of a message, in a tree by `parentUuid`.
 
 - Lines that share `message.id` are one model call, wherever they stand: tools run while the answer still streams.
-- What a person typed is a user turn, as are messages queued while the agent worked; what the harness adds (skills,
-  output of commands, reminders) is a notice, as lines and marks tell (R15).
+- A person's words are a user turn, including messages queued while the agent worked. Text of the harness (skills, output
+  of commands, reminders) is a notice; lines and marks tell the two apart (R15).
 - The path to the last line is read, with the results and blocks of its calls; abandoned branches are named.
-- Sub-agents are sessions of their own: lines of the same file, files beside it, or what progress lines tell of them.
+- Sub-agents are sessions of their own: from lines of the same file, files beside it, or progress lines.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Transcript:
         self.problems = Problems()
         self.entries: list[Entry] = []
         self.sides: dict[str, list[Entry]] = {}
-        self.told: dict[str, list[Entry]] = {}  # by agent, what progress lines tell of it
+        self.told: dict[str, list[Entry]] = {}  # by agent, its progress lines
         self.session_ids: set[str] = set()
         self.cwd: str | None = None
         self.found = False
@@ -180,7 +180,7 @@ class _Transcript:
             self._attached.add(content(data["attachment"].get("prompt")).text.strip())
 
     def _progress(self, line: int, data: Mapping[str, Any]) -> None:
-        """Take what a sub-agent said and did from progress lines, in versions that keep no files of sub-agents."""
+        """Read a sub-agent's words and calls from progress lines, in versions that keep no files of sub-agents."""
         message = mapping(data.get("message"))
         agent = text(data.get("agentId"))
         if data.get("type") != "agent_progress" or not agent or text(message.get("uuid")) in self._seen:

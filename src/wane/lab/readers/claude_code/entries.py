@@ -1,4 +1,4 @@
-"""Lines of Claude Code transcripts, reduced to what a request carried."""
+"""Lines of Claude Code transcripts, reduced to the content of requests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SYNTHETIC: Final = "<synthetic>"
 # How a person's commands begin; they make no title.
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<bash-input>", "<user-memory-input>")
 _PROMPT: Final = "<command-message>"
-"""How a command begins that stands for the prompt after it."""
+"""The beginning of a command that stands for the prompt after it."""
 
-# The model is told nothing of these, or nothing that the attachment holds.
+# The model learns nothing of these, or nothing that the attachment holds.
 _NOT_SENT: Final = frozenset(
     {
         "already_read_file",
@@ -51,7 +51,7 @@ _WORDS: Final = frozenset(
 
 
 class What(Enum):
-    """What a line is."""
+    """The kind of a line."""
 
     USER = "user"
     ANSWER = "answer"
@@ -70,13 +70,13 @@ class Entry:
         line: its number.
         id: its uuid.
         parent: the uuid of the line that it follows; None for a root.
-        what: what it is.
+        what: its kind.
         at: when it was recorded.
         side: for a line of a sub-agent, the agent's id; None for the session itself.
         turn: for `USER` and `QUEUED`, the user turn; for `SUMMARY`, the summary.
         typed: whether a person wrote at least a part of the turn, and it is no command.
         results: for `USER`, the results.
-        parts: for a turn, what the person said and what the harness said.
+        parts: for a turn, the person's words and the harness's.
         message_id: for `ANSWER`, the ids of message and request, which all lines of one model call share.
         made: for `ANSWER`, this line's part of it.
         usage: for `ANSWER`, the recorded usage of the call.
@@ -106,7 +106,7 @@ class Entry:
 
 
 def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> bool:
-    """Fill in what a request carried of a line; if nothing, the entry stays a link.
+    """Fill in the content of a line that a request carried; without any, the entry stays a link.
 
     Args:
         entry: the entry.
@@ -232,7 +232,7 @@ def _attachment(entry: Entry, data: Mapping[str, Any]) -> None:
 
 
 def _attached(attached: Mapping[str, Any], rendered: object) -> Content:
-    """Return what an attachment told the model; empty if nothing.
+    """Return the text of an attachment for the model; empty if there is none.
 
     Args:
         attached: the attachment.
@@ -278,7 +278,7 @@ def _system(entry: Entry, data: Mapping[str, Any]) -> None:
 
 
 def queued(data: Mapping[str, Any]) -> str | None:
-    """Return what a person queued while the agent worked; None for what the harness queued."""
+    """Return a message that a person queued while the agent worked; None for one of the harness's."""
     written = content(data.get("content")).text
     return None if not written or written.startswith(('{"task_id"', "<task-notification>")) else written
 

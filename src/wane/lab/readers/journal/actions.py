@@ -1,4 +1,4 @@
-"""What a strategy without episodes left out of a session's requests, as the journal recorded it."""
+"""Repeats how a strategy without episodes changed a session's requests, as the journal recorded it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wane.strategies.registry import get_strategy
 
 @dataclass(frozen=True, slots=True)
 class StrategyAction:
-    """What one action changed; items are given by their indexes in the journal.
+    """The changes of one action; items are given by their indexes in the journal.
 
     Attributes:
         removed: items no longer shown unchanged, in order.
-        before: tokens of the view before it, by our own count and without what every request carries.
+        before: tokens of the view before it, by our own count and without the overhead.
         after: the same after it.
         summary: the summary in place of all that was removed, if there is one.
         kept: the first item shown after that summary; None if there is none.
@@ -47,14 +47,14 @@ class StrategyActions:
 
     def add(self, parts: Sequence[Part]) -> None:
         """Take in the parts of the next message."""
-        # What opens a session in the system's place is the system's (R15), which the strategy that ran did not take.
+        # Text in the system's place at the start of a session is the system's (R15); the strategy did not take that in.
         told = standing(list(parts), answered=self._answered)
         self._answered = self._answered or is_answer(parts)
         self._parts += [(self._messages, part) for part in told]
         self._messages += 1
 
     def redo(self, name: str, done: Mapping[str, Any]) -> StrategyAction:
-        """Repeat what a strategy did.
+        """Repeat an action of a strategy.
 
         Raises:
             FormatError: if the strategy is unknown, or could not have done this here.
