@@ -1,8 +1,8 @@
 """A folder that holds Wane with all that it needs, to be put read-only into any Linux environment.
 
 It is made of the Python that runs this and of the packages installed for it, so that a benchmark measures the code
-that is installed here. It brings its own libraries, even the C library, and starts through its own loader. So it needs nothing of the
-environment, and the commands that the agent runs there do not see it.
+that is installed here. It brings its own libraries, even the C library, and starts through its own loader. So it needs
+nothing of the environment, and the commands that the agent runs there do not see it.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         script = new / "bin" / name
         script.write_text(text.format(python=_PYTHON), encoding="utf-8")
         script.chmod(0o755)
-    # The bundle is read-only in the environment, so each start there would compile everything again. Some packages contain
+    # The bundle is read-only in the environment, so each start there would compile everything again. Some contain
     # templates that are not valid Python; these errors do not matter.
     compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(library)]
     subprocess.run([str(new / "bin" / "python"), "-I", *compiled], capture_output=True, check=False)  # noqa: S603

@@ -32,7 +32,7 @@ Protocol: TypeAlias = Literal["isolated", "single"]
 """Whether each task has a session of its own, or one session goes through all of them."""
 
 ErrorKind: TypeAlias = Literal["timeout", "limit", "cancelled", "environment", "verifier", "agent"]
-"""The cause of a trial's end: its time, a limit of cost or calls, a person, the environment, the grading, or the agent."""
+"""Why a trial ended early: its time, a limit of cost or calls, a person, the environment, the grading, or the agent."""
 
 T = TypeVar("T")
 

@@ -111,7 +111,7 @@ class Difference:
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Return the wider of the intervals by task and by run; None if there is neither.
 
-        Each ignores something: the interval by task, that trials of a run depend on each other; the interval by run, that
+        Each ignores something: the interval by task that trials of a run depend on each other, the interval by run that
         other tasks could have been drawn.
         """
         known = [error.interval(self.value, level) for error in (self.by_task, self.by_run) if error is not None]

@@ -215,7 +215,7 @@ class Evaluation:
         async with slots:
             self._busy += 1
             try:
-                # Asked again for each attempt, because the one before has used some of it.
+                # Ask again for each attempt: it continues the session that the one before left.
                 while attempt := next((it for it in run.missing() if position in (None, it.position)), None):
                     if self._stopped or run.stopped or not await self._attempt(run, attempt):
                         return
@@ -261,7 +261,7 @@ class Evaluation:
         return False
 
     def _allowance(self, run: _OneRun) -> tuple[float | None, str]:
-        """Return the dollars that the next trial of a run may take, and the limit that sets them: task, run or total."""
+        """Return the dollars that the next trial of a run may take, and the limit behind them: task, run or total."""
         limits = self._config.limits
         options: list[tuple[float, str]] = []
         if limits.cost_total is not None:

@@ -1,7 +1,7 @@
 """Sessions of Claude Code: JSON Lines, one per block of a message, in a tree by `parentUuid`.
 
 - Lines that share `message.id` are one model call, wherever they stand: tools run while the answer still streams.
-- A person's words are a user turn, including messages queued while the agent worked. Text of the harness (skills, output
+- A person's words are a user turn, also those queued while the agent worked. Text of the harness (skills, output
   of commands, reminders) is a notice; lines and marks tell the two apart (R15).
 - The path to the last line is read, with the results and blocks of its calls; abandoned branches are named.
 - Sub-agents are sessions of their own: from lines of the same file, files beside it, or progress lines.
