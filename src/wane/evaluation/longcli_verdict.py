@@ -1,4 +1,4 @@
-"""Turns the output of a LongCLI-Bench task's tests into rewards: whether all passed, and what share did.
+"""Turns the output of a LongCLI-Bench task's tests into rewards: for all passing, and for the share that passed.
 
 This file runs inside a task's environment, as part of its `tests/test.sh`: it needs Python 3.8 and nothing else.
 """

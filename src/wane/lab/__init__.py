@@ -1,1 +1,1 @@
-"""The lab: recorded sessions replayed under every strategy, priced, and judged by what each would have lost."""
+"""The lab: recorded sessions replayed under every strategy, priced, and judged by the loss."""

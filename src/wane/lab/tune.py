@@ -30,7 +30,7 @@ KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {
     "guard": (None, 0.0, 0.15, 0.45),
     "evict_when_cold": (False, True),
 }
-"""Fields of the policy that are tried at the chosen budget and depth: they decide what a pass evicts. To tune a further
+"""Fields of the policy that are tried at the chosen budget and depth: they decide which content a pass evicts. To tune a further
 field, enter it here with the values to try."""
 
 RIVALS: Final = ("truncate", "compact", "clear-tools", "paper")
@@ -64,7 +64,7 @@ class Candidate:
 
     @property
     def cost(self) -> float:
-        """Dollars, with those for fetching again what was evicted and needed."""
+        """Dollars, with those for fetching evicted content again."""
         return full_cost(self.totals)
 
     @property
@@ -266,7 +266,7 @@ def departures(policy: Policy) -> dict[str, Any]:
 
 
 def full_cost(totals: Totals) -> float:
-    """Return dollars, with those for fetching again what was evicted and needed."""
+    """Return dollars, with those for fetching evicted content again."""
     return totals.dollars + totals.reread_cost
 
 

@@ -32,7 +32,7 @@ class ScriptedError(WaneError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Whether the repository's tests passed, and what they printed."""
+    """Whether the repository's tests passed, and their output."""
 
     passed: bool
     output: str
@@ -83,7 +83,7 @@ class Repository:
         return Checked(done.returncode == 0, done.stdout + done.stderr)
 
     def git(self, *arguments: str) -> str:
-        """Run git, and return what it printed.
+        """Run git, and return its output.
 
         Raises:
             ScriptedError: if it fails.

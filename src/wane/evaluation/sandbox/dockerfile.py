@@ -32,8 +32,8 @@ class Instruction:
     """One instruction.
 
     Attributes:
-        word: what it is, in capitals.
-        text: what follows, continued lines joined.
+        word: its name, in capitals.
+        text: the rest of its line, continued lines joined.
         body: the text of its here-document; None without one.
         line: its first line, from 1.
     """

@@ -27,7 +27,7 @@ async def put_text(space: Namespace, text: str, target: str) -> None:
 
 
 async def put_directory(space: Namespace, source: Path, target: str) -> None:
-    """Copy what a folder of the host holds into a folder of the namespace, owned by its root."""
+    """Copy the contents of a folder of the host into a folder of the namespace, owned by its root."""
     with tempfile.TemporaryFile() as file:
         await _host_tar(["-C", str(source), "--owner=0", "--group=0", "-c", "."], stdout=file)
         file.seek(0)
@@ -51,7 +51,7 @@ async def get_file(space: Namespace, source: str, target: Path) -> None:
 
 
 async def get_directory(space: Namespace, source: str, target: Path) -> None:
-    """Copy what a folder of the namespace holds into a folder of the host.
+    """Copy the contents of a folder of the namespace into a folder of the host.
 
     Raises:
         FileNotFoundError: if there is none.

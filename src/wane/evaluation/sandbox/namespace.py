@@ -206,7 +206,7 @@ class Namespace:
         Raises:
             TimeoutError: if it took longer.
         """
-        # A file, not a pipe: what the program leaves in the background would keep a pipe open for ever.
+        # A file, not a pipe: processes that the program leaves in the background would keep a pipe open for ever.
         with tempfile.TemporaryFile() as out:
             code = await self.call(argv, out, cwd=cwd, env=env, user=user, timeout=timeout, stdin=stdin)
             out.seek(0)

@@ -1,4 +1,4 @@
-"""The prefix cache of a provider, simulated: what a request would read from it, write to it, and pay in full.
+"""A provider's prefix cache, simulated: how many tokens a request reads from it, writes to it, and pays in full.
 
 `rules` holds what each provider promises, with its source; `prefix` applies it to a series of requests.
 """

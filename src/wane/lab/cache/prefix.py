@@ -51,7 +51,7 @@ class PrefixCache:
         aside: bool = False,
         same: int = 0,
     ) -> CacheUse:
-        """Make a request, and return what it reads and writes.
+        """Make a request, and return the tokens that it reads and writes.
 
         Args:
             view: its slots.

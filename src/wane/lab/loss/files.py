@@ -24,7 +24,7 @@ _DEEPEST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What one call does to files.
+    """The effect of one call on files.
 
     Attributes:
         shown: files whose content its result shows.

@@ -1,4 +1,4 @@
-"""Identifiers and paths in texts: the traces of what later work needed."""
+"""Identifiers and paths in texts: the traces of content that later work needed."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _ITEMS: Final = frozenset(
         "web_search_call",
     }
 )
-"""Known item types. Those of a compaction repeat what its own line says; snapshots are Codex's own."""
+"""Known item types. Items of a compaction repeat its own line; snapshots are Codex's own."""
 
 
 @dataclass(frozen=True, slots=True)

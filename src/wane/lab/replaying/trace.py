@@ -1,4 +1,4 @@
-"""What left the view in a replay, when and why; a report draws it."""
+"""The evictions of a replay, with time and cause; a report draws them."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
         return Headline(f"This session fits into {budget}: Wane would have evicted nothing", cost)
     after = totals.dollars + totals.reread_cost
     # A recorded session may have missed the cache more often than a simulated one, and may have been compacted. The
-    # cheaper of the two is what Wane is compared with.
+    # cheaper of the two is compared with Wane.
     without = [(simulated.baseline.totals.dollars, "if nothing is evicted, simulated")]
     if spent is not None:
         summaries = ", without the calls that wrote its summaries" if material.session.compactions else ""

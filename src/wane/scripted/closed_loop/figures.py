@@ -84,7 +84,7 @@ class Figures:
     """The figures of a run.
 
     Attributes:
-        tally: what was counted on the wire.
+        tally: the counts on the wire.
         resumptions: the first request after each restart.
         life: figures of the agent's processes.
         all_tests_pass: whether all tests of the repository passed at the end.

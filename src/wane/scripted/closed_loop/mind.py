@@ -48,7 +48,7 @@ class _Thought:
         self.look_name, self.act_name = f"t{task.number}-look", f"t{task.number}-write"
 
     def reply(self) -> Reply:
-        """Return what to say and do next."""
+        """Return the next words and calls."""
         if (right := put_right(self.sight.latest)) is not None:
             return self._say(self.sight.at, "Put that right.", right)
         phases = {"": self._begin, "look": self._look, "write": self._check, "check": self._end}
@@ -242,5 +242,5 @@ class _Thought:
         return Reply(f"{self.task.number}.{phase} {text}", think, offered(calls, self.sight.tools))
 
     def _ends(self, learned: str = "") -> Call:
-        """End what was started last; of an exploration, say what was learned."""
+        """End the episode that was started last; for an exploration, with its description."""
         return end(self.look_name, learned) if self.sight.at == "look" else end(self.act_name)

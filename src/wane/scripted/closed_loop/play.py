@@ -29,7 +29,7 @@ STRATEGIES: Final = get_args(Strategy)
 """The names of all strategies."""
 
 GO_ON: Final = "Go on."
-"""What the user says after a restart in the middle of a task."""
+"""The user's words after a restart in the middle of a task."""
 
 
 OnTask: TypeAlias = Callable[[TaskResult], None]

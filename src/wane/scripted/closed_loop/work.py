@@ -89,10 +89,10 @@ class Task:
 
     Attributes:
         number: from 1.
-        prompt: what the user says.
+        prompt: the user's words.
         path: the module that the function goes to.
         function: its name.
-        result: what it must return.
+        result: the number that it must return.
         ties: its dependencies on earlier tasks.
         quotas: the value that QUOTA of other modules must have after the task, by path.
     """

@@ -1,4 +1,4 @@
-"""How the scripted model decides: a pure function from what it sees to its next reply.
+"""How the scripted model decides: a pure function from a request to its next reply.
 
 It is no language model. It follows a script as an agent would: it knows its place only from its own last
 words, and the code only from the messages. Before a step it looks for the facts that the step needs. It uses

@@ -50,7 +50,7 @@ class Workspace(Repository):
         return self.python("-m", "unittest")
 
     def accept(self, title: str) -> None:
-        """Commit what was changed for a task."""
+        """Commit the changes for a task."""
         self.commit(title)
 
     def _tests_of(self, number: int) -> Path:

@@ -1,4 +1,4 @@
-"""Task 1, a bug: splitting an amount loses a cent. What is learned here is wanted again in task 5."""
+"""Task 1, a bug: splitting an amount loses a cent. Task 5 needs the findings again."""
 
 from wane.scripted.calls import act, end, explore, listing, search
 from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, try_out

@@ -1,4 +1,4 @@
-"""Task 6, a feature on top of task 3: the balance on a day. What it explores of the command line serves task 7."""
+"""Task 6, a feature on top of task 3: the balance on a day. Its exploration of the command line serves task 7."""
 
 from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out

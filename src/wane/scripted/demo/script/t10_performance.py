@@ -1,4 +1,4 @@
-"""Task 10, a record: what task 3 measured before its change is long gone from the view."""
+"""Task 10, a record: the measurement of task 3 before its change left the view long ago."""
 
 from wane.scripted.calls import act, end, explore, shell, write
 from wane.scripted.demo.moves import Fact, Step, Task, check
@@ -7,7 +7,7 @@ from wane.scripted.demo.script.t03_running_totals import BASELINE, WORKLOAD
 ACCOUNTS = ("expenses", "expenses:lisbon", "expenses:turin:travel", "total")
 NOW = "work-now"
 
-# Without a recall: the repository's first commit is what was measured.
+# Without a recall: task 3 measured the repository's first commit.
 MEASURE_AGAIN = (
     'first=$(git rev-list --max-parents=0 HEAD) && there=$(mktemp -d)/before && git worktree add -q "$there" "$first" '
     '&& "${PYTHON:-python3}" "$there/tools/workload.py" && git worktree remove "$there"'
@@ -15,7 +15,7 @@ MEASURE_AGAIN = (
 
 
 def visits(account: str, when: str, episode: str, otherwise: str) -> Fact:
-    """Return what the table of a measurement says of an account."""
+    """Return the fact that the table of a measurement states about an account."""
     pattern = rf"^{account} +(?:[\d,.-]+ EUR +)?(\d+)$"
     return Fact(f"{account.replace(':', '_')}_{when}", pattern, episode=episode, otherwise=otherwise)
 
