@@ -30,8 +30,8 @@ KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {
     "guard": (None, 0.0, 0.15, 0.45),
     "evict_when_cold": (False, True),
 }
-"""Fields of the policy that are tried at the chosen budget and depth: they decide which content a pass evicts. To tune a further
-field, enter it here with the values to try."""
+"""Fields of the policy that are tried at the chosen budget and depth: they decide which content a pass evicts. To tune
+a further field, enter it here with the values to try."""
 
 RIVALS: Final = ("truncate", "compact", "clear-tools", "paper")
 """Strategies that the choice is compared with, at its budget."""

@@ -1,4 +1,4 @@
-"""Task 2, a bug: a semicolon in a quoted payee begins a comment. The model forgets to name the exploration that its act builds on."""
+"""Task 2, a bug: a semicolon in a quoted payee begins a comment. The model forgets to name a dependency."""
 
 from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, try_out
