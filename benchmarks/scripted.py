@@ -92,7 +92,7 @@ def demo_column(it: Data) -> dict[str, str]:
         else "0",
         "model calls": f"{it['model_calls']}{summaries}",
         "input tokens": f"{it['input_tokens']:,}",
-        "that a prefix cache would have": f"{it['prefix_reuse']:.0%}",
+        "share of them in a prefix cache": f"{it['prefix_reuse']:.0%}",
         "priced, with cache reads at 0.1 and writes at 1.25": f"{it['priced_input_tokens']:,}",
         "read again": f"{it['re_read']}",
         "recalled": f"{it['recalled']}" if it["recalled"] else "-",
