@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.conversation.support import DIALECTS, Dialect, Session, fresh, histories
 from tests.strategies import times
-from wane import ConfigError, Kind
+from wane import ConfigError, FormatError, HistoryError, Kind
 from wane.conversation import Adapter, Call, Conversation
 from wane.conversation.calls import NOT_A_CALL
 
@@ -176,6 +176,74 @@ def test_what_is_left_open_by_a_saved_history_is_handed_out() -> None:
     assert call.id == "r2"
     conversation.append(call.result("x"))
     assert conversation.request().messages[-1] == result("r2", "x")
+
+
+@pytest.mark.parametrize("how", ["append", "extend"])
+def test_a_refused_list_changes_nothing_and_own_calls_are_still_answered(how: str) -> None:
+    conversation = Conversation("anthropic")
+    conversation.append(user("Go."))
+    calls = [("d1", "delimiter", start("look")), ("r1", "read", {})]
+    content = [{"type": "tool_use", "id": i, "name": name, "input": given} for i, name, given in calls]
+    (call,) = conversation.append({"role": "assistant", "content": content})
+
+    def results(*ids: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": i, "content": "x"} for i in ids]}
+
+    text = {"role": "user", "content": [{"type": "text", "text": "On."}, *results("nobody")["content"]]}
+    for wrong in ([results("d1"), results("nobody")], [results("d1", "nobody")], [user("On."), results("d1")], [text]):
+        with pytest.raises(HistoryError, match="a result answers the call"):
+            getattr(conversation, how)(wrong)
+        assert (conversation.length, conversation.calls) == (2, [call])
+    conversation.append(call.result("read"))
+    conversation.request()
+    assert conversation.window.open_calls == {}
+
+
+def test_a_refused_message_leaves_a_lone_own_call_unanswered() -> None:
+    conversation = Conversation()
+    conversation.extend([user("Go."), answer(("m1", "delimiter", start("look")))])
+    for wrong, error in (([user("On."), {"role": "robot"}], FormatError), ([user("On."), result("x")], HistoryError)):
+        with pytest.raises(error):
+            conversation.append(wrong)
+        assert conversation.length == 2
+    conversation.extend([user("On."), answer(("m2", "delimiter", END)), result("m2"), answer(text="Done.")])
+    assert [message["role"] for message in conversation.messages[2:4]] == ["tool", "user"]
+    assert conversation.window.open_calls == {}
+
+
+def test_open_calls_are_known_wherever_the_history_came_from() -> None:
+    history = [
+        user("Go."),
+        answer(("m1", "delimiter", start("look")), ("r1", "read", {}), ("r2", "read", {})),
+        result("m1"),
+        result("r1"),
+    ]
+    first, ingested, restored = (Conversation() for _ in range(3))
+    first.extend(history)
+    ingested.ingest(history)
+    assert restored.restore(json.loads(json.dumps(first.state())), history)
+    for conversation in (first, ingested, restored, first.branch()):
+        (call,) = conversation.calls
+        assert call.id == "r2"
+        conversation.append(call.result("x"))
+        assert conversation.calls == []
+        assert conversation.messages == [*history, result("r2", "x")]
+    assert [call.id for call in first.branch(3).calls] == ["r1", "r2"]
+
+
+def test_a_branch_from_before_the_result_of_an_own_call_answers_it() -> None:
+    conversation = Conversation()
+    conversation.extend([user("Go."), answer(("m1", "delimiter", start("look")), ("r1", "read", {})), result("r1")])
+    messages = conversation.request().messages
+    branch = conversation.branch(2)
+    (call,) = branch.calls
+    branch.append(call.result("ok"))
+    assert branch.request().messages == messages
+    ingested = Conversation()
+    ingested.ingest(messages)
+    other = ingested.branch(2)
+    other.ingest(messages)
+    assert other.request().messages == messages
 
 
 def test_a_call_of_no_conversation_writes_no_message() -> None:

@@ -197,7 +197,7 @@ def _normalised(raw: str | None) -> str:
 
 
 class WaitingCalls(Generic[MessageT]):
-    """Calls without a result yet, own ones separate from the host's.
+    """Own calls without a result yet, which the conversation answers itself.
 
     Args:
         format: the messages' format.
@@ -206,16 +206,11 @@ class WaitingCalls(Generic[MessageT]):
     def __init__(self, format: Format[MessageT]) -> None:  # noqa: A002 - the field's word
         self._format = format
         self._own: list[tuple[Call[MessageT], str | None]] = []
-        self._hosts: list[Call[MessageT]] = []
 
-    def hosts(self, open_calls: Collection[str]) -> list[Call[MessageT]]:
-        """Return the calls that the host must answer, in order.
-
-        Args:
-            open_calls: ids of all calls without a result.
-        """
-        self._hosts = [call for call in self._hosts if call.id in open_calls]
-        return list(self._hosts)
+    @property
+    def ids(self) -> list[str | None]:
+        """The ids of the calls, in order."""
+        return [call.id for call, _ in self._own]
 
     def note(
         self,
@@ -224,8 +219,8 @@ class WaitingCalls(Generic[MessageT]):
         texts: Iterable[str | None],
         open_calls: Collection[str],
         own: Collection[str],
-    ) -> list[Call[MessageT]]:
-        """Take in the calls of an answer; return the host's calls.
+    ) -> None:
+        """Take in the own calls of an answer.
 
         Args:
             message: the answer.
@@ -234,19 +229,22 @@ class WaitingCalls(Generic[MessageT]):
             open_calls: ids of all calls without a result.
             own: names of own tools.
         """
-        format_, hosts = self._format, list[Call[MessageT]]()
         for position, (part, text) in enumerate(zip(parts, texts, strict=True)):
             # A call answered within its message was run by the provider.
-            if part.kind is not Kind.CALL or part.call_id not in open_calls:
-                continue
-            write = partial(_result, format_, message, position)
-            call = Call(part.tool or "", part.arguments or "", part.call_id, write)
-            if part.tool in own:
-                self._own.append((call, text))
-            elif not isinstance(format_, WritingFormat) or format_.awaits(message, position):
-                hosts.append(call)
-        self._hosts += hosts
-        return hosts
+            if part.kind is Kind.CALL and part.tool in own and part.call_id in open_calls:
+                self._own.append((_call(self._format, message, position, part), text))
+
+    def give(self, calls: Iterable[Call[MessageT]], results: Iterable[Part]) -> None:
+        """Take in own calls that were answered already, in a history from which this one branches.
+
+        Args:
+            calls: the calls.
+            results: the results of that history, the first for an id being the one.
+        """
+        texts: dict[str | None, str] = {}
+        for part in results:
+            texts.setdefault(part.call_id, part.text)
+        self._own += [(call, texts[call.id]) for call in calls if call.id in texts]
 
     def answered(self, parts: Sequence[Part]) -> None:
         """Forget own calls whose results come with the history."""
@@ -264,6 +262,40 @@ class WaitingCalls(Generic[MessageT]):
             call, text = self._own.pop(0)
             if call.id in open_calls:
                 yield call, text
+
+
+def still_open(
+    format: Format[MessageT],  # noqa: A002 - the field's word
+    messages: Sequence[MessageT],
+    open_calls: Mapping[str, int],
+    first: int = 0,
+) -> list[Call[MessageT]]:
+    """Return the calls of a history that have no result yet, in order, except those that the provider runs.
+
+    Args:
+        format: the messages' format.
+        messages: the history.
+        open_calls: number of calls without a result, by id.
+        first: the first message to look at.
+    """
+    left, found = dict(open_calls), list[Call[MessageT]]()
+    for number in range(len(messages) - 1, first - 1, -1):
+        if not left:
+            break
+        message = messages[number]
+        for position, part in reversed([*enumerate(format.parts(message))]):
+            # If an id is reused, the earlier call was answered first.
+            if part.kind is Kind.CALL and part.call_id in left:
+                left[part.call_id] -= 1
+                if not left[part.call_id]:
+                    del left[part.call_id]
+                if not isinstance(format, WritingFormat) or format.awaits(message, position):
+                    found.append(_call(format, message, position, part))
+    return found[::-1]
+
+
+def _call(format: Format[MessageT], message: MessageT, position: int, part: Part) -> Call[MessageT]:  # noqa: A002
+    return Call(part.tool or "", part.arguments or "", part.call_id, partial(_result, format, message, position))
 
 
 def _result(format: Format[MessageT], message: MessageT, position: int, text: str) -> MessageT:  # noqa: A002

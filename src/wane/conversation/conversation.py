@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from wane.conversation import past
-from wane.conversation.calls import Call, Verdicts, WaitingCalls
+from wane.conversation.calls import Call, Verdicts, WaitingCalls, still_open
 from wane.conversation.engine import REMIND_AT
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
 from wane.conversation.history import Adapter, Aligner, ByMessage, Change, HostHistory
@@ -155,8 +155,8 @@ class Conversation(ConversationSettings[M]):
 
     @property
     def calls(self) -> list[Call[M]]:
-        """The calls of the history that the host must run and that have no result yet."""
-        return self._waiting.hosts(self.window.open_calls)
+        """The calls of the history that the host must run and that have no result yet, in order."""
+        return self._open()
 
     def read(self, data: Sequence[Any]) -> Sequence[M]:
         """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
@@ -177,18 +177,14 @@ class Conversation(ConversationSettings[M]):
             Its calls that the host must run, in order. Append `call.result(output)` for each.
 
         Raises:
-            FormatError: for a message of another format; nothing is changed then.
+            FormatError: for a message of another format; nothing is changed then, also by the others of a list.
             HistoryError: for a message that no provider would accept here, such as a result without its call; nothing
-                is changed then. A call without a result is not refused: append one for each before the next message.
+                is changed then, also by the others of a list. A call without a result is not refused: append one for
+                each before the next message.
         """
-        calls: list[Call[M]] = []
-        messages = self.read(message if isinstance(message, (list, tuple)) else [message])
-        try:
-            for each in messages:
-                calls += self._append(each, input_tokens, at)
-        finally:
-            self._tell()
-        return calls
+        first = self.length
+        self._append_all(message if isinstance(message, (list, tuple)) else [message], input_tokens, at)
+        return self._open(first)
 
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
         """Take in several messages, such as a saved history: the same as appending them one by one.
@@ -197,14 +193,10 @@ class Conversation(ConversationSettings[M]):
             All calls that the host must run and that have no result yet.
 
         Raises:
-            FormatError: for a message of another format; those before it are taken in.
-            HistoryError: for a message that no provider would accept there; those before it are taken in.
+            FormatError: for a message of another format; none is taken in then.
+            HistoryError: for a message that no provider would accept there; none is taken in then.
         """
-        try:
-            for message in self.read(messages):
-                self._append(message)
-        finally:
-            self._tell()
+        self._append_all(messages)
         return self.calls
 
     def ingest(self, history: Sequence[Any]) -> Change:
@@ -261,6 +253,7 @@ class Conversation(ConversationSettings[M]):
         other._begin(line)
         other._host.extend(line.transcript.messages)
         other.extend(self._line.transcript.messages[kept:count])
+        other._answer_as(self._line.transcript.messages[count:])
         return other
 
     # Requests out
@@ -349,8 +342,9 @@ class Conversation(ConversationSettings[M]):
             marks: the marks that were inferred at the time, by index of the item that follows them.
 
         Raises:
-            FormatError: for a message of another format.
-            HistoryError: for a message that cannot stand here, or marks that cannot be made.
+            FormatError: for a message of another format; nothing is changed then.
+            HistoryError: for a message that cannot stand here; nothing is changed then. Also for marks that cannot be
+                made; do not use the conversation after that.
         """
         (prepared,) = self._line.prepare([message])
         self._host.extend([message], left_out=prepared is None)
@@ -478,20 +472,44 @@ class Conversation(ConversationSettings[M]):
             return list(view)
         return format_.wire(view if reminder is None else [*view, format_.turn(reminder)])
 
-    def _append(self, message: M, tokens: int = 0, at: float | None = None) -> list[Call[M]]:
-        parts = self.format.parts(message)
-        self._waiting.answered(parts)
-        if any(part.kind is not Kind.RESULT for part in parts):
+    def _open(self, first: int = 0) -> list[Call[M]]:
+        """The host's calls without a result, from a message on."""
+        own, waiting = self._own_names(), self._waiting.ids
+        calls = still_open(self.format, self._line.transcript.messages, self.window.open_calls, first)
+        return [call for call in calls if call.name not in own and call.id not in waiting]
+
+    def _own_names(self) -> set[str]:
+        return {tool.name for tool in self.own_tools}
+
+    def _append_all(self, data: Sequence[Any], tokens: int = 0, at: float | None = None) -> None:
+        messages, own = [*self.read(data)], self._own_names()
+        # All are checked before anything changes.
+        prepared = self._line.prepare(messages, own=own, waiting=self._waiting.ids)
+        try:
+            for message, each in zip(messages, prepared, strict=True):
+                if each is None:
+                    self._host.extend([message], left_out=True)
+                else:
+                    self._append(message, each, own, tokens, at)
+        finally:
+            self._tell()
+
+    def _append(self, message: M, prepared: Prepared[M], own: set[str], tokens: int, at: float | None) -> None:
+        self._waiting.answered(prepared.parts)
+        if any(part.kind is not Kind.RESULT for part in prepared.parts):
             self._answer_own()
-        (prepared,) = self._line.prepare([message])
-        self._host.extend([message], left_out=prepared is None)
-        if prepared is None:
-            return []
+        self._host.extend([message])
         texts = self._take(prepared, tokens, at)
-        if not prepared.answers:
-            return []
-        own = {tool.name for tool in self.own_tools}
-        return self._waiting.note(prepared.message, prepared.parts, texts, self.window.open_calls, own)
+        if prepared.answers:
+            self._waiting.note(prepared.message, prepared.parts, texts, self.window.open_calls, own)
+
+    def _answer_as(self, later: Sequence[M]) -> None:
+        """Give own calls without a result the results that they have in later messages."""
+        own = self._own_names()
+        calls = still_open(self.format, self._line.transcript.messages, self.window.open_calls)
+        if mine := [call for call in calls if call.name in own]:
+            parts = (part for message in later for part in self.format.parts(message))
+            self._waiting.give(mine, [part for part in parts if part.kind is Kind.RESULT])
 
     def _answer_own(self) -> None:
         """Append the results of own calls that have none."""

@@ -199,8 +199,15 @@ class Timeline(Generic[MessageT]):
 
     # Messages and requests
 
-    def prepare(self, messages: Iterable[MessageT]) -> list[Prepared[MessageT] | None]:
+    def prepare(
+        self, messages: Iterable[MessageT], *, own: Collection[str] = (), waiting: Iterable[str | None] = ()
+    ) -> list[Prepared[MessageT] | None]:
         """Check that messages can be taken in, one after the other; nothing changes.
+
+        Args:
+            messages: the messages.
+            own: names of the tools whose calls are answered before the next message that is not a result.
+            waiting: ids of such calls of the history that have no result yet.
 
         Returns:
             Each message as it will be taken in; None for one that is left out.
@@ -212,8 +219,10 @@ class Timeline(Generic[MessageT]):
         adapter, format_, group = self.setup.adapter, self.setup.format, self._group
         open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         prepared: list[Prepared[MessageT] | None] = []
+        waiting = [*waiting]
         for given in messages:
             message, parts = given, format_.parts(given)
+            waiting = _answered_before(parts, waiting, open_calls)
             kept = [place for place, part in enumerate(parts) if _pairs(part, open_calls)]
             if len(kept) < len(parts):
                 if not adapter.drops_orphans:
@@ -231,6 +240,7 @@ class Timeline(Generic[MessageT]):
             if answers:
                 before, group = group, adapter.group(message)
                 begins = group is None or group != before
+                waiting += [part.call_id for part in parts if part.tool in own and open_calls[part.call_id]]
             prepared.append(Prepared(message, parts, answers, begins))
         return prepared
 
@@ -373,6 +383,19 @@ class Timeline(Generic[MessageT]):
             events.append(Reminded(reminder))
         self.shown = Shown(fitted.view, after, report, reminder)
         return self.shown
+
+
+def _answered_before(
+    parts: Sequence[Part], waiting: Sequence[str | None], open_calls: Tally[str | None]
+) -> list[str | None]:
+    """Note the results of own calls that will be given before a message; return the ids of those that still wait."""
+    given = {part.call_id for part in parts if part.kind is Kind.RESULT}
+    left = [call_id for call_id in waiting if call_id not in given]
+    if all(part.kind is Kind.RESULT for part in parts):
+        return left
+    for call_id in left:
+        open_calls[call_id] = max(0, open_calls[call_id] - 1)
+    return []
 
 
 def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
