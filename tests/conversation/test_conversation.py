@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -383,6 +383,41 @@ def test_a_pass_may_run_early_when_the_cache_has_expired(pause: float, passes: i
     by_word.append(user("On."))
     by_word.request(cold=bool(passes))
     assert [len(log.of(PassRan)) for log in logs] == [passes] * 4
+
+
+def switched(conversation: Conversation[Any]) -> Conversation[Any]:
+    conversation.strategy = "truncate"
+    conversation.strategy = "cwl"
+    return conversation
+
+
+def restored(conversation: Conversation[Any]) -> Conversation[Any]:
+    other = Conversation(budget=1_000)
+    assert other.restore(conversation.state(), conversation.messages)
+    return other
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        restored,
+        switched,
+        lambda conversation: switched(restored(conversation)),
+        lambda conversation: conversation.branch(),
+        lambda conversation: conversation.branch(len(LONG)),
+    ],
+    ids=["restored", "switched", "switched after restore", "branch", "earlier"],
+)
+def test_times_that_the_host_gave_outlive_the_timeline(way: Callable[[Any], Conversation[Any]]) -> None:
+    log = Log()
+    conversation = Conversation(budget=1_000)
+    for message in LONG:
+        conversation.append(message, at=1_000.0)
+    conversation.append(user("On."), at=1_001.0)
+    other = way(conversation)
+    other.listeners.append(log)
+    other.request(at=9_999.0)
+    assert len(log.of(PassRan)) == 1
 
 
 def test_instructions_in_the_messages_are_overhead() -> None:

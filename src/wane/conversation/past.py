@@ -91,6 +91,14 @@ def redo(
 
 
 def _again(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
+    other = _repeated(line, count, setup)
+    if count == len(line.transcript.messages):
+        # With the time of the latest request, and what a state told.
+        other.asked, other.answered = line.asked, line.answered
+    return other
+
+
+def _repeated(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
     messages = line.transcript.messages[:count]
     prepared = [each for each in Timeline(setup).prepare(messages) if each is not None]
     if count >= line.base:
@@ -99,8 +107,8 @@ def _again(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Time
         except HistoryError:
             pass  # tool classes have changed, so other items would be evicted
     other = _afresh(line, replace(setup, events=[]))
-    for each in prepared:
-        other.take(each)
+    for number, each in enumerate(prepared):
+        other.take(each, at=line.times.get(number))
     other.setup = setup
     return other
 
@@ -115,7 +123,7 @@ def _redone(
     for number, each in enumerate(prepared[other.base :], other.base):
         while due and due[0].messages == number:
             _redo(other, due.pop(0))
-        other.enter(each, line.marks)
+        other.enter(each, line.marks, at=line.times.get(number))
     for sent in due:
         # Its usage was in an answer that is not part of this history.
         _redo(other, replace(sent, tokens=0))

@@ -167,6 +167,7 @@ class Timeline(Generic[MessageT]):
         message_overhead: tokens that every request carries besides its messages, by the messages themselves.
         asked: time of the latest message that is not an answer, in seconds; None if not known.
         answered: time of the latest answer.
+        times: by number of the message, its time if the host gave it.
     """
 
     def __init__(self, setup: Setup[MessageT], limits: int | None = None) -> None:
@@ -183,6 +184,7 @@ class Timeline(Generic[MessageT]):
         self._fixed: str | None = None  # the text of the latter
         self.asked: float | None = None
         self.answered: float | None = None
+        self.times: dict[int, float] = {}
         self._parts: list[Part] = []  # the content of each item
         self.marks: dict[int, tuple[Mark, ...]] = {}
         self._group: Hashable | None = None
@@ -285,6 +287,8 @@ class Timeline(Generic[MessageT]):
             at: its time, if the host knows it.
         """
         adapter, message, engine = self.setup.adapter, prepared.message, self.engine
+        if at is not None:
+            self.times[len(self.transcript.messages)] = at
         at = adapter.time(message) if at is None else at
         if prepared.answers:
             if prepared.begins:
