@@ -115,6 +115,17 @@ def test_settings_may_be_changed_between_requests_and_outlive_the_history() -> N
     assert conversation.window.export()["tool_classes"] == {"read": "durable"}
 
 
+def test_a_policy_by_name_is_refused_and_the_old_one_stays() -> None:
+    conversation = Conversation(policy=Policy.paper())
+    for holder in (conversation, conversation.window):
+        with pytest.raises(ConfigError, match="policy is 'paper'; it must be a Policy"):
+            holder.policy = "paper"  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match="policy is 'paper'; it must be a Policy"):
+        Conversation(policy="paper")  # type: ignore[arg-type]
+    assert conversation.policy == Policy.paper()
+    assert conversation.branch().policy == Policy.paper()
+
+
 def test_what_it_looks_like() -> None:
     conversation = Conversation(budget="80k")
     assert repr(conversation) == "<Conversation: format openai, strategy cwl, 0 messages, 0 of 80,000 tokens>"
@@ -353,6 +364,8 @@ def test_an_overhead_is_told_in_tokens_or_as_text() -> None:
     conversation.overhead = "x" * 400
     conversation.append(user("Go."))
     assert conversation.overhead == 100
+    assert conversation.tokens == 101
+    assert "101 of" in repr(conversation)
     assert conversation.request().tokens == 101
     assert log.of(OverheadChanged) == [OverheadChanged(100)]
 

@@ -24,7 +24,7 @@ from tests.conversation.support import (
     window_after,
 )
 from tests.strategies import policies, times
-from wane import HistoryError, Kind, Policy
+from wane import ConfigError, HistoryError, Kind, Policy
 from wane.conversation import Adapter, Conversation
 from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken, PassRan
 from wane.formats import Part
@@ -219,6 +219,8 @@ def test_a_branch_goes_on_beside_the_first() -> None:
     assert standing(conversation.branch(len(LONG))) == before
     assert conversation.branch(1).messages == LONG[:1]
     assert conversation.branch().messages == conversation.messages
+    with pytest.raises(ConfigError, match="cannot have -1 messages"):
+        conversation.branch(-1)
 
 
 def test_a_history_of_which_only_the_beginning_is_known_is_another_one() -> None:

@@ -243,7 +243,12 @@ class Conversation(ConversationSettings[M]):
 
         Args:
             count: number of messages; None for all.
+
+        Raises:
+            ConfigError: for a negative number.
         """
+        if count is not None and count < 0:
+            raise ConfigError(f"a branch cannot have {count} messages; give a number of at least 0, or None for all")
         self._answer_own()
         other = copy(self)
         other.listeners = [*self.listeners]
@@ -266,12 +271,12 @@ class Conversation(ConversationSettings[M]):
     @property
     def tokens(self) -> int:
         """Tokens of the next request if nothing is evicted."""
-        return self._line.engine.tokens
+        return self._line.engine.tokens_with(self.overhead)
 
     @property
     def overhead(self) -> int:
         """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
-        return self._line.host_overhead + self._line.message_overhead
+        return self._line.overhead
 
     @overhead.setter
     def overhead(self, overhead: int | str) -> None:

@@ -110,6 +110,10 @@ class Engine:
         """Tokens of the next request if nothing is evicted, by the provider's last report."""
         return self._accounting.total
 
+    def tokens_with(self, overhead: int) -> int:
+        """Return the same for another overhead."""
+        return replace(self._accounting, overhead=overhead).total
+
     @property
     def item_count(self) -> int:
         """Number of items in the history."""
@@ -219,7 +223,7 @@ class Engine:
             return 0
         # The longest form of any integration: with a separator and a tag.
         more = self._counter(f"\n\n<system>{reminder}</system>")
-        return replace(self._accounting, overhead=self.overhead + more).total - self.tokens
+        return self.tokens_with(self.overhead + more) - self.tokens
 
     # Repeating the past
 

@@ -146,13 +146,13 @@ class ConversationSettings(Generic[MessageT]):
 
     @property
     def policy(self) -> Policy:
-        """What a pass evicts, and how far."""
+        """What a pass evicts, and how far. Anything but a `Policy` raises `ConfigError`."""
         return self._line.engine.window.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._setup.settings = replace(self._setup.settings, policy=policy)
         self._line.engine.window.policy = policy
+        self._setup.settings = replace(self._setup.settings, policy=policy)
 
     @property
     def manage(self) -> bool:

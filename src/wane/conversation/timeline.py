@@ -193,6 +193,11 @@ class Timeline(Generic[MessageT]):
     # State
 
     @property
+    def overhead(self) -> int:
+        """Tokens that every request carries besides its messages; the engine learns it with the next request."""
+        return self.host_overhead + self.message_overhead
+
+    @property
     def archive(self) -> Archive:
         """The whole history, for recalls."""
         engine = self.engine
@@ -320,7 +325,7 @@ class Timeline(Generic[MessageT]):
         """
         if self.shown is not None:
             return self.shown
-        engine, overhead = self.engine, self.host_overhead + self.message_overhead
+        engine, overhead = self.engine, self.overhead
         if overhead != engine.overhead:
             engine.overhead = overhead
             self.setup.events.append(OverheadChanged(overhead))

@@ -68,7 +68,6 @@ class ContextWindow:
         tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
 
     Attributes:
-        policy: what a pass evicts, and how far; may be changed between passes.
         accounting: the tokens of the view.
 
     Raises:
@@ -84,7 +83,7 @@ class ContextWindow:
         tool_classes: Mapping[str, ToolClass | str] | None = None,
     ) -> None:
         self._budget = parse_budget(budget)
-        self.policy = Policy() if policy is None else check_policy(policy)
+        self.policy = Policy() if policy is None else policy
         self._classes = read_tool_classes(tool_classes)
         self._protocol = Protocol()
         self._graph = EpisodeGraph()
@@ -117,6 +116,15 @@ class ContextWindow:
     @budget.setter
     def budget(self, budget: int | str) -> None:
         self._budget = parse_budget(budget)
+
+    @property
+    def policy(self) -> Policy:
+        """What a pass evicts, and how far; may be changed between passes."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = check_policy(policy)
 
     @property
     def overhead(self) -> int:
