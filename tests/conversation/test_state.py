@@ -241,6 +241,26 @@ def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
     assert sizes[1] < 20_000
 
 
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+def test_so_is_the_state_under_any_strategy(strategy: str) -> None:
+    sizes, views = [], []
+    for episodes in (40, 160):
+        messages = session_of(episodes)
+        conversation = Conversation(budget=4_000, strategy=strategy)
+        for message in messages:
+            if is_answer("openai", message) and conversation.request().for_summary:
+                conversation.summarised("In short.")
+            conversation.append(message)
+        state = stored(conversation)
+        sizes.append(len(json.dumps(state)))
+        views.append(len(json.dumps(conversation.view)))
+        assert Conversation(budget=4_000, strategy=strategy).restore(state, messages)
+    assert all(size < 0.6 * view for size, view in zip(sizes, views, strict=True))
+    # Under these, every message stays in view, or at least a part of it.
+    if strategy not in ("none", "fold", "mask", "clear-tools", "paper"):
+        assert sizes[1] < 1.3 * sizes[0]
+
+
 def test_descriptions_that_stay_in_view_do_not_make_the_state_larger_than_it() -> None:
     messages = session_of(300, "it is a thing, " * 20)
     conversation = Conversation(budget=40_000, policy=Policy.paper())

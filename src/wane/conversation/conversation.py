@@ -431,7 +431,11 @@ class Conversation(ConversationSettings[M]):
         return [digest.of(messages, count) for count in range(length + 1, len(messages) + 1)][::-1]
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` needs besides the history, as JSON data that is no larger than the view."""
+        """Return what `restore` needs besides the history, as JSON data.
+
+        Its size depends on the view, whatever has left it. If the strategy does not evict by episode, the size is less
+        than 1 KB, besides summaries and the places of texts that replace items.
+        """
         self._answer_own()
         return export_conversation(self._line, self._digest, self._verdicts)
 

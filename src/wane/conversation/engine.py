@@ -254,12 +254,30 @@ class Engine:
             "reminder": self._reminder.export(),
         }
 
-    def adopt(self, window: ContextWindow, state: Mapping[str, Any]) -> None:
-        """Continue with a window over the same items, and with the state that `export` returned.
+    def adopt(self, state: Mapping[str, Any], window: ContextWindow | None = None) -> None:
+        """Continue from the state that `export` returned.
+
+        Args:
+            state: the state.
+            window: a window over the same items, to continue with; None if another strategy decides the view.
 
         Raises:
-            HistoryError: if it does not fit the items.
+            HistoryError: if the state does not fit the items.
         """
+        if window is not None:
+            self._follow(window)
+        if self._other is None:
+            self._accounting = self.window.accounting
+            self._view = [*self.window.visible]
+        else:
+            if state["standing"] is not None:
+                self._other.redo(state["standing"])
+            self._show(self._other.current())
+            self._accounting = Accounting(**state["accounting"])
+            self.window.overhead = self._accounting.overhead
+        self._reminder.restore(state["reminder"])
+
+    def _follow(self, window: ContextWindow) -> None:
         # The present budget and policy apply, not the exported ones.
         window.budget, window.policy = self.window.budget, self.window.policy
         window.set_tool_classes(self._tool_classes)
@@ -270,15 +288,6 @@ class Engine:
                 episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
         self.window = window
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
-        if self._other is None:
-            self._accounting = window.accounting
-            self._view = [*window.visible]
-        else:
-            if state["standing"] is not None:
-                self._other.redo(state["standing"])
-            self._show(self._other.current())
-            self._accounting = Accounting(**state["accounting"])
-        self._reminder.restore(state["reminder"])
 
     # Another strategy
 

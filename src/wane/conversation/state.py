@@ -1,4 +1,4 @@
-"""Exports a conversation as JSON data no larger than its view, and restores it from that and the history."""
+"""Exports a conversation as JSON data that its view bounds, and restores it from that and the history."""
 
 from __future__ import annotations
 
@@ -158,13 +158,8 @@ def restore_timeline(
 
 def export_engine(engine: Engine) -> dict[str, Any]:
     """Return the state of an engine, except what follows from the history."""
-    window = engine.window.export()
-    # The history has the names, places and descriptions of all episodes.
-    del window["started"], window["graph"]["archive"]
-    window["closings"] = [
-        {key: value for key, value in row.items() if key not in _DERIVED} for row in window["closings"]
-    ]
-    return {"window": window, **engine.export()}
+    window = _export_window(engine.window) if engine.evicts else None
+    return {"episodes": len(engine.episodes), "window": window, **engine.export()}
 
 
 def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
@@ -173,23 +168,45 @@ def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
     Raises:
         HistoryError: if the items are different.
     """
-    window = dict(state["window"])
-    named = {episode.name: episode for episode in engine.episodes if episode.name is not None}
+    if state["episodes"] != len(engine.episodes):
+        raise HistoryError("the state is of another history")
+    # If another strategy decides the view, the window evicted nothing, so that it follows from the history.
+    engine.adopt(state, _restored_window(engine, state["window"]) if engine.evicts else None)
+
+
+def _export_window(window: ContextWindow) -> dict[str, Any]:
+    exported = window.export()
+    # The history has the names, places and descriptions of all episodes.
+    del exported["started"], exported["graph"]["archive"]
+    exported["graph"]["live"] = _without_derived(exported["graph"]["live"])
+    exported["closings"] = _without_derived(exported["closings"])
+    return exported
+
+
+def _restored_window(engine: Engine, state: Mapping[str, Any]) -> ContextWindow:
+    window, episodes = dict(state), engine.episodes
+    named = {episode.name: episode for episode in episodes if episode.name is not None}
     # An act may depend on a closed exploration that the agent marked (R3).
     window["started"] = {n: e.closed and e.type is EpisodeType.EXPL and not e.inferred for n, e in named.items()}
-    live = {row["name"] for row in window["graph"]["live"]}
-    archive = {name: episode.spans for name, episode in named.items() if name not in live}
-    window["graph"] = {**window["graph"], "archive": archive}
-    window["closings"] = [{**_derived(engine.episodes[row["number"]]), **row} for row in window["closings"]]
+    live = [_with_derived(row, episodes) for row in window["graph"]["live"]]
+    names = {row["name"] for row in live}
+    archive = {name: episode.spans for name, episode in named.items() if name not in names}
+    window["graph"] = {**window["graph"], "live": live, "archive": archive}
+    window["closings"] = [_with_derived(row, episodes) for row in window["closings"]]
     restored = ContextWindow.restore(window)
-    if restored.item_count != engine.item_count or restored.started != len(engine.episodes):
+    if restored.item_count != engine.item_count:
         raise HistoryError("the state is of another history")
-    engine.adopt(restored, state)
+    return restored
 
 
 _DERIVED: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
-"""Attributes of an ended episode that follow from the history; with them, the state could outgrow the view."""
+"""Attributes of an episode that follow from the history; with them, the state could outgrow the view."""
 
 
-def _derived(episode: Episode) -> dict[str, Any]:
-    return {name: getattr(episode, name) for name in _DERIVED}
+def _without_derived(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key not in _DERIVED} for row in rows]
+
+
+def _with_derived(row: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
+    episode = episodes[row["number"]]
+    return {**{name: getattr(episode, name) for name in _DERIVED}, **row}
