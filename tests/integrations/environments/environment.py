@@ -54,14 +54,27 @@ def interpreter(extra: str) -> str:
     return python
 
 
-def check_contract(module: str, extra: str, python: str) -> None:
-    """Run the tests of a framework in its environment."""
-    if module not in missing(extra):
-        pytest.skip(f"{module} is installed here, and its tests run with the others")
-    paths = [f"{TESTS}/{name}" for name in FRAMEWORKS[extra][module]]
-    code, told = run([python, "-m", "pytest", "-m", "", "-p", "no:cacheprovider", *paths], 500)
-    # The end has the names of those that failed.
-    assert code == 0, told[-20_000:]
+class EnvironmentTests:
+    """The contract tests of an environment's frameworks, for its file to inherit."""
+
+    extra = ""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        metafunc.parametrize("module", FRAMEWORKS[self.extra])
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def python(cls) -> str:
+        return interpreter(cls.extra)
+
+    @pytest.mark.full
+    def test_its_contract_holds_there(self, module: str, python: str) -> None:
+        if module not in missing(self.extra):
+            pytest.skip(f"{module} is installed here, and its tests run with the others")
+        paths = [f"{TESTS}/{name}" for name in FRAMEWORKS[self.extra][module]]
+        code, told = run([python, "-m", "pytest", "-m", "", "-p", "no:cacheprovider", *paths], 500)
+        # The end has the names of those that failed.
+        assert code == 0, told[-20_000:]
 
 
 def missing(extra: str) -> list[str]:

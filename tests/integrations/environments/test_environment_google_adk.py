@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.integrations.environments.environment import FRAMEWORKS, check_contract, interpreter
-
-EXTRA = "dev-google-adk"
+from tests.integrations.environments.environment import EnvironmentTests
 
 
-@pytest.fixture(scope="module")
-def python() -> str:
-    return interpreter(EXTRA)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("module", FRAMEWORKS[EXTRA])
-def test_its_contract_holds_there(module: str, python: str) -> None:
-    check_contract(module, EXTRA, python)
+class TestGoogleADK(EnvironmentTests):
+    extra = "dev-google-adk"
