@@ -12,7 +12,7 @@ from wane.cli.commands import PlanOptions
 from wane.cli.lab.reading import Messages, read_one, usable_counter
 from wane.cli.terminal.text import counted, plain_console, printable, say
 from wane.core import parse_budget
-from wane.lab.readers import STDIN
+from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run_plan(options: PlanOptions) -> int:
         history = list(zip(material.items, found.parts, strict=True))
         result = plan_items(history, overhead=material.overhead, **settings)
     if not result.item_tokens:
-        raise failure.InputError(f"{'standard input' if options.file == STDIN else options.file} holds no messages")
+        raise failure.InputError(f"{shown_path(options.file)} holds no messages")
     if options.as_json:
         _print_json(result, session)
     else:

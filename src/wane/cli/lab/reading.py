@@ -19,7 +19,7 @@ from wane.core.errors import CounterError, FormatError, JournalError, SessionNot
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
-from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain
+from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain, shown_path
 from wane.lab.readers.building.lines import placed_reason
 from wane.lab.session import RecordedSession
 
@@ -110,7 +110,7 @@ def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # 
         gathered = gather([path], format)
         return _only([it.session for it in (*gathered.found, *gathered.idle)], name)
     with plain_file(files[0]) as plain:
-        return _read(plain, format, "standard input" if name == STDIN else str(files[0]))
+        return _read(plain, format, shown_path(files[0]))
 
 
 def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:

@@ -21,7 +21,7 @@ from wane.lab.readers import aider, databases
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.building.lines import Problems, head
 from wane.lab.readers.documents import Value, json_values
-from wane.lab.readers.files import STDIN, find_files, plain_file
+from wane.lab.readers.files import STDIN, find_files, plain_file, shown_path
 from wane.lab.session import RecordedSession
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "read_file",
     "read_plain",
     "read_session",
+    "shown_path",
     "without_sub_agents",
 ]
 
@@ -145,7 +146,7 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
         MissingExtraError: if its format needs an extra that is not installed.
     """
     with plain_file(path) as plain:
-        return read_plain(plain, format, "standard input" if str(path) == STDIN else str(path))
+        return read_plain(plain, format, shown_path(path))
 
 
 def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  # noqa: A002 - the field's word

@@ -24,6 +24,11 @@ _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
+def shown_path(path: str | Path) -> str:
+    """Return how messages name a path: as it is, or "standard input"."""
+    return "standard input" if str(path) == STDIN else str(path)
+
+
 def find_files(path: str | Path) -> list[Path]:
     """Return the files that a path means, sorted.
 
