@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_ai import Agent, ModelSettings, RunContext
+from pydantic_ai import Agent, ModelSettings
 from pydantic_ai.capabilities import AbstractCapability, Caching
 from pydantic_ai.messages import ModelMessage, SystemPromptPart
 from pydantic_ai.usage import RequestUsage, RunUsage
@@ -19,11 +19,13 @@ from wane.core.errors import WaneError
 from wane.integrations.pydantic_ai import ContextLifecycle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic_ai.models import Model
 
     from wane.agent.approval.permissions import Permissions
     from wane.agent.recorder import Checkpoint, Recorder
-    from wane.conversation import Conversation
+    from wane.conversation import Conversation, Tool
 
 RETRIES: Final = 20
 """Failed calls of one tool in a row after which the turn ends, because the model is stuck. The session goes on."""
@@ -92,15 +94,12 @@ def build_agent(
 
 
 class _Lifecycle(ContextLifecycle):
-    async def for_run(self, ctx: RunContext[Any]) -> Self:
+    def tools_of(self, conversation: Conversation[ModelMessage]) -> Sequence[Tool]:
         """Leave out `recall` if the model does not mark its work: it is the baseline for a model that does.
 
         A strategy that makes the model search is no such baseline.
         """
-        run = await super().for_run(ctx)
-        if not (run._conversation.delimits or run._conversation.searches):
-            run._tools = ()
-        return run
+        return super().tools_of(conversation) if conversation.delimits or conversation.searches else ()
 
 
 def system_prompt(*, grep: str = "grep", list_files: str = "list_files", repo_context: str | None = None) -> str:

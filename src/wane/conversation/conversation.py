@@ -177,10 +177,11 @@ class Conversation(ConversationSettings[M]):
             Its calls that the host must run, in order. Append `call.result(output)` for each.
 
         Raises:
-            FormatError: for a message of another format; nothing is changed then, also by the others of a list.
-            HistoryError: for a message that no provider would accept here, such as a result without its call; nothing
-                is changed then, also by the others of a list. A call without a result is not refused: append one for
-                each before the next message.
+            FormatError: for a message of another format. Nothing is changed then: a list is taken in whole or not at
+                all.
+            HistoryError: for a message that no provider would accept here, such as a result without its call. Nothing
+                is changed then either. A call without a result is not refused: append one for each before the next
+                message.
         """
         first = self.length
         self._append_all(message if isinstance(message, (list, tuple)) else [message], input_tokens, at)

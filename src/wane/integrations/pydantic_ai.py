@@ -184,8 +184,12 @@ class ContextLifecycle(AbstractCapability[Any]):
             run._conversation = self._new()
             run._outgoing = Outgoing(run._conversation)
             run._past = sum(isinstance(message, ModelResponse) for message in ctx.messages)
-        run._tools = run._conversation.own_tools
+        run._tools = self.tools_of(run._conversation)
         return run
+
+    def tools_of(self, conversation: Conversation[ModelMessage]) -> Sequence[Tool]:
+        """Return the tools that the agent gets during a run."""
+        return conversation.own_tools
 
     def get_toolset(self) -> FunctionToolset[Any] | None:
         """Return the agent's tools."""
