@@ -16,9 +16,7 @@ cloned repository must not grant itself permissions.
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock
 
+from wane.agent.replacing import replace_file
 from wane.core.errors import ConfigError
 from wane.tools import programs as known
 from wane.tools.commands import inner_words
@@ -194,10 +193,7 @@ class RememberedRules:
                 kind: [text for text in dict.fromkeys([*rules.get(kind, ()), *added.get(kind, ())]) if text != without]
                 for kind in ("allow", "deny")
             }
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=FILE)
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(projects, stream, indent=2, ensure_ascii=False)
-            os.replace(name, self.path)
+            replace_file(self.path, json.dumps(projects, indent=2, ensure_ascii=False).encode())
         self._load(projects)
 
     def _read(self) -> dict[str, dict[str, list[str]]]:

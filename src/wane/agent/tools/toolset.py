@@ -25,6 +25,7 @@ from typing_extensions import override
 
 from wane.agent.project import repository_of
 from wane.agent.tools import ripgrep
+from wane.agent.tools.files import WholeFiles
 from wane.agent.tools.names import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL
 from wane.recall import RECALL
 
@@ -83,14 +84,19 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
     found = with_ripgrep and ripgrep.enable(os.environ)
     search_tools = RIPGREP_TOOLS if found else PYTHON_TOOLS
     limit = output_limit(budget)
-    files = FileSystem[Any](
+    files = WholeFiles(
+        id="file_system",
         root_dir=directory,
-        content_hashes=False,
+        allowed_patterns=(),
+        denied_patterns=(),
+        protected_patterns=FileSystem[Any]().protected_patterns,
         max_read_lines=1_000,
         # Below the limit, so that a read ends with a whole line and says where to continue.
         max_read_chars=limit * 15 // 16,
+        max_list_results=1_000,
         max_search_results=200,
         max_find_results=500,
+        content_hashes=False,
         tools=(*FILE_TOOLS, *search_tools),
     )
     return Tools(
@@ -104,7 +110,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
             _ReadableResults(),
             _RepairedArguments(),
             # Pydantic AI asks a capability for its tools in each run, and these take a while to describe.
-            Toolset(files.get_toolset()),
+            Toolset(files),
             Shell[Any](
                 cwd=directory,
                 # Approvals are the gate (`wane.agent.approval`); a list of names would not be safe.

@@ -1,0 +1,85 @@
+"""No process that is killed, and no error, leaves a file that was being written empty or cut short."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from pydantic_ai.capabilities import Toolset
+from pydantic_ai.exceptions import ModelRetry
+
+from tests.agent.scripts import call
+from tests.agent.test_tools import use
+from tests.journal.support import in_a_child
+from wane.agent.replacing import replace_file
+from wane.agent.tools.files import WholeFiles
+from wane.agent.tools.toolset import coding_tools
+
+posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes, links and signals")
+
+
+def file_tools(directory: Path) -> WholeFiles:
+    capabilities = coding_tools(directory, 80_000).capabilities
+    (found,) = (it.toolset for it in capabilities if isinstance(it, Toolset) and isinstance(it.toolset, WholeFiles))
+    return found
+
+
+@posix_only
+def test_a_process_that_is_killed_while_it_writes_leaves_the_file_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    stream, _ = file_tools(tmp_path).open_write(tmp_path / "a.py", read_back=True, create=False)
+
+    def write() -> None:
+        with stream:
+            stream.truncate(0)
+            stream.write(b"a =")
+            stream.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    in_a_child(write)
+    assert (tmp_path / "a.py").read_text() == "a = 1\n"
+
+
+def test_content_that_cannot_be_written_leaves_the_file_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    tools = file_tools(tmp_path)
+    with pytest.raises((ModelRetry, UnicodeEncodeError)):
+        asyncio.run(tools.edit_file("a.py", "1", "'\ud800'"))
+    with pytest.raises((ModelRetry, UnicodeEncodeError)):
+        asyncio.run(tools.write_file("a.py", "\ud800"))
+    assert (tmp_path / "a.py").read_text() == "a = 1\n"
+    assert os.listdir(tmp_path) == ["a.py"]
+
+
+@posix_only
+def test_a_file_keeps_its_mode_its_links_and_its_place_behind_a_link(tmp_path: Path) -> None:
+    script, other, link = tmp_path / "run.sh", tmp_path / "other", tmp_path / "link"
+    script.write_text("echo 1\n")
+    script.chmod(0o751)
+    link.symlink_to(script)
+    use(tmp_path, [call("edit_file", path="link", old_text="1", new_text="2")])
+    assert link.is_symlink()
+    assert script.read_text() == "echo 2\n"
+    assert script.stat().st_mode & 0o777 == 0o751
+    os.link(script, other)
+    use(tmp_path, [call("write_file", path="run.sh", content="echo 3\n")])
+    assert other.read_text() == "echo 3\n"
+    assert sorted(os.listdir(tmp_path)) == ["link", "other", "run.sh"]
+
+
+@posix_only
+@pytest.mark.skipif(os.name != "nt" and os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_in_a_directory_that_cannot_be_written_is_written_in_place(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    tmp_path.chmod(0o555)
+    replace_file(tmp_path / "a.py", b"a = 2\n")
+    assert (tmp_path / "a.py").read_text() == "a = 2\n"
+
+
+def test_a_new_file_is_written(tmp_path: Path) -> None:
+    use(tmp_path, [call("write_file", path="new.py", content="x = 1\n")])
+    replace_file(tmp_path / "newer.py", b"x = 2\n")
+    assert [(tmp_path / name).read_text() for name in ("new.py", "newer.py")] == ["x = 1\n", "x = 2\n"]
