@@ -10,7 +10,7 @@ from wane.conversation.engine import Engine
 from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
-from wane.formats import Format, Part, Transcript, detect_format, get_format
+from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
 from wane.inference import is_annotated
 from wane.strategies.base import AnnotateChoice, Fitted, Settings
 
@@ -38,7 +38,7 @@ class Plan:
     item_tokens: tuple[int, ...]
     item_kinds: tuple[Kind, ...]
     messages: list[Any]
-    _format: Format[Any] | None = None
+    _format: StoredFormat[Any] | None = None
 
     @property
     def satisfied(self) -> bool:

@@ -185,7 +185,6 @@ class Plain:
 
     def __init__(self) -> None:
         self._format = OpenAIFormat()
-        self.recognises, self.load, self.dump = self._format.recognises, self._format.load, self._format.dump
         self.parts, self.keep = self._format.parts, self._format.keep
 
 

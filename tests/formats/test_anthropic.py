@@ -285,7 +285,6 @@ def test_of_a_turn_the_results_can_go_and_what_was_said_stays() -> None:
 def test_a_request_body_is_as_good_as_its_messages() -> None:
     messages = [user(text("Go.")), assistant(use())]
     body = {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": messages}
-    assert FORMAT.recognises(body)
     assert FORMAT.load(body) is messages
 
 
@@ -334,7 +333,6 @@ def recorded() -> Iterator[dict[str, Any]]:
 def test_recorded_messages_are_taken_apart_and_come_back() -> None:
     messages = list(recorded())
     assert len(messages) > 1_000
-    assert FORMAT.recognises(messages)
     assert FORMAT.dump(FORMAT.load(messages)) == messages
     for message in messages:
         parts = FORMAT.parts(message)

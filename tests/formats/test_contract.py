@@ -17,7 +17,7 @@ from tests.conformance import policy_of
 from tests.formats.convert import joined_runs, to_anthropic, to_pydantic_ai, to_responses
 from tests.strategies import policies, sessions
 from wane import ContextWindow, Kind, Policy
-from wane.formats import Format, Part, Transcript, detect_format, get_format
+from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
 
 Session = list[dict[str, Any]]
 
@@ -27,7 +27,7 @@ class Case:
     """A format, and how to write a session of chat messages in it; `tells` is what is left of it on the wire."""
 
     id: str
-    format: Format[Any]
+    format: StoredFormat[Any]
     write: Callable[[Session], list[Any]]
     tells: Callable[[list[Any]], list[Any]] = lambda messages: messages
 
@@ -179,7 +179,6 @@ def test_dump_and_load_are_inverse(case: Case, session: Session) -> None:
     loaded = case.format.load(dumped)
     assert loaded == case.tells(messages)
     assert case.format.dump(loaded) == dumped
-    assert case.format.recognises(dumped)
     assert case.format.load(messages) == messages
     if messages:
         assert detect_format(dumped).name == ("openai" if is_mere_text(dumped) else case.format.name)

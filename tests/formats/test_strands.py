@@ -74,8 +74,6 @@ def test_it_writes() -> None:
     assert cleared["content"][1]["toolResult"] == {"toolUseId": "b", "status": "error", "content": [{"text": "Gone."}]}
     assert cleared["content"][0] is RESULTS["content"][0]
     assert FORMAT.awaits(ANSWER, 2)
-    assert FORMAT.recognises([ANSWER, RESULTS])
-    assert FORMAT.load([ANSWER, RESULTS]) == FORMAT.dump([ANSWER, RESULTS])
 
 
 def test_neighbours_of_one_role_are_joined_and_nothing_else_changes() -> None:
@@ -96,4 +94,4 @@ def test_neighbours_of_one_role_are_joined_and_nothing_else_changes() -> None:
 )
 def test_what_is_no_message_is_refused(message: Any, problem: str) -> None:
     with pytest.raises(FormatError, match=problem):
-        FORMAT.load([message])
+        FORMAT.parts(message)

@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
-from wane.formats.base import Format, Part, Transcript
+from wane.formats.base import Format, Part, StoredFormat, Transcript
 from wane.formats.detection import shape, telling_format
 from wane.formats.openai import OpenAIFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat
 from wane.formats.recordings import recording_agent
+from wane.formats.values import messages_in
 
-__all__ = ["FORMAT_NAMES", "Format", "Part", "Transcript", "detect_format", "get_format"]
+__all__ = ["FORMAT_NAMES", "Format", "Part", "StoredFormat", "Transcript", "detect_format", "get_format"]
 
 FORMAT_NAMES = ("openai", "anthropic", "openai_responses", "pydantic_ai")
 """Names that `get_format` takes."""
@@ -24,7 +25,7 @@ _EXPECTED: Final = (
 )
 
 
-def get_format(name: str) -> Format[Any]:
+def get_format(name: str) -> StoredFormat[Any]:
     """Return a format by name.
 
     Raises:
@@ -45,7 +46,7 @@ def get_format(name: str) -> Format[Any]:
     raise FormatError(f"format {name!r} is unknown; known: {', '.join(FORMAT_NAMES)}")
 
 
-def detect_format(data: object) -> Format[Any]:
+def detect_format(data: object) -> StoredFormat[Any]:
     """Return the format of JSON data. Data that fits several formats, such as plain turns of text, is OpenAI chat.
 
     Raises:
@@ -59,6 +60,12 @@ def detect_format(data: object) -> Format[Any]:
         )
     if (name := telling_format(data)) is not None:
         return get_format(name)
-    if OpenAIFormat().recognises(data) or any(OpenAIFormat().recognises([message]) for message in messages):
+    listed = messages_in(data)
+    # In a list, one message tells the format, and `load` says what is wrong with the others.
+    if any(map(_is_chat_message, messages)) or (isinstance(listed, list) and all(map(_is_chat_message, listed))):
         return OpenAIFormat()
     raise FormatError(f"no known message format: it is {shape(data)}. {_EXPECTED}")
+
+
+def _is_chat_message(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("role"), str)

@@ -64,11 +64,6 @@ class AnthropicFormat(NativeFormat[Message]):
 
     name = "anthropic"
 
-    def recognises(self, data: object) -> bool:
-        """Whether JSON data looks like a list of messages, or a request body that holds one."""
-        messages = messages_in(data)
-        return isinstance(messages, list) and all(map(_looks_like_message, messages))
-
     def load(self, data: object) -> list[Message]:
         """Return the messages of a list, or of a request body's `messages`.
 
@@ -372,12 +367,3 @@ def _caller(block: Block) -> str:
     caller = block.get("caller")
     called_by = caller.get("tool_id") if isinstance(caller, Mapping) else None
     return called_by if isinstance(called_by, str) else ""
-
-
-def _looks_like_message(entry: object) -> bool:
-    if not isinstance(entry, dict) or entry.get("role") not in _ROLES:
-        return False
-    content = entry.get("content")
-    if isinstance(content, list):
-        return all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content)
-    return isinstance(content, str) or (content is None and entry["role"] == "system")

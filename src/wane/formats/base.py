@@ -76,22 +76,6 @@ class Format(Protocol[MessageT]):
 
     name: str
 
-    def recognises(self, data: object) -> bool:
-        """Whether JSON data looks like a list of this format's messages."""
-        ...
-
-    def load(self, data: object) -> list[MessageT]:
-        """Return the messages of JSON data.
-
-        Raises:
-            FormatError: if a message is not in this format; it names the message.
-        """
-        ...
-
-    def dump(self, messages: Sequence[MessageT]) -> list[Any]:
-        """Return messages as JSON-able data, the inverse of `load`."""
-        ...
-
     @abstractmethod
     def parts(self, message: MessageT) -> list[Part]:
         """Take a message apart, in order; empty parts of an assistant message are left out (R1).
@@ -113,6 +97,22 @@ class Format(Protocol[MessageT]):
             message: a message with more parts than `kept` holds.
             kept: positions in `parts(message)`, at least one, ascending.
         """
+        ...
+
+
+class StoredFormat(Format[MessageT], Protocol[MessageT]):
+    """A format whose messages Wane reads from JSON data and writes as such: those of files, journals and plans."""
+
+    def load(self, data: object) -> list[MessageT]:
+        """Return the messages of JSON data.
+
+        Raises:
+            FormatError: if a message is not in this format; it names the message.
+        """
+        ...
+
+    def dump(self, messages: Sequence[MessageT]) -> list[Any]:
+        """Return messages as JSON-able data, the inverse of `load`."""
         ...
 
 

@@ -32,13 +32,6 @@ class OpenAIFormat(NativeFormat[Message]):
 
     name = "openai"
 
-    def recognises(self, data: object) -> bool:
-        """Whether JSON data looks like a list of chat messages, or a request body that holds one."""
-        messages = messages_in(data)
-        return isinstance(messages, list) and all(
-            isinstance(m, dict) and isinstance(m.get("role"), str) for m in messages
-        )
-
     def load(self, data: object) -> list[Message]:
         """Return the messages of a list, or of a request body's `messages`.
 

@@ -40,7 +40,6 @@ Message = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
 """Position of an item in its message, and its part."""
 
-_ROLES: Final = ("user", "assistant", "system", "developer")
 _OUTPUT: Final = "function_call_output"
 # Fields of outputs that hold the call's result.
 _RESULTS: Final = ("output", "result", "tools")
@@ -50,11 +49,6 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
     """Input items of OpenAI's Responses API, grouped into messages."""
 
     name = "openai_responses"
-
-    def recognises(self, data: object) -> bool:
-        """Whether JSON data looks like a list of items or of messages, or a request body that holds one."""
-        entries = _entries_in(data)
-        return isinstance(entries, list) and all(map(_looks_right, entries))
 
     def load(self, data: object) -> list[Message]:
         """Return the messages of a flat list of items, of a request body's `input`, or of a list of messages.
@@ -193,14 +187,6 @@ def _caller(item: Entry) -> str:
 
 def _is_message(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("items"), list)
-
-
-def _looks_right(entry: object) -> bool:
-    if not isinstance(entry, dict) or _is_message(entry):
-        return isinstance(entry, dict)
-    if isinstance(entry.get("type"), str):
-        return True
-    return entry.get("role") in _ROLES if "role" in entry else isinstance(entry.get("id"), str)
 
 
 def _entries_in(data: object) -> object:

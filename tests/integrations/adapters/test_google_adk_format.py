@@ -84,11 +84,12 @@ def test_some_parts_are_kept_as_they_are() -> None:
     assert FORMAT.parts(FORMAT.cleared(told(response("a", result="x")), 0, "gone"))[0].text == "gone"
 
 
-def test_contents_survive_json() -> None:
+def test_a_result_answers_its_call() -> None:
     content = made(types.Part(text="I look."), call("a", seal=b"x"))
-    answer = FORMAT.result(content, 1, "There.")
-    data = FORMAT.dump([content, answer])
-    assert FORMAT.recognises(data)
-    assert [FORMAT.parts(each) for each in FORMAT.load(data)] == [FORMAT.parts(content), FORMAT.parts(answer)]
-    with pytest.raises(FormatError):
-        FORMAT.load([{"role": "user"}])
+    (part,) = FORMAT.parts(FORMAT.result(content, 1, "There."))
+    assert (part.kind, part.text, part.call_id) == (Kind.RESULT, "There.", FORMAT.parts(content)[1].call_id)
+
+
+def test_what_is_no_content_is_refused() -> None:
+    with pytest.raises(FormatError, match="found dict"):
+        FORMAT.parts({"role": "user"})  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, mark, run, woven
 from tests.strategies import times
+from wane.formats import get_format
 from wane.proxy.wire.base import Message, Round, Wire, WovenRound
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.chat.weaving import text_of
@@ -35,7 +36,7 @@ def tools(wire: Wire) -> list[Any]:
 
 def request(wire: Wire, history: list[Message], *, stream: bool) -> dict[str, Any]:
     key = "messages" if wire is CHAT else "input"
-    return {"model": "m", key: wire.format.dump(history), "tools": tools(wire), "stream": stream}
+    return {"model": "m", key: get_format(wire.format.name).dump(history), "tools": tools(wire), "stream": stream}
 
 
 def user(wire: Wire, text: str) -> Message:

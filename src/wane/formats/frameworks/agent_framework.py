@@ -16,7 +16,7 @@ from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Couplings, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, sealed_tokens
+from wane.formats.values import sealed_tokens
 
 try:
     from agent_framework import Content, FunctionTool, Message
@@ -36,26 +36,6 @@ class AgentFrameworkFormat(NativeFormat[Message]):
     """Messages of Agent Framework."""
 
     name = "agent_framework"
-
-    def recognises(self, data: object) -> bool:
-        """Whether data is a list of messages, or what `Message.to_dict` makes of them."""
-        return isinstance(data, list) and bool(data) and all(map(_looks_like_message, data))
-
-    def load(self, data: object) -> list[Message]:
-        """Return the messages of a list that holds messages, or what `dump` returned.
-
-        Raises:
-            FormatError: naming the first message that is not of this format.
-        """
-        if not isinstance(data, list) or not all(map(_looks_like_message, data)):
-            raise FormatError("expected a list of Agent Framework's messages, or of what their `to_dict` returns")
-        messages = [entry if isinstance(entry, Message) else Message.from_dict(entry) for entry in data]
-        check_each(messages, self.parts)
-        return messages
-
-    def dump(self, messages: Sequence[Message]) -> list[Any]:
-        """Return messages as JSON data."""
-        return [message.to_dict() for message in messages]
 
     def slots(self, message: Message) -> list[Slot]:
         """Return the parts of a message, each with its place among the contents.
@@ -201,7 +181,3 @@ def _as_json(value: object) -> str:
     return json.dumps(
         value, ensure_ascii=False, default=lambda it: it.to_dict() if isinstance(it, Content) else str(it)
     )
-
-
-def _looks_like_message(entry: object) -> bool:
-    return isinstance(entry, Message) or (isinstance(entry, dict) and entry.keys() >= {"role", "contents"})

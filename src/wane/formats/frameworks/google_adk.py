@@ -16,7 +16,7 @@ from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Couplings, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, compact
+from wane.formats.values import compact
 
 try:
     from google.genai import types
@@ -33,26 +33,6 @@ class GoogleADKFormat(NativeFormat[types.Content]):
     """Contents of Google's Agent Development Kit."""
 
     name = "google_adk"
-
-    def recognises(self, data: object) -> bool:
-        """Whether data is a list of contents, or of the JSON data of some."""
-        return isinstance(data, list) and bool(data) and all(map(_looks_like_content, data))
-
-    def load(self, data: object) -> list[types.Content]:
-        """Return the contents of a list that holds contents, or what `dump` returned.
-
-        Raises:
-            FormatError: naming the first one that is not of this format.
-        """
-        if not isinstance(data, list) or not all(map(_looks_like_content, data)):
-            raise FormatError("expected a list of contents, with a role and parts each")
-        contents = [entry if isinstance(entry, types.Content) else types.Content(**entry) for entry in data]
-        check_each(contents, self.parts)
-        return contents
-
-    def dump(self, messages: Sequence[types.Content]) -> list[Any]:
-        """Return contents as JSON data."""
-        return [content.model_dump(mode="json", exclude_none=True) for content in messages]
 
     def slots(self, content: types.Content) -> list[tuple[int, Part]]:
         """The parts of a content, each with its place.
@@ -191,7 +171,3 @@ def _other(part: types.Part, kind: Kind) -> Part:
         return Part(kind, extra_tokens=NON_TEXT_TOKENS)
     data = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature", "part_metadata"})
     return Part(kind, compact(data) if data else "")
-
-
-def _looks_like_content(entry: object) -> bool:
-    return isinstance(entry, types.Content) or (isinstance(entry, dict) and entry.keys() >= {"role", "parts"})

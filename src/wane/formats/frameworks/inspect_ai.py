@@ -17,14 +17,14 @@ Needs the `inspect-ai` extra.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import NativeFormat, Part, couple_reasoning
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, compact, expect_list, sealed_tokens, type_name
+from wane.formats.values import compact, sealed_tokens, type_name
 
 try:
     from inspect_ai.model import (
@@ -36,42 +36,17 @@ try:
         ContentReasoning,
     )
     from inspect_ai.tool import ToolInfo, ToolParams
-    from pydantic import TypeAdapter, ValidationError
 except ImportError as error:
     raise MissingExtraError("wane.formats.frameworks.inspect_ai", "inspect-ai") from error
 
 Place: TypeAlias = tuple[str, int]
 """Where a part stands: in the whole message, in its content by position, or in its calls by position."""
 
-_MESSAGES: Final[TypeAdapter[list[ChatMessage]]] = TypeAdapter(list[ChatMessage])
-_ROLES: Final = (ChatMessageSystem, ChatMessageUser, ChatMessageAssistant, ChatMessageTool)
-
 
 class InspectFormat(NativeFormat[ChatMessage]):
     """Messages of Inspect AI."""
 
     name = "inspect_ai"
-
-    def recognises(self, data: object) -> bool:
-        """Whether data is a list of messages; as JSON they look like OpenAI's."""
-        return isinstance(data, list) and bool(data) and all(isinstance(entry, _ROLES) for entry in data)
-
-    def load(self, data: object) -> list[ChatMessage]:
-        """Return the messages of a list that holds messages, or their JSON data, such as a log's.
-
-        Raises:
-            FormatError: if it holds anything else.
-        """
-        try:
-            messages = _MESSAGES.validate_python(expect_list(data, "Inspect's messages"))
-        except ValidationError as error:
-            raise FormatError(f"these are no messages of Inspect's: {error}") from None
-        check_each(messages, self.parts)
-        return messages
-
-    def dump(self, messages: Sequence[ChatMessage]) -> list[Any]:
-        """Return messages as JSON data."""
-        return [message.model_dump(mode="json", exclude_none=True) for message in messages]
 
     def slots(self, message: object) -> list[tuple[Place, Part]]:
         """Return the items of a message, each with its place.

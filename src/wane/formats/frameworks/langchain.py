@@ -15,18 +15,10 @@ from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import NativeFormat, Part, couple_reasoning
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, expect_list, shown_text
+from wane.formats.values import shown_text
 
 try:
-    from langchain_core.messages import (
-        AIMessage,
-        BaseMessage,
-        HumanMessage,
-        SystemMessage,
-        ToolMessage,
-        messages_from_dict,
-        messages_to_dict,
-    )
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 except ImportError as error:
     raise MissingExtraError("wane.formats.frameworks.langchain", "langchain") from error
 
@@ -46,25 +38,6 @@ class LangChainFormat(NativeFormat[BaseMessage]):
     """Messages of LangChain."""
 
     name = "langchain"
-
-    def recognises(self, data: object) -> bool:
-        """Whether data is a list of messages, or what LangChain makes of them as JSON."""
-        return isinstance(data, list) and bool(data) and all(map(_looks_like_message, data))
-
-    def load(self, data: object) -> list[BaseMessage]:
-        """Return the messages of a list that holds messages, or what `dump` returned.
-
-        Raises:
-            FormatError: naming the first message that is not of this format.
-        """
-        entries = expect_list(data, "LangChain messages")
-        messages = [_load(entry, number) for number, entry in enumerate(entries)]
-        check_each(messages, self.parts)
-        return messages
-
-    def dump(self, messages: Sequence[BaseMessage]) -> list[Any]:
-        """Return messages as JSON data."""
-        return messages_to_dict(messages)
 
     def slots(self, message: BaseMessage) -> list[Slot]:
         """Return the items of a message, each with its place.
@@ -211,21 +184,3 @@ def _said(content: object) -> tuple[str, int]:
         elif block:
             texts.append(shown_text(block))
     return "\n".join(texts), extra
-
-
-def _looks_like_message(entry: object) -> bool:
-    if isinstance(entry, BaseMessage):
-        return True
-    return isinstance(entry, dict) and entry.keys() == {"type", "data"} and isinstance(entry["data"], dict)
-
-
-def _load(entry: object, number: int) -> BaseMessage:
-    if isinstance(entry, BaseMessage):
-        return entry
-    if not _looks_like_message(entry):
-        raise FormatError(f"message {number}: it is no LangChain message, nor the JSON data of one")
-    try:
-        (message,) = messages_from_dict([entry])  # type: ignore[list-item]
-    except (ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"message {number}: {error}") from None
-    return message

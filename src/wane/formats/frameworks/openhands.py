@@ -25,7 +25,7 @@ from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import NativeFormat, Part, couple_reasoning
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, expect_list, sealed_tokens, type_name
+from wane.formats.values import sealed_tokens, type_name
 
 try:
     from openhands.sdk import ImageContent, TextContent
@@ -34,7 +34,6 @@ try:
         ActionEvent,
         AgentErrorEvent,
         CondensationSummaryEvent,
-        Event,
         LLMConvertibleEvent,
         MessageEvent,
         SystemPromptEvent,
@@ -57,29 +56,6 @@ class OpenHandsFormat(NativeFormat[Message]):
     """Events of the OpenHands SDK."""
 
     name = "openhands"
-
-    def recognises(self, data: object) -> bool:
-        """Whether data is a list of events that a model is shown."""
-        return isinstance(data, list) and bool(data) and all(isinstance(event, LLMConvertibleEvent) for event in data)
-
-    def load(self, data: object) -> list[Message]:
-        """Return the messages of a list of events, or of their JSON data.
-
-        Raises:
-            FormatError: if it holds anything else.
-        """
-        entries = expect_list(data, "OpenHands events")
-        try:
-            events = [Event.model_validate(entry) for entry in entries]
-        except (ValueError, AssertionError) as error:
-            raise FormatError(f"these are no events of OpenHands: {error}") from None
-        messages = self.read(events)
-        check_each(messages, self.parts)
-        return messages
-
-    def dump(self, messages: Sequence[Message]) -> list[Any]:
-        """Return events as JSON data."""
-        return [event.model_dump(mode="json", exclude_none=True) for event in self.wire(messages)]
 
     def slots(self, message: Message) -> list[tuple[int, Part]]:
         """Take a message apart, as the table at the top of this module says; each part with the position of its event.

@@ -77,10 +77,6 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
 
     name = "pydantic_ai"
 
-    def recognises(self, data: object) -> bool:
-        """Whether data is a list of model messages, or looks like the JSON data of one."""
-        return isinstance(data, list) and all(_is_message(m) or _looks_like_message(m) for m in data)
-
     def load(self, data: object) -> list[ModelMessage]:
         """Return the messages of a list that holds `ModelMessage` objects or their JSON data.
 

@@ -21,7 +21,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Couplings, NativeFormat, Part, anchor
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, expect_list, shown_text, type_name
+from wane.formats.values import shown_text, type_name
 
 Message: TypeAlias = dict[str, Any]
 Block: TypeAlias = Mapping[str, Any]
@@ -35,24 +35,6 @@ class StrandsFormat(NativeFormat[Message]):
     """Messages of Strands Agents."""
 
     name = "strands"
-
-    def recognises(self, data: object) -> bool:
-        """Whether data looks like a list of messages."""
-        return isinstance(data, list) and bool(data) and all(map(_looks_right, data))
-
-    def load(self, data: object) -> list[Message]:
-        """Return the messages of a list.
-
-        Raises:
-            FormatError: naming the first message that is not of this format.
-        """
-        messages = expect_list(data, "Strands messages")
-        check_each(messages, self.parts)
-        return messages
-
-    def dump(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages; what is in them as bytes, such as an image, stays so."""
-        return list(messages)
 
     def slots(self, message: Message) -> list[Slot]:
         """Return the items of a message, each with the position of its block in `content`.
@@ -164,11 +146,3 @@ def _seal(block: Block) -> str | bytes:
     """What a provider knows its own reasoning by; nothing for reasoning that is mere text."""
     reasoning = block["reasoningContent"]
     return reasoning.get("reasoningText", {}).get("signature") or reasoning.get("redactedContent") or b""
-
-
-def _looks_right(entry: object) -> bool:
-    if not isinstance(entry, dict) or entry.get("role") not in _ROLES:
-        return False
-    content = entry.get("content")
-    # A block of Anthropic's has a type; one of Converse is named by its key.
-    return isinstance(content, list) and all(isinstance(block, dict) and "type" not in block for block in content)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.core import chars
 from wane.core.errors import FormatError
-from wane.formats import Format, Part, get_format
+from wane.formats import Part, StoredFormat, get_format
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import usage_of
@@ -38,7 +38,7 @@ def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[Reco
 
 
 def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
-    message_format: Format[ModelMessage] = get_format(NAME)
+    message_format: StoredFormat[ModelMessage] = get_format(NAME)
     for number, (line, entry) in enumerate(chat.messages):
         try:
             for message in message_format.load([entry]):

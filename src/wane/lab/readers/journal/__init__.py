@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from wane.core import DELIMITER, Kind
 from wane.core.errors import FormatError
-from wane.formats import Format, Part, get_format
+from wane.formats import Part, StoredFormat, get_format
 from wane.journal.codec import SchemaError, decode
 from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_record
 from wane.journal.reader import open_session, read_header_of
@@ -131,7 +131,7 @@ class _PendingUsage:
 class _Fold:
     """Adds records to a session, in order."""
 
-    def __init__(self, builder: SessionBuilder, message_format: Format[Any]) -> None:
+    def __init__(self, builder: SessionBuilder, message_format: StoredFormat[Any]) -> None:
         self.builder = builder
         self.evictions: list[Eviction] = []
         self._format = message_format

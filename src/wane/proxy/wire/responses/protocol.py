@@ -106,7 +106,7 @@ class OpenAIResponsesWire(OpenAIWire):
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with the items of these messages in place of its own."""
         # Tools never leave a view.
-        items = _with_tools_item(self.format.dump(messages), _tools_item(body))
+        items = _with_tools_item(self.format.wire(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
