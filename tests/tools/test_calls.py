@@ -41,6 +41,7 @@ PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b
         ("shell", {"command": ["apply_patch", PATCH]}, Activity.ACT, (), ("src/a.py", "b.py")),
         ("local_shell", {"command": ["ls", "-l", "it's"]}, Activity.EXPLORE, (), ()),
         ("run_terminal_cmd", {"command": "git push"}, Activity.ACT, (), ()),
+        ("container.exec", {"cmd": ["bash", "-lc", "git push"]}, Activity.ACT, (), ()),
         ("shell_command", {"command": 7}, Activity.NEUTRAL, (), ()),
         ("bash", {}, Activity.NEUTRAL, (), ()),
     ],

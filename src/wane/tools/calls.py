@@ -60,7 +60,7 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
     """
     name = _bare_name(tool)
     fields = _fields(arguments)
-    if _is_shell(tool):
+    if name in SHELL_TOOLS:
         return judge_command(_command(fields), next(_texts(fields, _DIRECTORY_KEYS), ""))
     if name == "apply_patch":
         files = patched_files(next(_texts(fields, ("input", "patch", "diff")), ""))
@@ -85,17 +85,13 @@ def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
     Returns:
         `BULK` for a shell call whose command only searches or lists.
     """
-    if not arguments or not _is_shell(tool):
+    if not arguments or _bare_name(tool) not in SHELL_TOOLS:
         return None
     return ToolClass.BULK if only_searches(_command(_fields(arguments))) else None
 
 
 def _bare_name(tool: str) -> str:
     return tool.rpartition("__")[2].rpartition(".")[2].lower()
-
-
-def _is_shell(tool: str) -> bool:
-    return _bare_name(tool) in SHELL_TOOLS or tool.lower() == "container.exec"
 
 
 def _activity(name: str, fields: Mapping[str, Any]) -> Activity:

@@ -109,7 +109,7 @@ LOOKING: Final = word_set("""
 
 CHANGING: Final = word_set("""
     create add remove rm delete uninstall install i ci update upgrade set edit close reopen merge push apply init new
-    comment link unlink publish deploy clean get mod generate fmt format fix sync lock venv tool config uninstall
+    comment link unlink publish deploy clean get mod generate fmt format fix sync lock venv tool config
     restart start stop enable disable reload require version pack self-update migrate claim assign
 """)
 """Subcommands that change something, of build tools and unknown programs."""
