@@ -269,15 +269,15 @@ def test_parts_of_pydantic_ai() -> None:
 def test_ahead_of_the_first_answer_the_systems_words_are_the_systems() -> None:
     words = "<permissions instructions>x</permissions instructions>"
     transcript = Transcript(get_format("openai"))
-    for message in (
+    history = (
         {"role": "developer", "content": words},
         {"role": "user", "content": REMINDER},
         {"role": "assistant", "content": "Yes."},
         {"role": "developer", "content": words},
-    ):
-        transcript.append(message)
-    taken = [[item.kind.value for item, _ in transcript.items(number)] for number in range(4)]
-    assert taken == [["system"], ["notice"], ["text"], ["notice"]]
+    )
+    taken = [[item.kind.value for item in transcript.append(message)] for message in history]
+    parts = [[part.kind.value for part in transcript.parts(number)] for number in range(4)]
+    assert taken == parts == [["system"], ["notice"], ["text"], ["notice"]]
     assert transcript.text([0, 3]) == f"[system]\n{words}\n\n[notice]\n{words}"
 
 

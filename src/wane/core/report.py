@@ -20,7 +20,7 @@ def brief(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level of one episode that removed something (R9), its closing pair (R11), or an overflow (R16).
+    """One level that an episode reached in a pass (R9), its closing pair (R11), or an overflow (R16).
 
     Attributes:
         episode: its name; None for an implicit episode.

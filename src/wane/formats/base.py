@@ -239,14 +239,6 @@ class Transcript(Outline, Generic[MessageT]):
         self.messages.append(message)
         return taken
 
-    def items(self, number: int) -> list[tuple[Item, Part]]:
-        """Return the items of a message with their content, as `take` gave them.
-
-        Args:
-            number: position of the message.
-        """
-        return [(part.item(self._counter, number), part) for part in self.parts(number)]
-
     def parts(self, number: int) -> list[Part]:
         """Return the parts of a message as they stand in the history (R15)."""
         answered = self._answered is not None and self._answered <= number
