@@ -117,7 +117,7 @@ def test_a_header_of_another_version_is_refused(path: Path, version: int, advice
     lines = path.read_bytes().splitlines(keepends=True)
     header = json.loads(lines[0]) | {"version": version}
     said = refused(path, json.dumps(header).encode() + b"\n" + b"".join(lines[1:]), JournalVersionError)
-    assert f"line 1: version {version} of the session format, and this Wane reads version 2" in said
+    assert f"{path}, line 1: version {version} of the session format, and this Wane reads version 2" in said
     assert advice in said
 
 
@@ -126,7 +126,7 @@ def test_an_unknown_kind_is_refused_wherever_it_stands(path: Path, number: int) 
     lines = path.read_bytes().splitlines(keepends=True)
     hologram = sealed({"kind": "hologram"}, checksum_of(lines[number - 2]))
     said = refused(path, b"".join([*lines[: number - 1], hologram, *lines[number - 1 :]]), JournalVersionError)
-    assert f"line {number}: a record of unknown kind 'hologram'" in said
+    assert f"{path}, line {number} has a record of unknown kind 'hologram'" in said
 
 
 def test_an_unknown_field_is_refused(path: Path) -> None:

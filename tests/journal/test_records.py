@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.journal.support import NOON, headers, records
 from wane.core import EpisodeType, Level, Mark, Policy, Step
+from wane.core.errors import CorruptJournalError, JournalVersionError
 from wane.journal import (
     AnnotationRecord,
     ConfigRecord,
@@ -28,8 +29,6 @@ from wane.journal import (
 )
 from wane.journal.lines import (
     MESSAGE_PREFIXES,
-    DamagedLineError,
-    OtherVersionLineError,
     checksum_of,
     is_whole,
     read_header,
@@ -67,7 +66,7 @@ def test_a_record_comes_back_as_it_was(record: Record) -> None:
 
 @given(headers)
 def test_a_header_comes_back_as_it_was(header: Header) -> None:
-    assert read_header(write_line(header)) == header
+    assert read_header(write_line(header), "a file") == header
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\udc00\ud800", "\x00", "\u2028", "\u00fc", "\U0001f600", "\r\n"])
@@ -118,16 +117,16 @@ def test_no_single_damaged_byte_goes_unnoticed(record: Record, data: st.DataObje
     place = data.draw(st.integers(0, len(line) - 1))
     line[place] ^= data.draw(st.integers(1, 255))
     assert not is_whole(bytes(line), 0)
-    with pytest.raises((DamagedLineError, OtherVersionLineError)):
+    with pytest.raises((CorruptJournalError, JournalVersionError)):
         read_record(bytes(line), 0)
 
 
 @given(st.binary(max_size=60))
 def test_bytes_of_any_kind_are_no_record(line: bytes) -> None:
-    with pytest.raises((DamagedLineError, OtherVersionLineError)):
+    with pytest.raises((CorruptJournalError, JournalVersionError)):
         read_record(line, 0)
-    with pytest.raises((DamagedLineError, OtherVersionLineError)):
-        read_header(line)
+    with pytest.raises((CorruptJournalError, JournalVersionError)):
+        read_header(line, "a file")
 
 
 @pytest.mark.parametrize(
@@ -150,31 +149,31 @@ def test_bytes_of_any_kind_are_no_record(line: bytes) -> None:
     ],
 )
 def test_a_whole_line_that_is_not_understood_is_from_another_version(data: object, message: str) -> None:
-    with pytest.raises(OtherVersionLineError, match=message):
+    with pytest.raises(JournalVersionError, match=message):
         read_record(sealed(data), 0)
 
 
 def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
-    with pytest.raises(OtherVersionLineError, match="hologram"):
+    with pytest.raises(JournalVersionError, match="hologram"):
         read_record(b'{"kind":"hologram"}\n', 0)
 
 
 def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(OtherVersionLineError, match=r"version 3 of .* reads version 2. .* pip install --upgrade wane"):
-        read_header(b'{"kind":"session","version":3,"shape":"other"}\n')
+    with pytest.raises(JournalVersionError, match=r"version 3 of .* reads version 2. .* pip install --upgrade wane"):
+        read_header(b'{"kind":"session","version":3,"shape":"other"}\n', "a file")
 
 
 def test_an_older_header_is_refused_too() -> None:
-    with pytest.raises(OtherVersionLineError, match=r"version 1 of .* An earlier Wane wrote it; begin a new session"):
-        read_header(b'{"kind":"session","version":1}\n')
+    with pytest.raises(JournalVersionError, match=r"version 1 of .* An earlier Wane wrote it; begin a new session"):
+        read_header(b'{"kind":"session","version":1}\n', "a file")
 
 
 @pytest.mark.parametrize(
     "line", [b'{"kind":"session"}\n', b'{"kind":"session","version":"1"}\n', b'{"kind":"note","version":1}\n']
 )
 def test_a_line_that_is_no_header_is_no_session(line: bytes) -> None:
-    with pytest.raises(DamagedLineError, match="header of a session"):
-        read_header(line)
+    with pytest.raises(CorruptJournalError, match="header of a session"):
+        read_header(line, "a file")
 
 
 def test_what_json_cannot_hold_is_refused_when_written() -> None:

@@ -2,8 +2,6 @@
 
 from wane.journal.lines import (
     Clock,
-    DamagedLineError,
-    OtherVersionLineError,
     checksum_of,
     new_header,
     read_header,
@@ -38,14 +36,12 @@ __all__ = [
     "AnnotationRecord",
     "Clock",
     "ConfigRecord",
-    "DamagedLineError",
     "Header",
     "ItemsOf",
     "Journal",
     "MarkedMessageRecord",
     "MessageRecord",
     "NoteRecord",
-    "OtherVersionLineError",
     "PassRecord",
     "PlacedMark",
     "Record",

@@ -37,14 +37,6 @@ _CRC_SIZE: Final = len(_CRC_KEY) + len('01234567"}\n')
 _UPDATE: Final = "A newer Wane wrote it; update with: pip install --upgrade wane"
 
 
-class DamagedLineError(ValueError):
-    """A line is not as it was written."""
-
-
-class OtherVersionLineError(ValueError):
-    """A line was written in another version of the format; the text ends with what to do."""
-
-
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
@@ -108,61 +100,50 @@ def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -
     return lines
 
 
-def read_header(line: bytes) -> Header:
+def read_header(line: bytes, place: str) -> Header:
     """Return the header in the first line of a file.
 
+    Args:
+        line: the line, with its newline.
+        place: name of the session, for errors.
+
     Raises:
-        DamagedLineError: if it is not a header, or a damaged one.
-        OtherVersionLineError: if another version wrote it.
+        CorruptJournalError: if it is not a header, or a damaged one.
+        JournalVersionError: if another version of Wane wrote it.
     """
-    data = _parse(line)
+    first = f"{place} is not a session of Wane, or its first line"
+    data = _parse(line, first)
     if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
-        raise DamagedLineError('it does not begin with the header of a session, {"kind":"session","version":…}')
+        raise _damaged(first, 'it does not begin with the header of a session, {"kind":"session","version":…}')
     # Checked first: in another version everything except these two fields may differ.
     if data["version"] != VERSION:
         advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
-        raise OtherVersionLineError(
-            f"version {data['version']} of the session format, and this Wane reads version {VERSION}. {advice}"
+        raise JournalVersionError(
+            f"{place}, line 1: version {data['version']} of the session format, and this Wane reads version {VERSION}."
+            f" {advice}"
         )
-    return _decode(Header, line, 0, data)
+    _check(line, 0, first)
+    return _decode(Header, data, f"{place}, line 1")
 
 
-def read_record(line: bytes, after: int) -> Record:
+def read_record(line: bytes, after: int, place: str = "the line") -> Record:
     """Return the record of a line.
 
     Args:
         line: the line, with its newline.
         after: checksum of the line before.
+        place: name of the session and number of the line, for errors.
 
     Raises:
-        DamagedLineError: if the line is not as it was written.
-        OtherVersionLineError: if its kind is unknown, or it is whole but its fields differ from this version's.
+        CorruptJournalError: if the line is not as it was written.
+        JournalVersionError: if its kind is unknown, or it is whole but its fields differ from this version's.
     """
-    data = _parse(line)
+    data = _parse(line, place)
     cls = RECORDS.get(data["kind"])
     if cls is None:
-        raise OtherVersionLineError(f"a record of unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
-    return _decode(cls, line, after, data)
-
-
-def read_record_at(place: str, line: bytes, after: int) -> Record:
-    """Return the record of a line; see `read_record`.
-
-    Args:
-        place: name of the session and number of the line, for errors.
-        line: the line, with its newline.
-        after: checksum of the line before.
-
-    Raises:
-        CorruptJournalError: if the line is damaged.
-        JournalVersionError: if another version of Wane wrote the record.
-    """
-    try:
-        return read_record(line, after)
-    except OtherVersionLineError as error:
-        raise JournalVersionError(f"{place}: {error}") from None
-    except DamagedLineError as error:
-        raise CorruptJournalError(f"{place} is damaged: {error}") from None
+        raise JournalVersionError(f"{place} has a record of unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
+    _check(line, after, place)
+    return _decode(cls, data, place)
 
 
 def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) -> list[Record]:
@@ -180,7 +161,7 @@ def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) ->
     """
     records: list[Record] = []
     for number, line in enumerate(lines, start=first):
-        records.append(read_record_at(f"{place}, line {number}", line, after))
+        records.append(read_record(line, after, f"{place}, line {number}"))
         after = checksum_of(line)
     return records
 
@@ -208,31 +189,38 @@ def checksum_of(line: bytes) -> int:
     return int(line[-11:-3], 16)
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes, place: str) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        raise DamagedLineError("it is cut off")
+        raise _damaged(place, "it is cut off")
     try:
         data = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise DamagedLineError(f"it is not UTF-8 at byte {error.start}") from None
+        raise _damaged(place, f"it is not UTF-8 at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
-        raise DamagedLineError(f"it is not JSON: {error}") from None
+        raise _damaged(place, f"it is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
-        raise DamagedLineError("it is not a record")
+        raise _damaged(place, "it is not a record")
     return data
 
 
-def _decode(cls: type[T], line: bytes, after: int, data: dict[str, Any]) -> T:
+def _check(line: bytes, after: int, place: str) -> None:
     if not is_whole(line, after):
-        raise DamagedLineError("its checksum is wrong: it, or a line before it, was changed or is missing")
+        raise _damaged(place, "its checksum is wrong: it, or a line before it, was changed or is missing")
+
+
+def _decode(cls: type[T], data: dict[str, Any], place: str) -> T:
     del data["kind"], data["crc"]
     try:
         return decode(cls, data)
     except SchemaError as error:
         # The checksum is right, so another version of Wane wrote exactly this.
-        raise OtherVersionLineError(
-            f"a record of kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
+        raise JournalVersionError(
+            f"{place} has a record of kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
         ) from None
+
+
+def _damaged(place: str, why: str) -> CorruptJournalError:
+    return CorruptJournalError(f"{place} is damaged: {why}")
 
 
 def _to_milliseconds(moment: datetime) -> datetime:

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError, SessionNotFoundError
-from wane.journal.lines import (
-    DamagedLineError,
-    OtherVersionLineError,
-    begins_whole,
-    checksum_of,
-    read_header,
-    read_record_at,
-)
+from wane.core.errors import CorruptJournalError, JournalError, SessionNotFoundError
+from wane.journal.lines import begins_whole, checksum_of, read_header, read_record
 from wane.journal.records import Header, Record
 
 
@@ -94,7 +87,7 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
     while line := stream.readline():
         number += 1
         try:
-            records.append(read_record_at(f"{path}, line {number}", line, checksum))
+            records.append(read_record(line, checksum, f"{path}, line {number}"))
         except CorruptJournalError as error:
             # Only the last line can be half written: damage anywhere else has another cause.
             if stream.read(1) or begins_whole(line, checksum):
@@ -118,9 +111,4 @@ def read_header_of(stream: BinaryIO, path: Path) -> tuple[Header, int]:
     line = stream.readline()
     if not line:
         raise CorruptJournalError(f"{path} is empty: the session never began; delete the file")
-    try:
-        return read_header(line), checksum_of(line)
-    except OtherVersionLineError as error:
-        raise JournalVersionError(f"{path}, line 1: {error}") from None
-    except DamagedLineError as error:
-        raise CorruptJournalError(f"{path} is not a session of Wane, or its first line is damaged: {error}") from None
+    return read_header(line, str(path)), checksum_of(line)

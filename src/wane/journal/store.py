@@ -22,8 +22,6 @@ from wane.core.errors import JournalError, SessionNotFoundError
 from wane.journal.lines import (
     MESSAGE_PREFIXES,
     Clock,
-    DamagedLineError,
-    OtherVersionLineError,
     begins_whole,
     checksum_of,
     is_whole,
@@ -334,7 +332,7 @@ def _was_begun(path: Path) -> bool:
 def _title(line: bytes, checksum: int) -> str | None:
     try:
         record = read_record(line, checksum)
-    except (DamagedLineError, OtherVersionLineError):
+    except JournalError:
         return None  # opening the session reports it; a list goes on
     return title_of(record.message) if isinstance(record, MessageRecord) else None
 

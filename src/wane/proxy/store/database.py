@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from wane.journal import (
-    DamagedLineError,
     Header,
-    OtherVersionLineError,
     Record,
     checksum_of,
     new_header,
@@ -287,10 +285,8 @@ class DatabaseStore(ABC):
         return [line + b"\n" for line in lines]
 
     def _header(self, session_id: str, line: bytes) -> Header:
-        try:
-            return read_header(line)
-        except (DamagedLineError, OtherVersionLineError) as error:
-            raise StoreError(f"cannot read the {self.place(session_id)}: {error}") from None
+        with as_store_errors():
+            return read_header(line, f"the {self.place(session_id)}")
 
 
 class _SharedLog(Log):

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import DELIMITER, Kind
-from wane.core.errors import FormatError
+from wane.core.errors import CorruptJournalError, FormatError, JournalVersionError
 from wane.formats import Part, StoredFormat, get_format
 from wane.journal.codec import SchemaError, decode
-from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_record
+from wane.journal.lines import checksum_of, read_record
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import (
     RECORDS,
@@ -67,9 +67,9 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
     for number, line in enumerate(stream, start=2):
         try:
             yield number, read_record(line, checksum)
-        except OtherVersionLineError as error:
+        except JournalVersionError as error:
             problems.add(number, str(error), "a record of another version of Wane")
-        except DamagedLineError as error:
+        except CorruptJournalError as error:
             record = _unchecked(line)
             problems.add(number, f"{error}{'; it was read anyway' if record else ''}", "a damaged line")
             if record:
