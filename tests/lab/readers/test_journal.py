@@ -94,6 +94,17 @@ def test_damaged_lines_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     assert texts(session)[6] == "", "its result is lost"
 
 
+def test_a_record_of_another_version_is_named_and_left_out(tmp_path: Path) -> None:
+    path = begin(tmp_path, HISTORY)
+    with path.open("ab") as file:
+        file.write(b'{"kind":"hologram"}\n')
+    session = read(path)
+    (problem,) = session.problems
+    assert problem.line == len(HISTORY) + 2
+    assert problem.what.startswith("the line has a record of unknown kind 'hologram'. A newer Wane wrote it")
+    assert kinds(session) == kinds(read(begin(tmp_path / "whole", HISTORY)))
+
+
 def test_messages_of_pydantic_ai_are_read_as_such(tmp_path: Path) -> None:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, UserPromptPart
 

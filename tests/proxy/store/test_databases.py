@@ -252,6 +252,20 @@ def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.Fixture
     asyncio.run(act())
 
 
+def test_a_session_of_another_version_is_refused_by_name(shared: Place) -> None:
+    async def act() -> None:
+        store, database = open_store(shared.where), database_at(shared.where)
+        session_id = f"{new_root()}-{'1' * 16}"
+        await database.begin(session_id, b'{"kind":"session","version":99,"crc":"00000000"}')
+        for reading in (store.open(session_id), store.read(session_id)):
+            with pytest.raises(StoreError, match=rf"session {session_id} in .*, line 1: version 99 .* --upgrade wane"):
+                await reading
+        await database.close()
+        await store.close()
+
+    asyncio.run(act())
+
+
 def test_what_the_database_prints_is_a_sessions_file(
     shared: Place, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
