@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from wane.core import ContextWindow, Episode, Kind
 from wane.core.errors import UnknownEpisodeError
-from wane.formats.base import Part, Transcript, readable
+from wane.formats.base import Part, readable
 from wane.search import MOST_IN_A_TEXT, Findings, Found, search
 
 RECALL: Final = "recall"
@@ -85,53 +85,43 @@ class Archive:
     """A whole history for recalls: items by index, evicted or not.
 
     Attributes:
-        budget: tokens that the view may hold; a page takes a tenth of it.
-        members: returns the items of a named episode, in order, or raises `UnknownEpisodeError`.
-        part: returns an item with its content; None if the content is gone.
-        texts: returns the text of each item for searches; empty for items that are not searched.
-        visible: returns the items in view.
+        window: the history's window; it may have taken in more items since.
+        parts: the items with their content; one of which nothing is left is an empty text.
         episodes: all episodes so far.
         message: returns the ordinal of an item's message.
         messages: number of messages.
+        visible: returns the items in view.
     """
 
-    budget: int
-    members: Callable[[str], Iterable[int]]
-    part: Callable[[int], Part | None]
-    texts: Callable[[], Sequence[str]]
-    visible: Callable[[], Collection[int]]
+    window: ContextWindow
+    parts: Sequence[Part]
     episodes: Sequence[Episode]
     message: Callable[[int], int]
     messages: int
+    visible: Callable[[], Collection[int]]
 
-    @classmethod
-    def of(
-        cls,
-        window: ContextWindow,
-        transcript: Transcript[Any],
-        parts: Sequence[Part],
-        episodes: Sequence[Episode],
-        visible: Callable[[], Collection[int]] | None = None,
-    ) -> Self:
-        """Return the archive of a transcript.
+    def members(self, name: str) -> list[int]:
+        """Return the items of a named episode, in order.
 
-        Args:
-            window: its window.
-            transcript: its messages.
-            parts: its items with their content.
-            episodes: all episodes so far.
-            visible: see the attribute; None for the window's visible items.
+        Raises:
+            UnknownEpisodeError: if no episode of that name was started.
         """
-        return cls(
-            window.budget,
-            lambda name: chain.from_iterable(window.members(name)),
-            parts.__getitem__,
-            lambda: searchable(parts),
-            visible or (lambda: window.visible),
-            episodes,
-            transcript.message_of,
-            len(transcript.messages),
-        )
+        return [index for index in chain.from_iterable(self.window.members(name)) if index < len(self.parts)]
+
+    def texts(self) -> list[str]:
+        """Return the text of each item for searches; empty for calls of `recall` and their results."""
+        texts: list[str] = []
+        asked: set[str | None] = set()  # ids of calls of `recall` without a result yet
+        for part in self.parts:
+            text = _said(part)
+            if part.tool == RECALL:
+                asked.add(part.call_id)
+                text = ""
+            elif asked and part.kind is Kind.RESULT and part.call_id in asked:
+                asked.remove(part.call_id)
+                text = ""
+            texts.append(text)
+        return texts
 
     def read(self, name: str, offset: int = 0) -> str:
         """Return a page of an episode's exact content, evicted or not.
@@ -143,7 +133,7 @@ class Archive:
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        return page(name, "\n\n".join(self._blocks(self.members(name))), offset, self.budget)
+        return page(name, "\n\n".join(self._blocks(self.members(name))), offset, self.window.budget)
 
     def find(self, pattern: str, offset: int = 0, name: str | None = None) -> str:
         """Return excerpts around a pattern with their places: first from what has left the view, the latest first.
@@ -157,14 +147,14 @@ class Archive:
             UnknownEpisodeError: if no episode of that name was started.
         """
         texts, visible = self.texts(), set(self.visible())
-        members = range(len(texts)) if name is None else [i for i in self.members(name) if i < len(texts)]
-        latest_first = members[::-1]
+        latest_first = (range(len(texts)) if name is None else self.members(name))[::-1]
         gone = [index for index in latest_first if index not in visible]
         findings = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
-        shown = findings.found(texts, offset, offset + min(_MOST_PLACES, page_size(self.budget) // _LEAST_EXCERPT))
+        room = page_size(self.window.budget)
+        shown = findings.found(texts, offset, offset + min(_MOST_PLACES, room // _LEAST_EXCERPT))
         if not shown:
             return _nothing(pattern, findings, offset)
-        size = page_size(self.budget) // len(shown)
+        size = room // len(shown)
         entries = [
             f"{number}. {self._place(found, seen=found.index in visible)}\n{_excerpt(texts[found.index], found, size)}"
             for number, found in enumerate(shown, offset + 1)
@@ -175,7 +165,8 @@ class Archive:
         return "\n\n".join([_heading(pattern, findings), *entries, *more])
 
     def _blocks(self, indexes: Iterable[int]) -> list[str]:
-        return [readable(part) for index in indexes if (part := self.part(index)) is not None]
+        parts = (self.parts[index] for index in indexes)
+        return [readable(part) for part in parts if part.text or part.kind is not Kind.TEXT]
 
     def _place(self, found: Found, *, seen: bool) -> str:
         """Describe an item's place, and how to read around it."""
@@ -195,16 +186,14 @@ class Archive:
         return f"{place}; read on there with {_json(around)}:"
 
     def _what(self, index: int) -> str:
-        part = self.part(index)
-        if part is None:
-            return "gone"
+        part = self.parts[index]
         if part.kind is Kind.CALL:
             return f"call of `{part.tool}`"
         if part.kind is not Kind.RESULT:
             return {Kind.USER: "the user", Kind.SYSTEM: "system"}.get(part.kind, str(part.kind))
         for before in range(index - 1, -1, -1):
-            call = self.part(before)
-            if call is not None and call.kind is Kind.CALL and call.call_id == part.call_id:
+            call = self.parts[before]
+            if call.kind is Kind.CALL and call.call_id == part.call_id:
                 return f"result of `{call.tool}` {_short(call.arguments or '')}".rstrip()
         return "result"
 
@@ -213,25 +202,8 @@ class Archive:
         members = [index for a, b in episode.spans for index in range(a, b) if index <= found.index]
         blocks = self._blocks(members)
         before = sum(len(block) + 2 for block in blocks[:-1])
-        part = self.part(found.index)
-        head = 0 if part is None else len(readable(part)) - len(_said(part))
-        return before + head + found.start
-
-
-def searchable(parts: Iterable[Part]) -> list[str]:
-    """Return the text of each item of a history for searches; empty for calls of `recall` and their results."""
-    texts: list[str] = []
-    asked: set[str | None] = set()  # ids of calls of `recall` without a result yet
-    for part in parts:
-        text = _said(part)
-        if part.tool == RECALL:
-            asked.add(part.call_id)
-            text = ""
-        elif asked and part.kind is Kind.RESULT and part.call_id in asked:
-            asked.remove(part.call_id)
-            text = ""
-        texts.append(text)
-    return texts
+        part = self.parts[found.index]
+        return before + len(readable(part)) - len(_said(part)) + found.start
 
 
 def answer(arguments: str, archive: Archive) -> str:

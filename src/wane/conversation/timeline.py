@@ -200,9 +200,15 @@ class Timeline(Generic[MessageT]):
     @property
     def archive(self) -> Archive:
         """The whole history, for recalls."""
-        engine = self.engine
-        seen = (lambda: places(engine.view)) if not engine.evicts else None
-        return Archive.of(engine.window, self.transcript, self._parts, engine.episodes, seen)
+        engine, transcript = self.engine, self.transcript
+        return Archive(
+            engine.window,
+            self._parts,
+            engine.episodes,
+            transcript.message_of,
+            len(transcript.messages),
+            lambda: places(engine.view),
+        )
 
     # Messages and requests
 

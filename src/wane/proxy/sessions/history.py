@@ -21,6 +21,7 @@ _EVICTABLE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.NOTICE})
 
 _RECENT: Final = 64  # latest replies by which a client's session is recognised
 _EMPTY: Final = shape_of([])
+_GONE: Final = Part(Kind.TEXT)
 
 
 class EditableOutline(Outline):
@@ -131,18 +132,18 @@ class WovenHistory:
             more.pop(_item(slot), None)
         return sorted([*slots, *more], key=_item), sum(more.values())
 
-    def parts(self) -> list[Part | None]:
+    def parts(self) -> list[Part]:
         """Return the items with their present content.
 
-        The parts of an edited message are matched to its items; an item of which nothing is left is None.
+        The parts of an edited message are matched to its items; an item of which nothing is left is an empty text.
         """
-        found: list[Part | None] = [None] * self.items
+        found = [_GONE] * self.items
         for number, message in enumerate(self.messages):
             parts = self.format.parts(message)
             for part, place in zip(parts, self._places(number, parts), strict=True):
                 if place is not None and place < self.items:
                     before = found[place]
-                    found[place] = part if before is None else replace(part, text=f"{before.text}\n\n{part.text}")
+                    found[place] = part if before is _GONE else replace(part, text=f"{before.text}\n\n{part.text}")
         return found
 
     def _places(self, number: int, parts: Sequence[Part]) -> Sequence[int | None]:

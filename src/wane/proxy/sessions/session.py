@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Final
 
 from wane.conversation.engine import Engine
@@ -52,7 +52,7 @@ from wane.proxy.sessions.messages import (
 )
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Message, OwnCall, Round, Wire, WovenRound
-from wane.recall import Archive, answer, searchable
+from wane.recall import Archive, answer
 from wane.strategies.base import Fitted, Settings, Slot
 
 _SLACK: Final = 0.02  # share by which the overhead may change without a new record
@@ -325,17 +325,14 @@ class Session:
             call: the call.
             history: the whole history at the request.
         """
-        window, parts = self.engine.window, history.parts()
         engine = self.engine
         archive = Archive(
-            window.budget,
-            lambda name: (index for index in chain.from_iterable(window.members(name)) if index < history.items),
-            parts.__getitem__,
-            lambda: searchable(part or _GONE for part in parts),
-            lambda: window.visible if engine.evicts else places(engine.view),
-            self.engine.episodes,
+            engine.window,
+            history.parts(),
+            engine.episodes,
             self._outline.message_of,
             len(history.messages),
+            lambda: places(engine.view),
         )
         return answer(call.arguments, archive)
 
@@ -494,9 +491,6 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
     ran, overflowed = first.ran or second.ran, first.overflowed or second.overflowed
     before = second.tokens_before + freed
     return replace(second, ran=ran, overflowed=overflowed, trace=trace, tokens_before=before)
-
-
-_GONE: Final = Part(Kind.TEXT)
 
 
 def _tokens(part: Part) -> int:
