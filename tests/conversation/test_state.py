@@ -241,6 +241,23 @@ def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
     assert sizes[1] < 20_000
 
 
+def test_so_is_a_state_with_many_notices() -> None:
+    sizes = []
+    for episodes in (100, 1_000):
+        messages: Session = []
+        for message in session_of(episodes):
+            notice = {"role": "user", "content": "<system-reminder>Mind the gap.</system-reminder>"}
+            messages += [notice, message] if message["role"] == "assistant" else [message]
+        conversation = Conversation(budget=2_000)
+        conversation.ingest(messages)
+        conversation.request()
+        state = conversation.state()
+        sizes.append(len(json.dumps(state)))
+        assert conversation.window.notices
+        assert Conversation(budget=2_000).restore(state, messages)
+    assert sizes[1] < 1.2 * sizes[0]
+
+
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 def test_so_is_the_state_under_any_strategy(strategy: str) -> None:
     sizes, views = [], []

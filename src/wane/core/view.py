@@ -124,17 +124,19 @@ class View:
         tokens: tokens by index; a dict, so that removal is O(1) and the order of insertion is the history's.
         messages: by index of an assistant's item, its message.
         latest: the latest assistant message.
+        notices: by index of a notice of an episode, the episode's number (R15).
         held: items whose level was reached but which something visible still needs, with their episode.
         needs: by index, the items that must stay as long as this one does; only for coupled items.
     """
 
-    __slots__ = ("_accounting", "_needers", "held", "latest", "messages", "needs", "tokens")
+    __slots__ = ("_accounting", "_needers", "held", "latest", "messages", "needs", "notices", "tokens")
 
     def __init__(self, accounting: Accounting) -> None:
         self._accounting = accounting
         self.tokens: dict[int, int] = {}
         self.messages: dict[int, Message] = {}
         self.latest = Message()
+        self.notices: dict[int, int] = {}
         self.held: dict[int, Episode] = {}
         self.needs: dict[int, list[int]] = {}
         self._needers: dict[int, list[int]] = {}
@@ -198,6 +200,7 @@ class View:
         freed = 0
         for index in indexes:
             freed += self.tokens.pop(index)
+            self.notices.pop(index, None)
             message = self.messages.pop(index, None)
             if message is None:
                 continue

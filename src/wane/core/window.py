@@ -92,7 +92,6 @@ class ContextWindow:
         self._eviction = Eviction(self._graph, self._view, self.accounting)
         self._count = 0
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
-        self._notices: dict[int, int] = {}  # by index, the number of a notice's episode
         self._active: Episode | None = None
         self._implicit: Episode | None = None
         self._calls: dict[str, list[OpenCall]] = {}
@@ -199,9 +198,8 @@ class ContextWindow:
     def notices(self) -> dict[int, int]:
         """Tokens of the notices in view, by number of the episode that they belong to (R15)."""
         held: dict[int, int] = {}
-        for index, number in self._notices.items():
-            if index in self._view.tokens:
-                held[number] = held.get(number, 0) + self.accounting.scaled(self._view.tokens[index])
+        for index, number in self._view.notices.items():
+            held[number] = held.get(number, 0) + self.accounting.scaled(self._view.tokens[index])
         return held
 
     @property
@@ -350,7 +348,7 @@ class ContextWindow:
             **export_parts(self._graph, self._eviction, self._view),
             "count": self._count,
             "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
-            "notices": [list(entry) for entry in self._notices.items()],
+            "notices": [list(entry) for entry in self._view.notices.items()],
             "active": self._active and self._active.number,
             "implicit": self._implicit and self._implicit.number,
             "calls": [
@@ -391,7 +389,7 @@ class ContextWindow:
             self._protocol.active = (active.name, active.type)
         self._count = state["count"]
         self._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
-        self._notices = dict(state["notices"])
+        self._view.notices.update(state["notices"])
         for call_id, owner, rank, index in state["calls"]:
             self._calls.setdefault(call_id, []).append(OpenCall(live[owner], rank, index))
         self._latest, self._starts.ordinal, self._starts.growing = state["message"]
@@ -441,7 +439,7 @@ class ContextWindow:
         if item.kind is Kind.NOTICE and self._latest >= 0:
             added = self._add_work(item, index)
             assert added.episode is not None
-            self._notices[index] = added.episode.number
+            self._view.notices[index] = added.episode.number
             return added
         self._fixed[item.kind] += item.tokens
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
