@@ -42,7 +42,7 @@ def parts_of(items: Sequence[Item]) -> list[Part]:
 
 def made(scenario: Scenario, annotate: Annotate = "infer") -> WindowStrategy:
     settings = Settings(budget=scenario.budget, annotate=annotate)
-    return WindowStrategy("cwl", settings, scenario.policy, Annotator(SMALL))
+    return WindowStrategy("cwl", settings, scenario.policy, Annotator(SMALL) if annotate == "infer" else None)
 
 
 def begins_call(items: Sequence[Item], index: int) -> bool:

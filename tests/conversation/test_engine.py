@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wane import ConfigError, Item, Kind
+from wane import ConfigError, EpisodeType, Item, Kind
 from wane.conversation.engine import Engine
+from wane.core import Mark, chars
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings
 
@@ -101,3 +102,37 @@ def test_a_strategy_that_cannot_be_resumed_is_for_replays() -> None:
     pytest.importorskip("langchain")
     with pytest.raises(ConfigError, match="'langchain-trim' can only be replayed"):
         Engine("langchain-trim", Settings(BUDGET))
+
+
+def exploring(reads: int) -> list[tuple[Item, Part]]:
+    """Reads of 1,000 tokens each, which an annotator takes for explorations."""
+    taken = [(Item(Kind.USER, 5, message=0), Part(Kind.USER, "Look."))]
+    for number in range(reads):
+        call = Part(Kind.CALL, call_id=f"c{number}", tool="read", arguments=f'{{"path": "{number}.py"}}')
+        result = Part(Kind.RESULT, "x" * 4_000, f"c{number}")
+        taken += [(part.item(chars, 2 * number + place), part) for place, part in enumerate((call, result), start=1)]
+    return taken
+
+
+@pytest.mark.parametrize("budget", [10_000, 80_000])
+def test_the_inferred_episodes_that_are_told_of_are_those_that_fold(budget: int) -> None:
+    engine = Engine("fold", Settings(budget, annotate="infer"))
+    for item, part in exploring(20):
+        engine.add(item, part)
+    *ended, last = engine.episodes
+    assert len(ended) >= 2
+    # Without a text, the last call of an episode stays with its result.
+    kept = [index for episode in ended for index in (episode.last - 1, episode.last)]
+    assert engine.fit().view == [0, *kept, *range(last.spans[0][0], engine.item_count)]
+
+
+def test_recorded_episodes_fold_and_no_others() -> None:
+    engine = Engine("fold", Settings(annotate="infer"))
+    marks = {
+        3: (Mark("start", "look", EpisodeType.EXPL),),
+        9: (Mark("end", "look", EpisodeType.EXPL, description="seen"),),
+    }
+    for item, part in exploring(20):
+        engine.add(item, part, marks.get(engine.item_count, ()))
+    assert [episode.name for episode in engine.episodes if not episode.implicit] == ["look"]
+    assert engine.fit().view == [0, 1, 2, 7, 8, *range(9, engine.item_count)]

@@ -21,7 +21,6 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
 from wane.core.view import Accounting
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits
 from wane.strategies.base import (
     EPISODIC,
     Done,
@@ -88,7 +87,7 @@ class Engine:
         overhead, policy = settings.overhead, policy_of(strategy, settings.policy, settings.low_water)
         self.window = ContextWindow(settings.budget, policy, overhead=overhead, tool_classes=settings.tool_classes)
         self.episodes: list[Episode] = []
-        self._annotator = Annotator(Limits.of(settings.budget)) if settings.annotate == "infer" else None
+        self._annotator = settings.annotator()
         self._other = None if strategy in EPISODIC else _other(strategy, settings)
         self._accounting = self.window.accounting if self._other is None else Accounting(overhead=overhead)
         self._view: list[Slot] = []  # grows with the history, since most requests evict nothing
@@ -147,10 +146,7 @@ class Engine:
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        if self._annotator is None:
-            added = self.window.add(item, marks or ())
-        else:
-            added = self._annotator.add_to(self.window, item, part, marks)
+        added = self._annotator.add_to(self.window, item, part, marks)
         if added.opened is not None:
             self.episodes.append(added.opened)
         self.history += item.tokens
@@ -158,7 +154,7 @@ class Engine:
         if self._other is not None:
             self._counts.append(item.tokens)
             self._accounting.items += item.tokens
-            self._other.add(item, part)
+            self._other.follow(item, part, added)
         self._reminder.note(item, added, self.window.active)
         return added
 

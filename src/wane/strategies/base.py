@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass
 from wane.core.errors import HistoryError
 from wane.formats.base import Part
+from wane.inference import Annotator, Limits
 
 Annotate = Literal["model", "infer"]
 """Who marks episodes: the agent, or the deterministic annotator of `wane.inference`."""
@@ -172,6 +173,13 @@ class Settings:
     tool_classes: Mapping[str, ToolClass | str] | None = None
     annotate: Annotate = "model"
 
+    def annotator(self) -> Annotator:
+        """Return what infers episodes within this budget; it has stopped already if the agent marks its own."""
+        annotator = Annotator(Limits.of(self.budget))
+        if self.annotate == "model":
+            annotator.stop()
+        return annotator
+
 
 class Resumable(Strategy):
     """A strategy for a live agent: its settings can change during a session, and the session can be resumed.
@@ -193,6 +201,16 @@ class Resumable(Strategy):
     def standing(self) -> Mapping[str, Any] | None:
         """Data for `redo`, which gives a new strategy over the same history this view; None if nothing was done."""
         return None
+
+    def follow(self, item: Item, part: Part, added: Added) -> None:  # noqa: ARG002 - for subclasses
+        """Take in the next item as `add` does, with the episodes of a window that takes in the same items.
+
+        Args:
+            item: the item.
+            part: its content.
+            added: what the window made of it.
+        """
+        self.add(item, part)
 
     def current(self) -> Sequence[Slot]:
         """Return the view as it stands; valid until the next call of the strategy."""

@@ -8,7 +8,6 @@ from typing import Final
 from wane.core import Added, ContextWindow, Episode, Item, Kind
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
-from wane.inference import Annotator
 from wane.strategies.base import Fitted, Resumable, Settings, Slot
 from wane.strategies.groups import Groups
 
@@ -30,16 +29,16 @@ class Fold(Resumable):
     An inferred episode has no return: its last text stays instead, or its last message if it has no text.
 
     Args:
-        settings: `annotate` says whose episodes it folds; the budget is ignored.
+        settings: `annotate` says whose episodes it folds; the budget only limits what is inferred.
     """
 
     name = "fold"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        # The window follows the protocol; it never evicts anything.
+        # The window follows the protocol, unless the episodes come from elsewhere; it never evicts anything.
         self._window = ContextWindow(MAX_BUDGET, tool_classes=settings.tool_classes)
-        self._annotator = Annotator() if settings.annotate == "infer" else None
+        self._annotator = settings.annotator()
         self._groups = Groups()
         self._needs: dict[int, list[int]] = {}
         self._texts: set[int] = set()
@@ -54,8 +53,12 @@ class Fold(Resumable):
         Raises:
             HistoryError: as `ContextWindow.add` does.
         """
-        window, annotator = self._window, self._annotator
-        added = window.add(item) if annotator is None else annotator.add_to(window, item, part)
+        added = self._annotator.add_to(self._window, item, part)
+        self.follow(item, part, added)
+        return added
+
+    def follow(self, item: Item, part: Part, added: Added) -> None:  # noqa: ARG002 - the interface's
+        """Take in the next item with the episodes of another window."""
         index = added.index
         group = self._groups.add(item)
         self._view.append(index)
@@ -64,7 +67,6 @@ class Fold(Resumable):
         if item.needs:
             self._needs[index] = [index + offset for offset in item.needs]
         self._note(added, index, group)
-        return added
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Fold the episodes that have ended since."""

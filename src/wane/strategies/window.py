@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from wane.core import Added, ContextWindow, Episode, Item, Policy
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits
+from wane.inference import Annotator
 from wane.strategies.base import Fitted, Settings, Strategy
 
 
@@ -17,7 +17,7 @@ class WindowStrategy(Strategy):
         name: its name in reports.
         settings: budget, overhead, tool classes, and who marks episodes.
         policy: what a pass evicts, and how far.
-        annotator: infers episodes if `settings.annotate` is `infer`; None for one with limits for the budget.
+        annotator: infers episodes; None for that of the settings.
 
     Attributes:
         name: its name in reports.
@@ -34,8 +34,7 @@ class WindowStrategy(Strategy):
             settings.budget, policy, overhead=settings.overhead, tool_classes=settings.tool_classes
         )
         self.episodes: list[Episode] = []
-        infers = settings.annotate == "infer"
-        self._annotator = (annotator or Annotator(Limits.of(settings.budget))) if infers else None
+        self._annotator = annotator or settings.annotator()
         self._view: list[int] = []
         self._sent = 0  # leading slots of the view that the last one had
 
@@ -49,8 +48,7 @@ class WindowStrategy(Strategy):
         Raises:
             HistoryError: as `ContextWindow.add` does.
         """
-        annotator = self._annotator
-        added = self.window.add(item) if annotator is None else annotator.add_to(self.window, item, part)
+        added = self._annotator.add_to(self.window, item, part)
         self._view.append(added.index)
         if added.opened is not None:
             self.episodes.append(added.opened)

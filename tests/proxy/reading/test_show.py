@@ -48,6 +48,15 @@ def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep
     assert any(part.system for part in sent) == (make is RemindedClient)
 
 
+@every_client
+def test_what_has_folded_is_told_by_the_recorded_episodes(make: type[Client], keep: Keep) -> None:
+    kept = keep(make(), strategy="fold", annotate="infer")
+    session, facts = load_session(kept.path), kept.facts
+    assert session.replayed.marks
+    assert facts.evicted > 0
+    assert (session.view.tokens, session.view.evicted) == (facts.view, facts.evicted)
+
+
 def told_view(session: Session) -> list[Part]:
     """What `wane show` says of the last request, with the content that the journal holds."""
     format_, instead = get_format(session.file.header.format), session.view.instead

@@ -12,12 +12,11 @@ from wane.agent.costs import Totals
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role
 from wane.conversation.engine import Engine
-from wane.core import Episode, Item, Kind
+from wane.core import Episode, Item, Kind, Mark
 from wane.core.errors import ConfigError, HistoryError, JournalError
 from wane.formats import Part, Transcript, get_format
 from wane.journal import (
     ConfigRecord,
-    MarkedMessageRecord,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -31,7 +30,7 @@ from wane.journal import (
     replay,
 )
 from wane.journal.titles import TITLE_LENGTH, title_of
-from wane.strategies.base import EPISODIC, Annotate, Settings, Substitute
+from wane.strategies.base import EPISODIC, Settings, Substitute
 
 Taken = Sequence[tuple[Item, Part]]
 """The items of a message, with their contents."""
@@ -79,7 +78,9 @@ def view_of(records: Sequence[Record], messages: Sequence[Taken], replayed: Repl
     evicted = sum(item.tokens for index, item in enumerate(items) if index not in visible)
     view = View(strategy_of(records), window.tokens, evicted, window.visible)
     try:
-        return view if view.strategy is None or view.by_episode else _by_message(view.strategy, records, messages)
+        if view.strategy is None or view.by_episode:
+            return view
+        return _by_message(view.strategy, records, messages, replayed.marks)
     except (ConfigError, HistoryError, LookupError) as error:
         raise JournalError(f"the session does not replay: {error}") from error
 
@@ -98,15 +99,15 @@ def strategy_of(records: Iterable[Record]) -> str | None:
     return strategy
 
 
-def _by_message(strategy: str, records: Iterable[Record], messages: Iterable[Taken]) -> View:
-    records = list(records)
-    annotate: Annotate = "infer" if any(isinstance(record, MarkedMessageRecord) for record in records) else "model"
-    engine = Engine(strategy, Settings(annotate=annotate))
+def _by_message(
+    strategy: str, records: Iterable[Record], messages: Iterable[Taken], marks: Mapping[int, Sequence[Mark]]
+) -> View:
+    engine = Engine(strategy, Settings())
     coming = iter(messages)
     for record in records:
         if isinstance(record, MessageRecord):
             for item, part in next(coming):
-                engine.add(item, part, ())
+                engine.add(item, part, marks.get(engine.item_count, ()))
         elif isinstance(record, ConfigRecord):
             engine.overhead = record.overhead
         elif isinstance(record, UsageRecord):
@@ -114,6 +115,7 @@ def _by_message(strategy: str, records: Iterable[Record], messages: Iterable[Tak
             engine.observe(record.input_tokens)
         elif isinstance(record, StrategyRecord) and record.strategy == strategy:
             engine.redo(record.done)
+    engine.redo(None)  # what follows from the history alone has no record, such as folding
     slots = engine.view
     instead = {slot.index: slot.tokens for slot in slots if isinstance(slot, Substitute) and slot.index is not None}
     visible = [slot for slot in slots if isinstance(slot, int)]
