@@ -17,6 +17,7 @@ from tests.conversation.support import DIALECTS, Dialect, Log, Session, historie
 from tests.strategies import times
 from wane import ConfigError, FormatError, HistoryError, Kind, Policy, UnknownEpisodeError, chars
 from wane.conversation import Adapter, Call, Conversation, Conversations, Request
+from wane.conversation.conversations import StatesInMemory
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -705,6 +706,17 @@ def test_states_are_found_by_what_was_said(tmp_path: Path) -> None:
     assert revived.tokens == conversation.tokens
     alone: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget=500))
     assert alone.of(history).tokens != conversation.tokens
+
+
+def test_of_states_in_memory_the_least_recently_used_is_deleted() -> None:
+    states = StatesInMemory(limit=2)
+    for digest in ("a", "b", "a", "c"):
+        states.put({"digest": digest})
+    assert states.find(["b"]) is None
+    assert states.find(["b", "a"]) == {"digest": "a"}
+    states.put({"digest": "d"})
+    assert states.find(["c"]) is None
+    assert states.find(["a"])
 
 
 def test_an_episode_that_was_never_started_is_not_recalled() -> None:

@@ -52,6 +52,7 @@ class StatesInMemory:
     def put(self, state: Mapping[str, Any]) -> None:
         """Store a state by its `digest`."""
         self._states[state["digest"]] = state
+        self._states.move_to_end(state["digest"])
         if len(self._states) > self._limit:
             self._states.popitem(last=False)
 
