@@ -433,23 +433,26 @@ def test_a_session_that_was_cut_short_while_it_was_written_goes_on(make: type[Cl
     asyncio.run(main())
 
 
+class Full(DiskStore):
+    """A store whose disk may be full."""
+
+    full = False
+
+    async def create(self, root: str, message_format: str) -> Any:
+        log = await super().create(root, message_format)
+        append = log.append
+
+        async def full(records: Any) -> None:
+            if self.full:
+                raise StoreError("no space left on device")
+            await append(records)
+
+        log.append = full  # type: ignore[method-assign]
+        return log
+
+
 @every_client
 def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[Client], tmp_path: Path) -> None:
-    class Full(DiskStore):
-        full = False
-
-        async def create(self, root: str, message_format: str) -> Any:
-            log = await super().create(root, message_format)
-            append = log.append
-
-            async def full(records: Any) -> None:
-                if self.full:
-                    raise StoreError("no space left on device")
-                await append(records)
-
-            log.append = full  # type: ignore[method-assign]
-            return log
-
     async def main() -> None:
         client = make()
         upstream = worker(client, 4)
@@ -469,6 +472,29 @@ def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[Client]
         after = await exchange(index, client, upstream)
         assert after.facts.session == before.session
         assert after.facts.evicted >= before.evicted
+        await index.close()
+
+    asyncio.run(main())
+
+
+def test_however_much_waits_is_stored_when_there_is_room(tmp_path: Path) -> None:
+    async def main() -> None:
+        client = AnthropicClient()
+        for number in range(10_001):
+            client.history.append({"role": ("user", "assistant")[number % 2], "content": f"{number}"})
+        upstream = Upstream(client.provider, lambda _: Reply("Done."))
+        store = Full(SessionStore(tmp_path), fsync=False)
+        index = SessionIndex(store, ContextSettings())
+        store.full = True
+        await exchange(index, client, upstream)
+        store.full = False
+        client.say("Is it stored?")
+        before = await exchange(index, client, upstream)
+        assert before.facts.note == ""
+        await index.close()
+        index = SessionIndex(disk(tmp_path), ContextSettings())
+        client.say("Still there?")
+        assert (await exchange(index, client, upstream)).facts.session == before.facts.session
         await index.close()
 
     asyncio.run(main())

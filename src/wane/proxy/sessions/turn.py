@@ -24,7 +24,6 @@ from wane.recall import RECALL
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
 _MOST_VIEWS: Final = 240
-_MOST_WAITING: Final = 10_000  # records kept until the store can be reached
 
 TRIES: Final = 10
 """Attempts to add to a session while other processes do so too."""
@@ -76,8 +75,8 @@ class CachedSession:
     lost: bool = False
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
     corrections: list[Correction] = field(default_factory=list)
+    # Records until the store can be reached: no more than what a request of the client holds, so without a limit.
     _waiting: list[Record] = field(default_factory=list)
-    _given_up: bool = False
     _outdated: bool = False
 
     @asynccontextmanager
@@ -115,8 +114,6 @@ class CachedSession:
                 outdated, and is read again at the next hold.
             StoreError: in strict mode, if they cannot be stored.
         """
-        if self._given_up:
-            return
         waiting = [*self._waiting, *records]
         if not waiting or self.log is None:
             return
@@ -129,8 +126,6 @@ class CachedSession:
         except StoreError as error:
             self._waiting = waiting
             self._warn(error)
-            if len(self._waiting) > _MOST_WAITING:
-                self._given_up, self._waiting = True, []
             return
         self._waiting = []
         if self.warning.startswith(_UNSTORED):
