@@ -1,4 +1,4 @@
-"""What tokens cost, from the `genai-prices` package (extras `lab` and `proxy`)."""
+"""What tokens cost, from the `genai-prices` package (extras `agent`, `lab` and `proxy`)."""
 
 from __future__ import annotations
 
@@ -214,6 +214,7 @@ def _snapshot() -> Any:
     try:
         from genai_prices import data_snapshot
     except ImportError:
+        # `agent` and `proxy` bring it too, but this is the smallest.
         raise MissingExtraError("Pricing", "lab") from None
     return data_snapshot.get_snapshot()
 
