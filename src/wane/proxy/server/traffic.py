@@ -236,14 +236,12 @@ class Exchange:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Count the request's outcome, duration and bytes."""
         traffic, api, now = self._traffic, self._api, self._traffic.clock()
-        if self.facts is not None:
-            traffic.peak = max(
-                traffic.peak, self.largest if plausible(self.largest, self.facts.view) else self.facts.view
-            )
-        if traffic.telemetry is not None and self.facts is not None:
-            took = now - self._ready
-            begun = time.time_ns() - round(took * 1e9)
-            traffic.telemetry.record(self.facts, self.outcome, begun, took, self.rounds, self.used)
+        if (facts := self.facts) is not None:
+            traffic.peak = max(traffic.peak, self.largest if plausible(self.largest, facts.view) else facts.view)
+            if traffic.telemetry is not None:
+                took = now - self._ready
+                begun = time.time_ns() - round(took * 1e9)
+                traffic.telemetry.record(facts, self.outcome, begun, took, self.rounds, self.used)
         traffic.open.labels(api).dec()
         traffic.requests.labels(api, self.outcome).inc()
         traffic.whole.labels(api).observe(now - self._started)
