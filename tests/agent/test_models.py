@@ -85,6 +85,8 @@ def test_the_default_model_is_the_first_that_has_a_key() -> None:
 def test_prices() -> None:
     usage = RequestUsage(input_tokens=1_000_000, output_tokens=0)
     assert price(usage, "openai:gpt-4.1") == 2.0
+    assert price(usage, "bedrock:anthropic.claude-sonnet-4-20250514-v1:0") == 3.0
+    assert price(usage, "gpt-4.1") == 2.0
     assert price(usage, "nosuch:model") is None
     assert price(usage, "function:scripted") is None
 

@@ -78,7 +78,8 @@ def price(usage: RequestUsage, model: str) -> float | None:
 
     if usage.cost is not None:
         return float(usage.cost)
-    provider, _, name = model.rpartition(":")
+    # A model's name may have a colon too, such as one of Bedrock.
+    provider, _, name = model.partition(":") if ":" in model else ("", "", model)
     try:
         return float(calc_price(usage, name, provider_id=provider or None).total_price)
     except (LookupError, ValueError):
