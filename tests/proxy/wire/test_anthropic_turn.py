@@ -8,7 +8,8 @@ import pytest
 
 from tests.proxy.wire.anthropic_replies import WIRE, call, text, thinking
 from tests.proxy.wire.test_anthropic_request import UNLED, corrected, model, result, said, user
-from wane.proxy.wire.anthropic.protocol import readings_without, required
+from wane.formats.turns import required_opening
+from wane.proxy.wire.anthropic.protocol import readings_without
 from wane.proxy.wire.base import Body, Message
 
 ENABLED = {"type": "enabled", "budget_tokens": 2_000}
@@ -16,6 +17,12 @@ LONG = "word " * 400
 LED = model(thinking("t", "s"), text("I look."), call("a"))
 AFTER = [model(call("b")), user(result("b")), model(call("c")), user(result("c"))]
 REMINDED = user(result("a", LONG), text("<reminder>"))
+
+
+def required(history: list[Message], shown: list[tuple[int, Message]]) -> dict[int, list[int]]:
+    parts = WIRE.format.parts
+    backwards = ((number, parts(message)) for number, message in reversed(shown))
+    return required_opening(lambda number: parts(history[number]), len(history), backwards)
 
 
 def kept(history: list[Message], *numbers: int) -> dict[int, list[int]]:
@@ -64,7 +71,12 @@ def test_nothing_is_kept_of_turns_that_are_over_or_never_began_with_thinking() -
     history = [said("Hi"), LED, user(result("a")), model(text("Done.")), said("More."), *AFTER]
     assert kept(history, 0, 3, 4) == {}
     assert kept(history, 0, 4, 7, 8) == {}
-    assert WIRE.required({"thinking": {"type": "adaptive"}}, [said("Hi"), LED, *AFTER], [(0, said("Hi"))]) == {}
+
+
+def test_only_thinking_with_a_budget_must_begin_a_turn() -> None:
+    assert WIRE.must_open_with_reasoning({"thinking": ENABLED})
+    assert not WIRE.must_open_with_reasoning({"thinking": {"type": "adaptive"}})
+    assert not WIRE.must_open_with_reasoning({})
 
 
 def test_of_a_turn_that_can_be_read_in_two_ways_both_begins_are_kept() -> None:

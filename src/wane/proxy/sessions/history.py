@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from wane.conversation.timeline import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
+from wane.formats.turns import required_opening
 from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, shape_of
 from wane.proxy.wire.base import Message, Wire, WovenRound
 from wane.strategies.base import Slot, Substitute, item_of
@@ -114,16 +115,22 @@ class WovenHistory:
                 shown.append((number, seen))
         return shown
 
-    def required(self, slots: Sequence[Slot], parts: Mapping[int, Sequence[int]]) -> tuple[list[Slot], int]:
-        """Return a view with further parts, and the number of tokens added.
+    def opened(self, slots: Sequence[Slot], shown: Sequence[tuple[int, Message]]) -> tuple[list[Slot], int]:
+        """Return a view whose current turn begins with its reasoning, and the number of tokens added for that.
 
         Args:
             slots: the view.
-            parts: positions of the further parts in messages, by the message's position.
+            shown: its messages, as `shown` returns them.
         """
+        parts_of = self.format.parts
+        needed = required_opening(
+            lambda number: parts_of(self.messages[number]),
+            len(self.messages),
+            ((number, parts_of(message)) for number, message in reversed(shown)),
+        )
         more: dict[int, int] = {}
-        for number, positions in parts.items():
-            given = self.format.parts(self.messages[number])
+        for number, positions in needed.items():
+            given = parts_of(self.messages[number])
             places = self._places(number, given)
             more |= {
                 place: given[at].item(chars, number).tokens for at in positions if (place := places[at]) is not None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from wane.conversation.engine import Engine
 from wane.conversation.timeline import places
-from wane.core import FitReport, Kind, Mark, chars
+from wane.core import FitReport, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
@@ -455,14 +455,11 @@ class Session:
 
         Content that would take much of the budget is left out; a correction then makes the request valid.
         """
-        tokens = 0
-        shown = history.shown(slots)
-        if self.engine.evicted and (parts := self.wire.required(body, history.messages, shown)):
-            slots, tokens = history.required(slots, parts)
-            if tokens > self._settings.budget * _REQUIRED_SHARE:
-                tokens = 0
-            else:
-                shown = history.shown(slots)
+        shown, tokens = history.shown(slots), 0
+        if self.engine.evicted and self.wire.must_open_with_reasoning(body):
+            opened, added = history.opened(slots, shown)
+            if len(opened) > len(slots) and added <= self._settings.budget * _REQUIRED_SHARE:
+                shown, tokens = history.shown(opened), added
         self._count_required(tokens)
         return shown
 

@@ -331,23 +331,9 @@ class Wire(ABC):
             answers: each call with the text of its result.
         """
 
-    def required(
-        self,
-        body: Body,  # noqa: ARG002 - most protocols accept any view
-        history: Sequence[Message],  # noqa: ARG002
-        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
-    ) -> Mapping[int, Sequence[int]]:
-        """Return what a request must show besides its view so that the provider accepts it; usually nothing.
-
-        Args:
-            body: the request's body.
-            history: the whole history.
-            shown: the messages of the view, by their positions in the history.
-
-        Returns:
-            Positions in the parts (`format.parts`) of messages, by the message's position in the history.
-        """
-        return {}
+    def must_open_with_reasoning(self, body: Body) -> bool:  # noqa: ARG002 - most protocols accept any view
+        """Whether the provider demands that the current turn of this request begins with its reasoning."""
+        return False
 
     def correction_ahead(self, body: Body, sent: Body) -> Correction | None:  # noqa: ARG002 - any view is valid
         """Return the correction of a request that eviction made invalid; usually None.

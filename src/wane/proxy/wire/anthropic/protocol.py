@@ -9,15 +9,14 @@ that nothing reappears later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat
-from wane.formats.base import Part
-from wane.formats.turns import openings, required_opening
+from wane.formats.turns import openings
 from wane.formats.writing import WritingFormat
 from wane.proxy.wire.anthropic.reply import (
     THINKING,
@@ -149,11 +148,9 @@ class AnthropicWire(Wire):
         content = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return ({"role": "user", "content": content},) if content else ()
 
-    def required(
-        self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]
-    ) -> Mapping[int, Sequence[int]]:
-        """Return the thinking that began the current turn, if the turn must begin with thinking."""
-        return required(history, shown) if _thinks_on_budget(body) else {}
+    def must_open_with_reasoning(self, body: Body) -> bool:
+        """Whether thinking has a budget."""
+        return _thinks_on_budget(body)
 
     def correction_ahead(self, body: Body, sent: Body) -> Correction | None:
         """Return the correction that disables thinking in a turn whose opening thinking was evicted."""
@@ -354,19 +351,6 @@ def _marked(messages: Sequence[Message], marks: dict[_Place, object]) -> list[Me
     return result
 
 
-def required(history: Sequence[Message], shown: Sequence[tuple[int, Message]]) -> dict[int, list[int]]:
-    """Return what a request must show besides its view so that the current turn begins with thinking.
-
-    Args:
-        history: the whole history.
-        shown: the messages of the view, by their positions in the history.
-
-    Returns:
-        As `wane.formats.turns.required_opening` returns it.
-    """
-    return required_opening(lambda number: _FORMAT.parts(history[number]), len(history), _backwards(shown))
-
-
 def readings_without(messages: Sequence[Message]) -> set[bool]:
     """Return the readings by which the current turn does not begin with thinking; usually none.
 
@@ -376,12 +360,8 @@ def readings_without(messages: Sequence[Message]) -> set[bool]:
     Returns:
         True for the reading that text after results starts a turn, False for the other.
     """
-    found = openings(_backwards(list(enumerate(messages))))
-    return {opening.after_results for opening in found if not opening.reasons}
-
-
-def _backwards(shown: Sequence[tuple[int, Message]]) -> Iterator[tuple[int, Sequence[Part]]]:
-    return ((number, _FORMAT.parts(message)) for number, message in reversed(shown))
+    backwards = ((number, _FORMAT.parts(message)) for number, message in reversed(list(enumerate(messages))))
+    return {opening.after_results for opening in openings(backwards) if not opening.reasons}
 
 
 def _thinks_on_budget(body: Body) -> bool:
