@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from tests.conversation.support import DIALECTS, Dialect, Session, fresh, histories
 from tests.strategies import times
 from wane import ConfigError, FormatError, HistoryError, Kind
-from wane.conversation import Adapter, Call, Conversation
+from wane.conversation import Call, Conversation
 from wane.conversation.calls import NOT_A_CALL
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
@@ -301,7 +300,7 @@ def test_an_answer_that_came_to_nothing_is_forgotten() -> None:
 
 
 def test_verdicts_are_found_without_ids() -> None:
-    """By position, by arguments however they are written, or in order."""
+    """By arguments however they are written, or in order."""
     calls = [Call(call.name, call.arguments) for call in CALLS]
 
     def foreseen() -> Conversation[Any]:
@@ -309,9 +308,6 @@ def test_verdicts_are_found_without_ids() -> None:
         conversation.foresee(calls)
         return conversation
 
-    by_position = foreseen()
-    assert by_position.answer(Call("delimiter"), position=3).startswith("Ended")
-    assert by_position.answer(Call("delimiter"), position=0).startswith("Started")
     by_arguments = foreseen()
     spelled = {"type": "expl", "dependencies": None, "name": "y", "action": "start"}
     assert 'exploration "y"' in by_arguments.answer(Call("delimiter", spelled))
@@ -354,7 +350,7 @@ def test_a_bad_call_is_told_what_is_wrong_and_raises_nothing(given: Any) -> None
     assert conversation.answer(good).startswith("Started")
     assert conversation.answer(unknown) == NOT_A_CALL
     assert conversation.answer(Call("recall", given)).startswith("Error: `recall` needs")
-    assert conversation.answer(Call("delimiter", given), position=17) == conversation.answer(Call("delimiter", given))
+    assert conversation.answer(Call("delimiter", given)) == NOT_A_CALL
 
 
 def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
@@ -362,27 +358,7 @@ def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
     conversation.ingest([user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END))])
     assert conversation.answer(Call("delimiter", {}, "b")).startswith("Ended")
     assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
-    assert conversation.answer(Call("delimiter", {}), position=1).startswith("Ended")
-
-
-class InParts(Adapter[dict[str, Any]]):
-    """Messages that name the answer that they are a part of."""
-
-    def group(self, message: dict[str, Any]) -> Hashable | None:
-        return message.get("answer")
-
-
-def test_an_answer_in_several_messages_has_one_count_of_its_calls() -> None:
-    look = {**answer(("r", "read", {}), ("a", "delimiter", start("x"))), "answer": 1}
-    done = {**answer(("b", "delimiter", END)), "answer": 1}
-    for asked_for, word in (({"position": 1}, "Started"), ({"position": 2}, "Ended")):
-        conversation = Conversation(adapter=InParts())
-        conversation.ingest([user("Go."), look, done])
-        assert conversation.answer(Call("delimiter", {}), **asked_for).startswith(word)
-    conversation = Conversation(adapter=InParts())
-    conversation.ingest([user("Go."), look, done])
-    assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
-    assert conversation.answer(Call("delimiter", END)).startswith("Ended")
+    assert conversation.answer(Call("delimiter", END)) == NOT_A_CALL
 
 
 def test_open_calls_of_earlier_answers_keep_their_verdicts() -> None:

@@ -321,33 +321,31 @@ def test_orphans_are_left_out_where_a_framework_leaves_them_out() -> None:
     assert anthropic.request().view == [{"role": "user", "content": [{"type": "text", "text": "Go."}]}]
 
 
-class Grouped(Adapter[dict[str, Any]]):
-    def group(self, message: dict[str, Any]) -> str | None:
-        return message.get("answer")
-
-
-def test_messages_of_one_answer_are_one_answer() -> None:
-    """R6 counts answers, and passes run ahead of answers, not of each of their messages."""
+def test_items_of_one_answer_are_one_answer() -> None:
+    """R6 counts answers, and passes run ahead of answers, not of each of their items."""
     log = Log()
 
-    def call(number: int, tool: str, answer: str, **arguments: Any) -> dict[str, Any]:
-        function = {"name": tool, "arguments": json.dumps(arguments)}
-        made = {"id": f"c{number}", "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [made], "answer": answer}
+    def call(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
+        return {"type": "function_call", "call_id": f"c{number}", "name": tool, "arguments": json.dumps(arguments)}
 
-    history = [
-        user("Go."),
-        call(1, "delimiter", "a", action="start", name="look", type="expl"),
-        call(2, "read", "a"),
-        *({"role": "tool", "tool_call_id": f"c{n}", "content": "x" * 400} for n in (1, 2)),
-        call(3, "delimiter", "b", action="end", description="known"),
-        call(4, "read", "b"),
-        *({"role": "tool", "tool_call_id": f"c{n}", "content": "x" * 400} for n in (3, 4)),
+    def output(number: int) -> dict[str, Any]:
+        return {"type": "function_call_output", "call_id": f"c{number}", "output": "x" * 400}
+
+    history: list[Any] = [
+        {"role": "user", "content": "Go."},
+        call(1, "delimiter", action="start", name="look", type="expl"),
+        call(2, "read"),
+        output(1),
+        output(2),
+        call(3, "delimiter", action="end", description="known"),
+        call(4, "read"),
+        output(3),
+        output(4),
     ]
-    conversation = Conversation(budget=150, policy=Policy.paper(), adapter=Grouped(), on_event=log)
+    conversation = Conversation("openai_responses", budget=150, policy=Policy.paper(), on_event=log)
     conversation.ingest(history)
     assert [event.items for event in log.of(PassRan)] == [5]
     look = next(episode for episode in conversation.episodes if episode.name == "look")
     assert not look.settled
-    conversation.ingest([*history, said("Done.")])
+    conversation.ingest([*history, {"role": "assistant", "content": "Done."}])
     assert look.settled

@@ -19,7 +19,7 @@ NOT_A_CALL: Final = (
 )
 """Answer to a call that is not in the model's latest answer."""
 
-NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": [], "count": 0}
+NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": []}
 """The export of empty `Verdicts`."""
 
 
@@ -68,7 +68,7 @@ class _Verdict:
     """The verdict on one `delimiter` call of an answer.
 
     Attributes:
-        position: position among the answer's calls.
+        position: position among the answer's `delimiter` calls.
         id: the call's id.
         arguments: its arguments in normal form.
         text: the tool result for the model.
@@ -81,7 +81,7 @@ class _Verdict:
 
 
 class Verdicts:
-    """The verdicts on the `delimiter` calls of the latest answer, found by id, position, arguments or order.
+    """The verdicts on the `delimiter` calls of the latest answer, found by id, arguments or order.
 
     A verdict found by arguments or order is given only once, also across threads.
     """
@@ -90,35 +90,30 @@ class Verdicts:
         self._by_id: dict[str, str] = {}
         self._left: dict[int, _Verdict] = {}
         self._answer: list[_Verdict] = []  # all of the latest answer
-        self._count = 0  # calls of the latest answer, as far as it is in the history
-        self._foreseen = 0  # calls of an answer that is not in the history yet
+        self._foreseen = False  # whether that answer is not in the history yet
         self._ahead: list[Any] = []  # arguments of its `delimiter` calls
         self._ids: set[str] = set()  # ids of all its calls
 
-    def taken(
-        self, parts: Sequence[Part], texts: Iterable[str | None], open_calls: Collection[str], *, more: bool = False
-    ) -> None:
-        """Take in a message of an answer that is in the history now.
+    def taken(self, parts: Sequence[Part], texts: Iterable[str | None], open_calls: Collection[str]) -> None:
+        """Take in an answer that is in the history now.
 
         Args:
             parts: its parts.
             texts: for each part, the verdict's text if it is a `delimiter` call.
             open_calls: ids of all calls without a result.
-            more: whether it belongs to the same answer as the last one.
         """
-        verdicts, first = ([*self._answer], self._count) if more else ([], 0)
-        calls = [pair for pair in zip(parts, texts, strict=True) if pair[0].kind is Kind.CALL]
-        self._count = first + len(calls)
-        for position, (part, text) in enumerate(calls, first):
-            if text is not None:
-                verdicts.append(_Verdict(position, part.call_id, _normalised(part.arguments), text))
-        same = [v.arguments for v in verdicts] == [v.arguments for v in self._answer] and self._foreseen > 0
+        marks = [(part, text) for part, text in zip(parts, texts, strict=True) if text is not None]
+        verdicts = [
+            _Verdict(position, part.call_id, _normalised(part.arguments), text)
+            for position, (part, text) in enumerate(marks)
+        ]
+        same = self._foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]
         given = [v.position not in self._left for v in self._answer] if same else [False] * len(verdicts)
         self._by_id = {call_id: text for call_id, text in self._by_id.items() if call_id in open_calls}
         self._by_id |= {v.id: v.text for v in verdicts if v.id is not None}
         self._answer = verdicts
         self._left = {v.position: v for v, gone in zip(verdicts, given, strict=True) if not gone}
-        self._foreseen, self._ahead, self._ids = 0, [], set()
+        self._foreseen, self._ahead, self._ids = False, [], set()
 
     def foresee(self, calls: Sequence[Call[Any]], judge: Callable[[list[str]], list[str]]) -> None:
         """Judge the calls of an answer that is not in the history yet; call it again for more of the same answer.
@@ -128,7 +123,7 @@ class Verdicts:
             judge: returns the verdicts' texts for the next `delimiter` calls, from their raw arguments.
         """
         if not self._foreseen:
-            self._answer, self._left = [], {}
+            self._answer, self._left, self._foreseen = [], {}, bool(calls)
         known = {v.id for v in self._answer if v.id is not None}
         new = [call for call in calls if call.id is None or call.id not in known]
         marks = [call.raw for call in new if call.name == DELIMITER]
@@ -136,34 +131,30 @@ class Verdicts:
         self._ahead += marks
         for call in new:
             if call.name == DELIMITER:
-                verdict = _Verdict(self._foreseen, call.id, _normalised(call.raw), next(texts))
+                verdict = _Verdict(len(self._answer), call.id, _normalised(call.raw), next(texts))
                 self._answer.append(verdict)
                 self._left[verdict.position] = verdict
                 if verdict.id is not None:
                     self._by_id[verdict.id] = verdict.text
-            self._foreseen += 1
             if call.id is not None:
                 self._ids.add(call.id)
 
     def dropped(self) -> None:
         """Forget the foreseen answer, because it never arrived and another request is made."""
         if self._foreseen:
-            self._answer, self._left, self._foreseen, self._ahead, self._ids = [], {}, 0, [], set()
+            self._answer, self._left, self._foreseen, self._ahead, self._ids = [], {}, False, [], set()
 
     def knows(self, call_id: str) -> bool:
         """Whether a call of this id was judged, or foreseen."""
         return call_id in self._by_id or call_id in self._ids
 
-    def find(self, call: Call[Any], position: int | None = None) -> str:
+    def find(self, call: Call[Any]) -> str:
         """Return the answer to a call."""
-        known = call.id is not None and call.id in self._by_id
-        named = [v for v in self._answer if (v.id == call.id if known else v.position == position)]
-        for verdict in named:
-            self._left.pop(verdict.position, None)
-        if known:
-            return self._by_id[call.id or ""]
-        if named:
-            return named[0].text
+        if call.id is not None and call.id in self._by_id:
+            for verdict in self._answer:
+                if verdict.id == call.id:
+                    self._left.pop(verdict.position, None)
+            return self._by_id[call.id]
         if call.id is not None and self._by_id:
             return NOT_A_CALL
         left, normalised = list(self._left.values()), _normalised(call.raw)
@@ -176,12 +167,12 @@ class Verdicts:
     def export(self) -> dict[str, Any]:
         """Return the verdicts that are left, as JSON data."""
         rows = [[v.position, v.id, v.arguments, v.text] for v in self._left.values()]
-        return {"by_id": dict(self._by_id), "left": rows, "count": self._count}
+        return {"by_id": dict(self._by_id), "left": rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `export` returned."""
         self._by_id = dict(state["by_id"])
-        self._answer, self._count = [_Verdict(*row) for row in state["left"]], state["count"]
+        self._answer = [_Verdict(*row) for row in state["left"]]
         self._left = {verdict.position: verdict for verdict in self._answer}
 
 

@@ -401,19 +401,18 @@ class Conversation(ConversationSettings[M]):
 
         self._verdicts.foresee(calls, judge)
 
-    def answer(self, call: Call[Any], *, position: int | None = None) -> str:
+    def answer(self, call: Call[Any]) -> str:
         """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
 
-        The verdict on a `delimiter` call is found by the call's id; without an id, by its position; else by its
-        arguments, or as the next one in order. The last two give each verdict only once, also across threads.
+        The verdict on a `delimiter` call is found by the call's id; without an id, by its arguments, or else as the
+        next one in order. The last two give each verdict only once, also across threads.
 
         Args:
             call: its name, its arguments as text or as the framework parsed them, and its id if it is known.
-            position: position among the answer's calls, from 0.
         """
         if call.name == RECALL:
             return answer(call.raw, self._line.archive)
-        return self._verdicts.find(call, position)
+        return self._verdicts.find(call)
 
     # State
 
@@ -537,5 +536,5 @@ class Conversation(ConversationSettings[M]):
         """Note the verdicts on the calls of a message that was taken in; return their texts, by part."""
         texts = [None if each.verdict is None else each.verdict.answer(recall=self._recalls) for each in added]
         if prepared.answers:
-            self._verdicts.taken(prepared.parts, texts, self.window.open_calls, more=not prepared.begins)
+            self._verdicts.taken(prepared.parts, texts, self.window.open_calls)
         return texts

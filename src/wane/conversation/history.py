@@ -39,10 +39,6 @@ class Adapter(Generic[MessageT]):
         """
         return None
 
-    def group(self, message: MessageT) -> Hashable | None:  # noqa: ARG002 - for subclasses
-        """Return a key shared by all messages of one answer, if an answer may be several messages; else None."""
-        return None
-
     def answers(self, message: MessageT, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the parts are enough
         """Return whether a model made a message.
 

@@ -55,7 +55,7 @@ def follow(
         prepared: the message.
         marks: by index of the item that follows them.
     """
-    if prepared.begins and line.shown is None:
+    if prepared.answers and line.shown is None:
         # Its request was sent, though there is no record of it.
         redo(line, None, line.engine.name, line.engine.overhead)
     return [added for _, added in line.enter(prepared, marks)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, Generic
@@ -93,13 +93,11 @@ class Prepared(Generic[MessageT]):
         message: the message.
         parts: its parts.
         answers: whether a model made it.
-        begins: whether it begins a new answer; an answer may be several messages.
     """
 
     message: MessageT
     parts: list[Part]
     answers: bool
-    begins: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +185,6 @@ class Timeline(Generic[MessageT]):
         self.times: dict[int, float] = {}
         self._parts: list[Part] = []  # the content of each item
         self.marks: dict[int, tuple[Mark, ...]] = {}
-        self._group: Hashable | None = None
-        self._ordinal = 0  # of the latest answer
 
     # State
 
@@ -229,7 +225,7 @@ class Timeline(Generic[MessageT]):
             FormatError: for a message that is not in the format.
             HistoryError: for a result that answers no open call.
         """
-        adapter, format_, group = self.setup.adapter, self.setup.format, self._group
+        adapter, format_ = self.setup.adapter, self.setup.format
         open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         prepared: list[Prepared[MessageT] | None] = []
         waiting = [*waiting]
@@ -249,12 +245,10 @@ class Timeline(Generic[MessageT]):
                     continue
                 message = format_.keep(given, kept)
                 parts = format_.parts(message)
-            answers, begins = adapter.answers(message, parts), False
+            answers = adapter.answers(message, parts)
             if answers:
-                before, group = group, adapter.group(message)
-                begins = group is None or group != before
                 waiting += [part.call_id for part in parts if part.tool in own and open_calls[part.call_id]]
-            prepared.append(Prepared(message, parts, answers, begins))
+            prepared.append(Prepared(message, parts, answers))
         return prepared
 
     def take(self, prepared: Prepared[MessageT], *, tokens: int = 0, at: float | None = None) -> list[Added]:
@@ -266,7 +260,7 @@ class Timeline(Generic[MessageT]):
             at: its time, if the host knows it.
         """
         message = prepared.message
-        if prepared.begins:
+        if prepared.answers:
             if self.shown is None and isinstance(self.request(), SummaryNeeded):
                 # Its request was sent long ago, so nobody can write the summary.
                 self._show(self.engine.hold(), self.engine.tokens)
@@ -302,18 +296,15 @@ class Timeline(Generic[MessageT]):
             self.times[len(self.transcript.messages)] = at
         at = adapter.time(message) if at is None else at
         if prepared.answers:
-            if prepared.begins:
-                self._ordinal = len(self.transcript.messages)
-            self._group = adapter.group(message)
             self.answered = self.answered if at is None else at
         else:
             self.asked = self.asked if at is None else at
             fixed = adapter.fixed(message)
             if fixed is not None and fixed != self._fixed:
                 self._fixed, self.message_overhead = fixed, self.setup.counter(fixed)
-        first, ordinal = self.transcript.item_count, self._ordinal if prepared.answers else None
+        first = self.transcript.item_count
         taken: list[tuple[Item, Added]] = []
-        for index, (item, part) in enumerate(self.transcript.take(message, prepared.parts, ordinal), first):
+        for index, (item, part) in enumerate(self.transcript.take(message, prepared.parts), first):
             added = engine.add(item, part, None if marks is None else marks.get(index, ()))
             if added.marks:
                 self.marks[index] = added.marks

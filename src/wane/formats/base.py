@@ -166,19 +166,17 @@ class Outline:
         """Number of items so far."""
         return len(self._owner)
 
-    def number(self, parts: list[Part], ordinal: int | None = None) -> list[tuple[Item, Part]]:
+    def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
         """Take in the next message and return its items with their content.
 
         Args:
             parts: its parts.
-            ordinal: number that its items share with those of other messages of the same answer; None for its position.
         """
         number = len(self._first)
-        joined = number if ordinal is None else ordinal
         if self._answered is None and is_answer(parts):
             self._answered = number
         parts = standing(parts, answered=self._answered is not None)
-        taken = [(part.item(self._counter, joined), part) for part in parts]
+        taken = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))
         self._owner.extend([number] * len(taken))
         return taken
@@ -222,20 +220,17 @@ class Transcript(Outline, Generic[MessageT]):
         """
         return [item for item, _ in self.take(message)]
 
-    def take(
-        self, message: MessageT, parts: list[Part] | None = None, ordinal: int | None = None
-    ) -> list[tuple[Item, Part]]:
+    def take(self, message: MessageT, parts: list[Part] | None = None) -> list[tuple[Item, Part]]:
         """Take in a message and return its items with their content.
 
         Args:
             message: the message.
             parts: its parts, if they are known already.
-            ordinal: number that its items share with those of other messages of the same answer; None for its position.
 
         Raises:
             FormatError: if it is not in the format; the transcript is then unchanged.
         """
-        taken = self.number(self.format.parts(message) if parts is None else parts, ordinal)
+        taken = self.number(self.format.parts(message) if parts is None else parts)
         self.messages.append(message)
         return taken
 

@@ -33,9 +33,9 @@ class EditableOutline(Outline):
         self._kinds = array("B")  # by item
         self._pairs: dict[tuple[Kind, str], int] = {}  # by kind and id, the item of the latest call or result
 
-    def number(self, parts: list[Part], ordinal: int | None = None) -> list[tuple[Item, Part]]:
+    def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
         """Take in the next message and return its items with their content."""
-        first, taken = self.item_count, super().number(parts, ordinal)
+        first, taken = self.item_count, super().number(parts)
         for index, (item, _) in enumerate(taken, first):
             self._kinds.append(_KINDS.index(item.kind))
             if item.call_id is not None:
