@@ -19,7 +19,7 @@ from wane.cli.sessions.saved import load_session
 from wane.cli.sessions.show import session_dict
 from wane.conversation.events import EpisodeOpened, PassRan
 from wane.core.errors import ConfigError
-from wane.journal import MarkedMessageRecord, read
+from wane.journal import MessageRecord, read
 from wane.testing import Call, Reply, ScriptedServer
 
 
@@ -67,7 +67,7 @@ def test_a_session_is_resumed_with_what_was_inferred(project: Path) -> None:
         resumed.close()
         assert server.refusals == ()
     records = read(path_of(session)).records
-    assert sum(isinstance(record, MarkedMessageRecord) for record in records) >= 16
+    assert sum(isinstance(record, MessageRecord) and bool(record.marks) for record in records) >= 16
     shown = session_dict(load_session(path_of(session)))
     named = [episode for episode in shown["episodes"] if episode["name"]]
     assert [episode["name"] for episode in named] == names

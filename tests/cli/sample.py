@@ -11,7 +11,6 @@ from typing import Any
 from wane.core import ContextWindow, Policy
 from wane.formats import Transcript, get_format
 from wane.journal import (
-    AnnotationRecord,
     ConfigRecord,
     Journal,
     MessageRecord,
@@ -114,9 +113,7 @@ def save(directory: Path, *, cwd: Path, session_id: str = "5a3e", budget: int = 
             if message["role"] == "assistant":
                 _call_model(journal, window)
             journal.append(MessageRecord(message=message))
-            for added in window.extend(transcript.append(message)):
-                if record := AnnotationRecord.of(added):
-                    journal.append(record)
+            window.extend(transcript.append(message))
     return journal.path
 
 

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 
 import wane.journal
 from tests.strategies import policies
-from wane.core import EpisodeType, Level, Mark, Step
+from wane.core import Level, Mark, Step
 from wane.journal import (
-    AnnotationRecord,
     ConfigRecord,
     Header,
     Journal,
-    MarkedMessageRecord,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -112,22 +110,10 @@ steps = st.builds(
     removed=st.lists(counts, max_size=5).map(tuple),
 )
 records: st.SearchStrategy[Record] = st.one_of(
-    st.builds(MessageRecord, message=objects, at=moments),
     st.builds(
-        MarkedMessageRecord,
+        MessageRecord,
         message=objects,
         marks=st.lists(st.builds(PlacedMark, item=counts, mark=st.builds(Mark, name=names)), max_size=3).map(tuple),
-        at=moments,
-    ),
-    st.builds(
-        AnnotationRecord,
-        item=counts,
-        action=st.sampled_from(("start", "end")),
-        number=counts,
-        name=names,
-        type=st.sampled_from(EpisodeType),
-        dependencies=st.lists(names, max_size=3).map(tuple),
-        description=st.none() | texts,
         at=moments,
     ),
     st.builds(

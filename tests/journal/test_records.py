@@ -15,10 +15,8 @@ from tests.journal.support import NOON, headers, records
 from wane.core import EpisodeType, Level, Mark, Policy, Step
 from wane.core.errors import CorruptJournalError, JournalVersionError
 from wane.journal import (
-    AnnotationRecord,
     ConfigRecord,
     Header,
-    MarkedMessageRecord,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -28,7 +26,7 @@ from wane.journal import (
     UsageRecord,
 )
 from wane.journal.lines import (
-    MESSAGE_PREFIXES,
+    MESSAGE_PREFIX,
     checksum_of,
     is_whole,
     read_header,
@@ -61,7 +59,7 @@ def test_a_record_comes_back_as_it_was(record: Record) -> None:
     assert line.isascii()
     assert line.count(b"\n") == 1
     assert json.loads(line)["kind"] == record.kind
-    assert line.startswith(MESSAGE_PREFIXES) == isinstance(record, MessageRecord)
+    assert line.startswith(MESSAGE_PREFIX) == isinstance(record, MessageRecord)
 
 
 @given(headers)
@@ -86,13 +84,11 @@ FORMAT = [
     Header(VERSION, "abc", NOON, "/home/me/project", "openai", "0.1.0"),
     ConfigRecord(80_000, Policy.paper(), {"peek": "bulk"}, 900, at=NOON),
     MessageRecord(message={"role": "user", "content": "hi \ud800"}, at=NOON),
-    AnnotationRecord(item=3, action="start", number=0, name="look", type=EpisodeType.EXPL, at=NOON),
-    AnnotationRecord(8, "end", 1, "fix", EpisodeType.ACT, ("look",), at=NOON),
     PassRecord(9, 100, 120, 90, True, False, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
     PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), at=NOON),
     UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", at=NOON),
     NoteRecord("title", {"text": "x"}, at=NOON),
-    MarkedMessageRecord(
+    MessageRecord(
         {"role": "user", "content": "go on"},
         (
             PlacedMark(9, Mark("end", "explore-1:a.py", description="(inferred) looked at: a.py")),
@@ -106,7 +102,7 @@ FORMAT = [
 
 def test_the_format_on_disk_stays_as_it_is() -> None:
     # Files of earlier days hold these lines: change one only together with VERSION.
-    lines = Path(__file__).with_name("session_v2.jsonl").read_bytes().splitlines(keepends=True)
+    lines = Path(__file__).with_name("session_v3.jsonl").read_bytes().splitlines(keepends=True)
     assert chained(FORMAT) == lines
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
 
@@ -159,8 +155,8 @@ def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
 
 
 def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(JournalVersionError, match=r"version 3 of .* reads version 2. .* pip install --upgrade wane"):
-        read_header(b'{"kind":"session","version":3,"shape":"other"}\n', "a file")
+    with pytest.raises(JournalVersionError, match=r"version 4 of .* reads version 3. .* pip install --upgrade wane"):
+        read_header(b'{"kind":"session","version":4,"shape":"other"}\n', "a file")
 
 
 def test_an_older_header_is_refused_too() -> None:

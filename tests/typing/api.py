@@ -10,7 +10,8 @@ import wane
 from wane.conversation import Adapter, Call, Change, Conversations, Request
 from wane.conversation.events import Event, PassRan
 from wane.formats import Format, Transcript, get_format
-from wane.journal import Journal, MessageRecord, Replay, SessionInfo, SessionStore, UsageRecord, read, replay
+from wane.journal import Journal, MessageRecord, SessionInfo, SessionStore, UsageRecord, read
+from wane.rebuilding import Rebuilt, rebuild
 
 # The core
 
@@ -134,4 +135,7 @@ with store.create(Path.cwd(), message_format="openai") as journal:
     journal.append(MessageRecord(message=messages[0]))
     journal.append(UsageRecord(items=1, input_tokens=10, output_tokens=2))
     journal.commit()
-assert_type(replay(read(journal.path).records, lambda message: transcript.append(dict(message))), Replay)
+rebuilt = rebuild(read(journal.path).records, format_, counter=words)
+assert_type(rebuilt, Rebuilt)
+assert_type(rebuilt.window, wane.ContextWindow)
+assert_type(rebuilt.episodes, list[wane.Episode])

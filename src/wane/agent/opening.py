@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -21,25 +21,23 @@ from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
-from wane.core import DEFAULT_BUDGET, Mark, Policy
-from wane.core.errors import HistoryError, JournalError
-from wane.formats.base import Transcript
+from wane.core import DEFAULT_BUDGET, Policy
+from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.inference import is_annotated
 from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import (
-    AnnotationRecord,
     ConfigRecord,
     Journal,
     MessageRecord,
     NoteRecord,
     PassRecord,
     Record,
-    Replay,
     SessionStore,
     StrategyRecord,
     UsageRecord,
-    replay,
 )
+from wane.journal.following import follow
 from wane.journal.reader import open_session, read_header_of
 from wane.strategies.base import ANNOTATED
 
@@ -166,40 +164,32 @@ def record_agent(recorder: Recorder, settings: Settings, model: Model) -> None:
 
 
 def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
-    transcript: Transcript[ModelMessage] = Transcript(_FORMAT)
     records = journal.found.records
-    replayed = replay(records, lambda data: transcript.append(_FORMAT.load([dict(data)])[0]))
+    messages = _FORMAT.load([record.message for record in records if isinstance(record, MessageRecord)])
+    recorded = next((record for record in reversed(records) if isinstance(record, ConfigRecord)), None)
     noted = _noted(records)
-    config = replace(config, settings=_resumed_settings(config, replayed, noted))
+    config = replace(config, settings=_resumed_settings(config, recorded, noted))
     warnings: tuple[str, ...] = ()
-    marked = replayed.unrecorded or any(isinstance(record, AnnotationRecord) for record in records)
-    if config.settings.annotate == "infer" and marked:
+    parts = (part for message in messages for part in _FORMAT.parts(message))
+    if config.settings.annotate == "infer" and is_annotated(parts):
         # Where the model has marked episodes, its marks count.
         config = replace(config, settings=replace(config.settings, annotate="model"))
         warnings = ("The model marked episodes in this session itself and keeps doing so; none are inferred.",)
     model, conversation = _model_and_conversation(config.settings)
-    try:
-        _replay_into(conversation, records, transcript.messages, replayed.marks)
-    except HistoryError as error:
-        raise JournalError(f"the session does not replay: {error}") from error
+    _replay_into(conversation, records, messages)
     conversation.budget = budget_tokens(config.settings.budget, model)
     conversation.manage = config.settings.strategy != "none"
     conversation.set_tool_classes(config.settings.tool_classes)
     recorder = _recorder(config, conversation, journal)
     permissions, (servers, unused) = permissions_of(config), servers_of(config)
-    for annotation in replayed.unrecorded:
-        journal.append(annotation)
-    recorder.config(unless=replayed.config)
+    recorder.config(unless=recorded)
     if noted != _agent_note(config.settings, model):
         record_agent(recorder, config.settings, model)
     return SessionParts(config, model, conversation, recorder, journal, permissions, servers, (*warnings, *unused))
 
 
 def _replay_into(
-    conversation: Conversation[ModelMessage],
-    records: Sequence[Record],
-    messages: Sequence[ModelMessage],
-    marks: Mapping[int, tuple[Mark, ...]],
+    conversation: Conversation[ModelMessage], records: Sequence[Record], messages: Iterable[ModelMessage]
 ) -> None:
     """Replay the records into a conversation, which then continues under its own strategy.
 
@@ -207,13 +197,15 @@ def _replay_into(
     starts with everything else in view.
 
     Raises:
-        HistoryError: if a record does not fit the history.
+        JournalError: if a record does not fit the history.
     """
     coming, config, noted = iter(messages), ConfigRecord(DEFAULT_BUDGET, Policy()), dict[str, str]()
-    for record in records:
+
+    def take(record: Record) -> None:
+        nonlocal config, noted
         match record:
             case MessageRecord():
-                conversation.retake(next(coming), marks)
+                conversation.retake(next(coming), record.marks_at)
             case PassRecord(trace=trace, overflowed=overflowed):
                 conversation.redo(trace, strategy="cwl", overhead=config.overhead, overflowed=overflowed)
             case StrategyRecord(strategy=strategy, done=done):
@@ -226,6 +218,8 @@ def _replay_into(
             case ConfigRecord():
                 config, conversation.budget, conversation.manage = record, record.budget, record.managed
                 conversation.set_tool_classes(record.tool_classes)
+
+    follow(records, take, lambda: conversation.window.item_count)
 
 
 def _conversation_strategy(strategy: str) -> str:
@@ -260,10 +254,10 @@ def _recorder(config: SessionConfig, conversation: Conversation[ModelMessage], j
     )
 
 
-def _resumed_settings(config: SessionConfig, replayed: Replay, noted: Mapping[str, str]) -> Settings:
+def _resumed_settings(config: SessionConfig, record: ConfigRecord | None, noted: Mapping[str, str]) -> Settings:
     """The recorded settings of a session, except those that the user chose for this start."""
     recorded: dict[str, Any] = dict(noted)
-    if (record := replayed.config) is not None:
+    if record is not None:
         recorded |= {"budget": record.budget, "strategy": _recorded_strategy(record, noted)}
         if recorded["strategy"] != "paper":  # whose policy is fixed
             recorded["policy"] = record.policy

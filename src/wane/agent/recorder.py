@@ -28,10 +28,9 @@ from wane.core.errors import JournalError, WaneError
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.journal import (
     SPENT_NOTE,
-    AnnotationRecord,
     ConfigRecord,
     Journal,
-    MarkedMessageRecord,
+    MessageRecord,
     NoteRecord,
     PassRecord,
     Record,
@@ -125,10 +124,7 @@ class Recorder:
                 if isinstance(message, ModelResponse) and message is not self._observed and message.usage.input_tokens:
                     # The conversation did not trust this report as the size of the view.
                     self.spent(message.usage, _model_of(message))
-                self._add(MarkedMessageRecord.of(self._dumped(message), added))
-                for annotation in map(AnnotationRecord.of, added):
-                    if annotation is not None:
-                        self._add(annotation)
+                self._add(MessageRecord.of(self._dumped(message), added))
             case UsageObserved(tokens, items, ModelResponse() as message):
                 record = usage_record(message.usage, _model_of(message), items=items, input_tokens=tokens)
                 self._observed, self.totals = message, self.totals.plus(record)

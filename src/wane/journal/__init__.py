@@ -13,10 +13,8 @@ from wane.journal.lines import (
 from wane.journal.reader import SessionFile, read
 from wane.journal.records import (
     SPENT_NOTE,
-    AnnotationRecord,
     ConfigRecord,
     Header,
-    MarkedMessageRecord,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -26,26 +24,21 @@ from wane.journal.records import (
     UsageRecord,
     model_calls,
 )
-from wane.journal.replay import ItemsOf, Replay, replay
 from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, default_root
 from wane.journal.writer import Journal
 
 __all__ = [
     "SESSION_DIR_VARIABLE",
     "SPENT_NOTE",
-    "AnnotationRecord",
     "Clock",
     "ConfigRecord",
     "Header",
-    "ItemsOf",
     "Journal",
-    "MarkedMessageRecord",
     "MessageRecord",
     "NoteRecord",
     "PassRecord",
     "PlacedMark",
     "Record",
-    "Replay",
     "SessionFile",
     "SessionInfo",
     "SessionStore",
@@ -58,7 +51,6 @@ __all__ = [
     "read",
     "read_header",
     "read_lines",
-    "replay",
     "utc_now",
     "write_line",
     "write_lines",

@@ -27,8 +27,8 @@ T = TypeVar("T", Header, Record)
 
 Clock = Callable[[], datetime]
 
-MESSAGE_PREFIXES: Final = (b'{"kind":"message",', b'{"kind":"marked_message",')
-"""Beginnings of the lines of messages, for counting messages without decoding them."""
+MESSAGE_PREFIX: Final = b'{"kind":"message",'
+"""Beginning of the lines of messages, for counting messages without decoding them."""
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Final, Literal
+from itertools import groupby
+from typing import Any, ClassVar, Final
 
-from wane.core import Added, EpisodeType, FitReport, Mark, Policy, Step
+from wane.core import Added, FitReport, Mark, Policy, Step
 from wane.journal.codec import SchemaError, decode
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the file format that this Wane writes, and the only one that it reads."""
 
 
@@ -56,19 +57,6 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageRecord(Record):
-    """A message of the history.
-
-    Attributes:
-        message: the message as its format writes it in JSON; the journal does not look into it.
-    """
-
-    kind: ClassVar[str] = "message"
-
-    message: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class PlacedMark:
     """An inferred mark at its place.
 
@@ -82,67 +70,31 @@ class PlacedMark:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedMessageRecord(MessageRecord):
+class MessageRecord(Record):
     """A message of the history with the marks that were inferred in it.
 
-    They are one record, so that no crash can separate them. A replay uses the recorded marks, even if later versions
-    would infer others.
+    They are one record, so that no crash can separate them. Who rebuilds the session uses the recorded marks, even if
+    later versions would infer others.
 
     Attributes:
+        message: the message as its format writes it in JSON; the journal does not look into it.
         marks: the marks, in order.
     """
 
-    kind: ClassVar[str] = "marked_message"
+    kind: ClassVar[str] = "message"
 
-    marks: tuple[PlacedMark, ...]
+    message: Mapping[str, Any]
+    marks: tuple[PlacedMark, ...] = ()
 
     @classmethod
     def of(cls, message: Mapping[str, Any], added: Iterable[Added]) -> MessageRecord:
-        """Return the record of a message from the outcome of adding its items; a plain one if there are no marks."""
-        marks = tuple(PlacedMark(entry.index, mark) for entry in added for mark in entry.marks)
-        return cls(message, marks) if marks else MessageRecord(message)
+        """Return the record of a message from the outcome of adding its items."""
+        return cls(message, tuple(PlacedMark(entry.index, mark) for entry in added for mark in entry.marks))
 
-
-@dataclass(frozen=True, slots=True)
-class AnnotationRecord(Record):
-    """An accepted `delimiter` call (R3). The messages imply it; resuming checks that they still do.
-
-    Attributes:
-        item: index of the call in the history.
-        action: whether it started or ended the episode.
-        number: the episode's place in the order of starts.
-        name: the episode's name.
-        type: whether it explores or acts.
-        dependencies: names of the explorations that an act declared.
-        description: what an exploration learned; None on a start and for an act.
-    """
-
-    kind: ClassVar[str] = "annotation"
-
-    item: int
-    action: Literal["start", "end"]
-    number: int
-    name: str
-    type: EpisodeType
-    dependencies: tuple[str, ...] = ()
-    description: str | None = None
-
-    @classmethod
-    def of(cls, added: Added) -> AnnotationRecord | None:
-        """Return the record of an added item; None if it was not an accepted `delimiter` call."""
-        verdict, episode = added.verdict, added.episode
-        if verdict is None or not verdict.accepted or episode is None or episode.name is None:
-            return None
-        return cls(
-            item=added.index,
-            action="start" if added.opened else "end",
-            number=episode.number,
-            name=episode.name,
-            type=episode.type,
-            dependencies=episode.dependencies,
-            # Not the episode's description: the episode may have ended since, in the same message.
-            description=verdict.description,
-        )
+    @property
+    def marks_at(self) -> dict[int, tuple[Mark, ...]]:
+        """The marks, by index of the item right after them."""
+        return {item: tuple(it.mark for it in placed) for item, placed in groupby(self.marks, lambda it: it.item)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +227,6 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
     record.kind: record
     for record in (
         MessageRecord,
-        MarkedMessageRecord,
-        AnnotationRecord,
         PassRecord,
         StrategyRecord,
         UsageRecord,

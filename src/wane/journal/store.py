@@ -20,7 +20,7 @@ import platformdirs
 
 from wane.core.errors import JournalError, SessionNotFoundError
 from wane.journal.lines import (
-    MESSAGE_PREFIXES,
+    MESSAGE_PREFIX,
     Clock,
     begins_whole,
     checksum_of,
@@ -306,7 +306,7 @@ def _look(stream: BinaryIO, path: Path, glance: _Glance) -> None:
             if stream.read(1) or begins_whole(line, checksum):
                 glance.problem = f"{path}, line {number} is damaged"
             return
-        if line.startswith(MESSAGE_PREFIXES):
+        if line.startswith(MESSAGE_PREFIX):
             glance.messages += 1
             glance.title = glance.title or _title(line, checksum)
         checksum = checksum_of(line)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import plain_surroundings, run
 from tests.proxy.agents import RESULT, Worker
-from tests.proxy.world import CLIENTS, Client, Exchange, Upstream, run_turn
+from tests.proxy.world import CLIENTS, Client, Exchange, Model, Upstream, run_turn
 from wane.formats.base import Part
 from wane.journal import SessionStore
 from wane.proxy.sessions.figures import Facts
@@ -87,11 +87,19 @@ def store(tmp_path: Path) -> SessionStore:
 def keep(store: SessionStore, here: Path) -> Keep:
     """Make a session of six turns of the user, and ask once more."""
 
-    def make(client: Client, *, seed: int = 1, strategy: Any = "cwl", marks: bool = True, **settings: Any) -> Kept:
+    def make(
+        client: Client,
+        *,
+        seed: int = 1,
+        strategy: Any = "cwl",
+        marks: bool = True,
+        model: Model | None = None,
+        **settings: Any,
+    ) -> Kept:
         async def main() -> Kept:
             kept = ContextSettings(budget=4_000, strategy=strategy, **settings)
             index = SessionIndex(DiskStore(store, cwd=here, fsync=False), kept)
-            upstream = Upstream(client.provider, Worker(seed, marks=marks))
+            upstream = Upstream(client.provider, model or Worker(seed, marks=marks))
             exchanges = await work(index, client, upstream, 6)
             client.say("One thing more.")
             turn = await index.turn(client.wire, client.body())

@@ -64,7 +64,7 @@ def test_it_can_be_planned(make: type[Client], keep: Keep, run: Run) -> None:
     assert data["annotation"] == "agent"
     assert data["tokens"]["before"] > sum(item.tokens for item in load_session(kept.path).items)
     assert {episode["name"] for episode in data["episodes"]} >= {
-        episode.name for episode in load_session(kept.path).replayed.episodes
+        episode.name for episode in load_session(kept.path).rebuilt.episodes
     }
 
 

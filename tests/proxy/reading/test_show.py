@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep, every_client
 from tests.proxy.world import AnthropicClient, Client, RemindedClient
 from wane import Kind, chars
@@ -16,6 +17,7 @@ from wane.cli.sessions.saved import Session, load_session
 from wane.formats import Part, get_format
 from wane.journal import UsageRecord
 from wane.strategies.clear_tools import PLACEHOLDER
+from wane.testing import Reply, Request, Usage
 
 STRATEGIES = ("cwl", "paper", "truncate", "clear-tools", "none")
 
@@ -25,13 +27,38 @@ STRATEGIES = ("cwl", "paper", "truncate", "clear-tools", "none")
 def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)
     session, facts = load_session(kept.path), kept.facts
-    assert session.view.strategy == strategy
+    assert session.rebuilt.strategy == strategy
     assert (session.view.tokens, session.view.evicted) == (facts.view, facts.evicted)
     assert session.whole == facts.history
     assert (facts.evicted > 0) == (strategy != "none")
     blocks = session.blocks
     assert sum(block.tokens for block in blocks if block.kept) == facts.view
     assert sum(block.tokens for block in blocks) == facts.history
+
+
+@every_client
+@pytest.mark.parametrize("strategy", ["cwl", "paper"])
+def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
+    make: type[Client], strategy: str, keep: Keep
+) -> None:
+    kept = keep(make(), seed=5, strategy=strategy)
+    assert len(kept.exchanges[-1].bodies) == 2, "the model marked its work in a round that the client did not see"
+    session = load_session(kept.path)
+    assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
+
+
+@every_client
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Client], strategy: str, keep: Keep) -> None:
+    worker = Worker(1)
+
+    def uncached(request: Request) -> Reply:
+        reply = worker(request)
+        return replace(reply, usage=Usage(request.tokens // 4, reply.tokens))
+
+    kept = keep(make(), model=uncached, strategy=strategy)
+    session = load_session(kept.path)
+    assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
 
 
 @every_client
@@ -60,7 +87,7 @@ def test_what_has_folded_is_told_by_the_recorded_episodes(make: type[Client], ke
 def told_view(session: Session) -> list[Part]:
     """What `wane show` says of the last request, with the content that the journal holds."""
     format_, instead = get_format(session.file.header.format), session.view.instead
-    parts = [part for message in format_.load(list(session.replayed.messages)) for part in format_.parts(message)]
+    parts = [part for message in session.rebuilt.messages for part in format_.parts(message)]
     assert all(tokens == chars(PLACEHOLDER) for tokens in instead.values())
     shown = sorted([*session.view.visible, *instead])
     return [replace(parts[index], text=PLACEHOLDER) if index in instead else parts[index] for index in shown]
@@ -88,7 +115,7 @@ def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> 
 def test_inferred_episodes_are_shown_as_such(make: type[Client], keep: Keep) -> None:
     kept = keep(make(), annotate="infer", marks=False)
     session = load_session(kept.path)
-    assert any(episode.inferred for episode in session.replayed.episodes)
+    assert any(episode.inferred for episode in session.rebuilt.episodes)
     assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
 
 

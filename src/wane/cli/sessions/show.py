@@ -74,7 +74,7 @@ def _other_agent(path: Path) -> str | None:
 
 def session_dict(session: Session) -> dict[str, Any]:
     """Return a session as JSON-able data: what `wane show --json` prints."""
-    header, window = session.file.header, session.replayed.window
+    header, window = session.file.header, session.rebuilt.window
     held = layout.held_by(session.blocks)
     return {
         "id": header.id,
@@ -83,8 +83,8 @@ def session_dict(session: Session) -> dict[str, Any]:
         "created": header.created.isoformat(),
         "agent": agent_of(header.id),
         "format": header.format,
-        "strategy": session.view.strategy,
-        "messages": len(session.replayed.messages),
+        "strategy": session.rebuilt.strategy,
+        "messages": len(session.rebuilt.messages),
         "torn_bytes": session.file.torn_bytes,
         "budget": window.budget,
         "tokens": {"history": session.whole, "view": session.view.tokens},
@@ -105,7 +105,7 @@ def session_dict(session: Session) -> dict[str, Any]:
                 "turn": session.turn_of(episode),
                 "tokens": dict(zip(("history", "view"), held.get(episode.number, (0, 0)), strict=True)),
             }
-            for episode in session.replayed.episodes
+            for episode in session.rebuilt.episodes
         ],
         "passes": [_pass_dict(*each) for each in _passes(session)],
     }
@@ -118,9 +118,9 @@ def tree(session: Session, *, full: bool) -> list[Row]:
         session: the session.
         full: give texts whole, instead of their beginnings.
     """
-    episodes = session.replayed.episodes
+    episodes = session.rebuilt.episodes
     below: dict[int, list[Row]] = {}
-    policy = session.replayed.window.policy
+    policy = session.rebuilt.window.policy
     for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes, policy), strict=True):
         note = _one_line(episode.description or ("(inferred)" if episode.inferred else ""), full)
         if layout.is_told(row):
@@ -131,7 +131,7 @@ def tree(session: Session, *, full: bool) -> list[Row]:
         rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
     # Other strategies spare nothing for the reasons that eviction by episode has.
-    return rows if session.view.by_episode else [replace(row, level="", why="") for row in rows]
+    return rows if session.rebuilt.by_episode else [replace(row, level="", why="") for row in rows]
 
 
 def describe_usage(usage: Totals) -> str:
@@ -152,7 +152,7 @@ def _turns(session: Session) -> Iterator[tuple[Turn, int]]:
 
 
 def _passes(session: Session) -> list[_Pass]:
-    return list(zip(session.passes, session.replayed.shortfalls, strict=True))
+    return list(zip(session.passes, session.rebuilt.shortfalls, strict=True))
 
 
 def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
@@ -186,31 +186,31 @@ def _print(session: Session, full: bool) -> None:
     console.print(picture.titled("Episodes", table))
     if session.passes:
         console.print(picture.titled("Passes", _pass_table(_passes(session), limit)))
-    window = picture.WindowPicture(session.blocks, session.replayed.window.budget, _LABELS)
+    window = picture.WindowPicture(session.blocks, session.rebuilt.window.budget, _LABELS)
     console.print(picture.titled("The window", window))
 
 
 def _summary(session: Session) -> RenderableType:
-    header, view = session.file.header, session.view
+    header, rebuilt, view = session.file.header, session.rebuilt, session.view
     table = plain_table("", "*")
     table.show_header = False
     table.add_row("session", Text(header.id, style="bold"))
     table.add_row("directory", printable(header.cwd))
     table.add_row(
-        "began", f"{local_time(header.created)}, {counted(len(session.replayed.messages), 'message')} ({header.format})"
+        "began", f"{local_time(header.created)}, {counted(len(rebuilt.messages), 'message')} ({header.format})"
     )
     whose = described(header.id, header.format) if agent_of(header.id) == "proxy" else None
-    if kept := ", ".join(filter(None, (whose, view.strategy))):
+    if kept := ", ".join(filter(None, (whose, rebuilt.strategy))):
         table.add_row("kept by", printable(kept))
     if session.models:
         table.add_row("model", printable(", ".join(session.models)))
     table.add_row("usage", describe_usage(session.usage))
     table.add_row(
         "window",
-        f"{view.tokens:,} of {session.replayed.window.budget:,} tokens; with all that was evicted {session.whole:,}",
+        f"{view.tokens:,} of {rebuilt.window.budget:,} tokens; with all that was evicted {session.whole:,}",
     )
-    if view.by_episode and view.tokens > session.replayed.window.budget:
-        excess, held = view.tokens - session.replayed.window.budget, session.replayed.window.pinned.explain()
+    if rebuilt.by_episode and view.tokens > rebuilt.window.budget:
+        excess, held = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()
         table.add_row("over", Text(printable(f"by {counted(excess, 'token')}; no pass may take: {held}"), style="red"))
     if session.file.torn:
         lost = counted(session.file.torn_bytes, "byte")

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any, Final
 
 from wane.conversation.engine import Engine
 from wane.conversation.timeline import places
-from wane.core import FitReport, Mark, chars
+from wane.core import FitReport, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
-    AnnotationRecord,
     ConfigRecord,
-    MarkedMessageRecord,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -230,8 +227,7 @@ class Session:
         for message in woven:
             parts = arrival.parts if message is arrival.message else self.wire.format.parts(message)
             added = [self.engine.add(item, part) for item, part in self._outline.number(parts)]
-            records.append(MarkedMessageRecord.of(message, added))
-            records += filter(None, map(AnnotationRecord.of, added))
+            records.append(MessageRecord.of(message, added))
         entry = Entry(arrival.digest, arrival.shape, len(woven), self.engine.history - before)
         self.entries.append(entry)
         return entry, records
@@ -428,11 +424,7 @@ class Session:
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
             raise JournalError("a message is recorded that is in no note on the client's messages")
-        marks: Mapping[int, tuple[Mark, ...]] = (
-            {at: tuple(p.mark for p in placed) for at, placed in groupby(record.marks, lambda p: p.item)}
-            if isinstance(record, MarkedMessageRecord)
-            else {}
-        )
+        marks = record.marks_at
         for item, part in self._outline.number(self.wire.format.parts(dict(record.message))):
             self.engine.add(item, part, marks.get(self.engine.item_count, ()))
         self._followed += 1

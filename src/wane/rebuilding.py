@@ -1,0 +1,162 @@
+"""Rebuilds a session from its records alone, for whoever shows it or goes on with it (R14).
+
+A message adds its items with their recorded marks, a pass is repeated step by step, and a usage record anchors the
+accounting. No policy runs, and nothing is inferred again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wane.conversation.engine import Engine
+from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars
+from wane.core.errors import ConfigError, JournalError
+from wane.formats import Format, Part, Transcript
+from wane.journal import (
+    ConfigRecord,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    StrategyRecord,
+    UsageRecord,
+)
+from wane.journal.following import follow
+from wane.strategies.base import EPISODIC, Settings
+
+_BEGUN: Final = ("agent", "proxy")  # topics of the notes that name the strategy of a session
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A session as it stands after its last record.
+
+    Attributes:
+        strategy: the last strategy of its context; None if no record names it.
+        engine: its context under that strategy, with the view of the next request.
+        transcript: its messages, by item.
+        items: its items with their content.
+        shortfalls: for each pass, in order, what held the tokens if it could not meet the budget; else None (R13).
+    """
+
+    strategy: str | None
+    engine: Engine
+    transcript: Transcript[Any]
+    items: tuple[tuple[Item, Part], ...]
+    shortfalls: tuple[Pinned | None, ...]
+
+    @property
+    def messages(self) -> list[Any]:
+        """Its messages."""
+        return self.transcript.messages
+
+    @property
+    def window(self) -> ContextWindow:
+        """Its window; it holds the view if `by_episode`."""
+        return self.engine.window
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """All its episodes in order of start, including removed ones."""
+        return self.engine.episodes
+
+    @property
+    def by_episode(self) -> bool:
+        """Whether only whole levels of episodes can have left the view."""
+        return _by_episode(self.strategy)
+
+
+def rebuild(records: Iterable[Record], format: Format[Any], *, counter: Counter = chars) -> Rebuilt:  # noqa: A002 - the field's word
+    """Rebuild a session.
+
+    Args:
+        records: the session's records, in order.
+        format: the format of its messages.
+        counter: counts tokens, as when the session was recorded.
+
+    Raises:
+        JournalError: if the records contradict each other: a pass or usage record in the wrong place, a step that
+            removes items that are not there, a mark that cannot be made. They were then written under other rules, or
+            in another order. Also for a strategy that is not known.
+        FormatError: if a message is not in the format.
+        MissingExtraError: if the session's strategy needs a library that is not installed.
+    """
+    records = list(records)
+    strategy = strategy_of(records)
+    try:
+        engine = Engine("cwl" if strategy is None or _by_episode(strategy) else strategy, Settings())
+    except ConfigError as error:
+        raise JournalError(f"the session does not replay: {error}") from error
+    recorded = [record.message for record in records if isinstance(record, MessageRecord)]
+    fold = _Fold(engine, Transcript(format, counter), format.load(recorded))
+    follow(records, fold.take, lambda: engine.item_count)
+    if not engine.evicts:
+        engine.redo(None)  # what follows from the history alone has no record, such as folding
+    return Rebuilt(strategy, engine, fold.transcript, tuple(fold.items), tuple(fold.shortfalls))
+
+
+def strategy_of(records: Iterable[Record]) -> str | None:
+    """Return the last strategy of a session's context; None if no record names it."""
+    strategy: str | None = None
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic in _BEGUN:
+            named = record.data.get("strategy")
+            strategy = named if isinstance(named, str) else strategy
+        elif isinstance(record, StrategyRecord):
+            strategy = record.strategy
+        elif isinstance(record, PassRecord) and strategy not in EPISODIC:
+            strategy = "cwl"
+    return strategy
+
+
+def _by_episode(strategy: str | None) -> bool:
+    return strategy is None or strategy in EPISODIC or strategy == "none"
+
+
+class _Fold:
+    """A session between two of its records."""
+
+    def __init__(self, engine: Engine, transcript: Transcript[Any], messages: Iterable[Any]) -> None:
+        self.engine = engine
+        self.transcript = transcript
+        self.items: list[tuple[Item, Part]] = []
+        self.shortfalls: list[Pinned | None] = []
+        self._coming = iter(messages)
+        self._anchored = -1  # number of items in the history at the last report
+
+    def take(self, record: Record) -> None:
+        if isinstance(record, MessageRecord):
+            self._add(record)
+        elif isinstance(record, PassRecord):
+            self._repeat(record)
+        elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
+            self.engine.redo(record.done)
+        elif isinstance(record, UsageRecord):
+            self._observe(record)
+        elif isinstance(record, ConfigRecord):
+            window = self.engine.window
+            window.budget, window.policy, self.engine.overhead = record.budget, record.policy, record.overhead
+            window.set_tool_classes(record.tool_classes)
+
+    def _add(self, record: MessageRecord) -> None:
+        marks = record.marks_at
+        for item, part in self.transcript.take(next(self._coming)):
+            self.engine.add(item, part, marks.get(self.engine.item_count, ()))
+            self.items.append((item, part))
+
+    def _repeat(self, record: PassRecord) -> None:
+        if self.engine.evicts:
+            self.engine.redo(record.trace)
+        else:  # it ran before another strategy took over, but tells what became of the episodes
+            self.engine.window.apply(record.trace)
+        self.shortfalls.append(None if record.satisfied else self.engine.window.pinned)
+
+    def _observe(self, record: UsageRecord) -> None:
+        # Further reports on the same history include rounds that are not in it yet.
+        if self._anchored != record.items:
+            self._anchored = record.items
+            # The request was the view as it stands now, whether or not a pass ran before it.
+            self.engine.redo(None)
+            self.engine.observe(record.input_tokens)
