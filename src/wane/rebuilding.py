@@ -68,7 +68,12 @@ class Rebuilt:
         return _by_episode(self.strategy)
 
 
-def rebuild(records: Iterable[Record], format: Format[Any], *, counter: Counter = chars) -> Rebuilt:  # noqa: A002 - the field's word
+def rebuild(
+    records: Iterable[Record],
+    format: Format[Any],  # noqa: A002 - the field's word
+    *,
+    counter: Counter = chars,
+) -> Rebuilt:
     """Rebuild a session.
 
     Args:
@@ -84,7 +89,7 @@ def rebuild(records: Iterable[Record], format: Format[Any], *, counter: Counter 
         MissingExtraError: if the session's strategy needs a library that is not installed.
     """
     records = list(records)
-    strategy = strategy_of(records)
+    strategy = _strategy_of(records)
     try:
         engine = Engine("cwl" if strategy is None or _by_episode(strategy) else strategy, Settings())
     except ConfigError as error:
@@ -97,8 +102,7 @@ def rebuild(records: Iterable[Record], format: Format[Any], *, counter: Counter 
     return Rebuilt(strategy, engine, fold.transcript, tuple(fold.items), tuple(fold.shortfalls))
 
 
-def strategy_of(records: Iterable[Record]) -> str | None:
-    """Return the last strategy of a session's context; None if no record names it."""
+def _strategy_of(records: Iterable[Record]) -> str | None:
     strategy: str | None = None
     for record in records:
         if isinstance(record, NoteRecord) and record.topic in _BEGUN:
