@@ -69,7 +69,8 @@ class Session:
     @property
     def blocks(self) -> list[Block]:
         """Its history as blocks; those in the view are kept."""
-        kinds, tokens = [item.kind for item in self.items], [item.tokens for item in self.items]
+        items = self.items
+        kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
         view = self.view
         parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, view.visible, view.instead)
         # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.

@@ -146,9 +146,10 @@ def describe_usage(usage: Totals) -> str:
 
 def _turns(session: Session) -> Iterator[tuple[Turn, int]]:
     """The user's turns with their tokens."""
+    items = session.items
     for turn, following in zip_longest(session.turns, session.turns[1:]):
-        items = session.items[turn.item : following.item if following else None]
-        yield turn, sum(item.tokens for item in items if item.kind is Kind.USER)
+        own = items[turn.item : following.item if following else None]
+        yield turn, sum(item.tokens for item in own if item.kind is Kind.USER)
 
 
 def _passes(session: Session) -> list[_Pass]:
