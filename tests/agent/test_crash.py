@@ -49,10 +49,11 @@ class Worker:
 
     def __init__(self) -> None:
         script = Path(__file__).with_name("crash_agent.py")
+        root = script.parents[2]
         self.process = subprocess.Popen(
             [sys.executable, str(script)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=script.parents[2],
-            env={**os.environ, "PYTHONPATH": str(script.parents[2])},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (root, root / "src")))},
         )  # fmt: skip
         assert self._line() == "ready"
 
