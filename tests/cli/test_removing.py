@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.proxy.store.support import add, new_root, note
+from wane.cli.main import main
 from wane.cli.terminal.text import human_bytes
 from wane.journal import Journal, SessionStore
 from wane.proxy.store import open_store
@@ -52,14 +55,40 @@ def test_old_sessions_are_deleted_and_what_it_frees_is_told(run: Run, old: Path,
     assert run("sessions", "prune", "--older-than", "12w").out == "0 sessions deleted, which freed 0 B\n"
 
 
-def test_an_open_session_is_left_alone(run: Run, old: Path) -> None:
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_an_open_session_is_left_alone(run: Run, old: Path, dry: tuple[str, ...]) -> None:
     with Journal.open(old):
         aged(old, 40)
-        done = run("sessions", "prune", "--older-than", "30d")
+        done = run("sessions", "prune", "--older-than", "30d", *dry)
     assert done.code == 0
     assert "is being written by another process" in done.err
-    assert done.out.startswith("0 sessions deleted")
+    assert done.out.startswith("0 sessions would be deleted" if dry else "0 sessions deleted")
     assert old.exists()
+
+
+def test_a_dry_run_counts_what_was_put_aside_of_a_session_too(run: Run, old: Path) -> None:
+    size = old.stat().st_size
+    Path(f"{old}.torn").write_bytes(b"x" * 10_000)
+    planned = run("sessions", "prune", "--older-than", "30d", "--dry-run")
+    assert f"which would free {human_bytes(size + 10_000)}\n" in planned.out
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_session_that_another_process_deletes_meanwhile_does_not_count(
+    old: Path, new: Path, monkeypatch: pytest.MonkeyPatch, dry: tuple[str, ...]
+) -> None:
+    class Deleting(io.StringIO):
+        """Deletes the newer session as soon as the older one is told."""
+
+        def write(self, text: str) -> int:
+            new.unlink(missing_ok=True)
+            return super().write(text)
+
+    out = Deleting()
+    monkeypatch.setattr(sys, "stdout", out)
+    assert old.exists()
+    assert main(["sessions", "prune", "--older-than", "1d", *dry]) == 0
+    assert out.getvalue().splitlines()[-1].startswith("1 session would be" if dry else "1 session deleted")
 
 
 def test_sessions_are_deleted_by_name_all_or_none(run: Run, old: Path, new: Path) -> None:

@@ -206,15 +206,20 @@ class SessionStore:
                 return info
         raise SessionNotFoundError(f"there is no session to go on with in {self._place(cwd)}")
 
-    def delete(self, path: Path) -> int:
+    def delete(self, path: Path, *, dry: bool = False) -> int:
         """Delete a session's file, and what belongs to it; return the bytes that this frees.
 
+        Args:
+            path: the session's file.
+            dry: whether to delete nothing, and only return what it would free.
+
         Raises:
+            SessionNotFoundError: if there is no such file.
             SessionLockedError: if a process writes it.
             JournalError: if it cannot be deleted.
         """
-        freed = delete_session(path)
-        if path.parent.parent != self.root:
+        freed = delete_session(path, dry=dry)
+        if not dry and path.parent.parent != self.root:
             with suppress(OSError):  # not empty: others began alike
                 path.parent.rmdir()
         return freed

@@ -283,8 +283,12 @@ class Journal:
         )
 
 
-def delete_session(path: Path) -> int:
+def delete_session(path: Path, *, dry: bool = False) -> int:
     """Delete a session's file, what was put aside of it, and its lock; return the bytes that this frees.
+
+    Args:
+        path: the session's file.
+        dry: whether to delete nothing, and only return what it would free.
 
     Raises:
         SessionNotFoundError: if there is no such file.
@@ -300,11 +304,13 @@ def delete_session(path: Path) -> int:
             for part in (path, Path(f"{path}.torn")):
                 if part.exists():
                     freed += part.stat().st_size
-                    part.unlink()
+                    if not dry:
+                        part.unlink()
         finally:
             lock.release()
-        # Whoever waits for the lock finds the session gone.
-        Path(f"{path}.lock").unlink(missing_ok=True)
+        if not dry:
+            # Whoever waits for the lock finds the session gone.
+            Path(f"{path}.lock").unlink(missing_ok=True)
     except OSError as error:
         raise JournalError(f"cannot delete the session {path}: {error.strerror or error}") from error
     return freed

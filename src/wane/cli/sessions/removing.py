@@ -39,12 +39,14 @@ def prune_sessions(options: PruneOptions) -> int:
         return asyncio.run(_prune_store(_store(where), seconds, dry=dry))
     store, deleted, freed = SessionStore(directory), 0, 0
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
-        status = path.stat()
         try:
-            freed += status.st_size if dry else store.delete(path)
+            status = path.stat()
+            freed += store.delete(path, dry=dry)
         except SessionLockedError as error:
             say(str(error))
             continue
+        except (FileNotFoundError, SessionNotFoundError):
+            continue  # another process has deleted it since it was listed
         deleted += 1
         _line(id_of(path), datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
     return _sum(deleted, freed, dry=dry)
