@@ -311,6 +311,23 @@ def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(project: Path
         assert server.refusals == ()
 
 
+def test_switching_eviction_on_again_keeps_the_papers_policy(project: Path) -> None:
+    with ScriptedServer([Reply("ok")]) as server:
+        given = config(project, server.openai_model(), strategy="paper", budget=BUDGET)
+        session = AgentSession.create(given)
+        run(session, "go")
+        session.manage(False)
+        assert session.settings.strategy == "none"
+        session.manage(True)
+        session.close()
+        assert session.settings.strategy == "paper"
+        assert session.settings.eviction == Policy.paper()
+        resumed = AgentSession.resume(path_of(session), given)
+        resumed.close()
+        assert resumed.settings.strategy == resumed.conversation.strategy == "paper"
+        assert resumed.window.policy == Policy.paper()
+
+
 def test_a_session_file_that_tells_of_another_history_is_refused(project: Path) -> None:
     with ScriptedServer(Model(TASKS, marks=False)) as server:
         given = config(project, server.openai_model(), strategy="truncate", budget=BUDGET)

@@ -183,11 +183,6 @@ class AgentSession:
         """Tokens and cost of the session, over all its starts."""
         return self._recorder.totals
 
-    @property
-    def running(self) -> bool:
-        """Whether a turn is running."""
-        return self._token is not None
-
     def next_pass(self) -> FitReport:
         """Return what the next pass would evict from the present view. Nothing is changed.
 
@@ -276,7 +271,8 @@ class AgentSession:
         if self.conversation.strategy not in EPISODIC:
             self.conversation.strategy = "cwl"
         self.conversation.manage = on
-        self.settings = replace(self.settings, strategy="cwl" if on else "none")
+        strategy = self.conversation.strategy if on else "none"
+        self.settings = replace(self.settings, strategy=strategy)
         record_agent(self._recorder, self.settings, self.model)
         self._recorder.config()
 
