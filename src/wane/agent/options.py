@@ -48,11 +48,7 @@ STRATEGY_HELP: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """One start of the agent, interactive or not.
-
-    The fields without a flag are set by demos and tests: `sessions`, the root of the session files instead of the
-    platform's state directory, and a Pydantic AI model for `model`.
-    """
+    """One start of the agent, interactive or not. Tests give a Pydantic AI model as `model`."""
 
     prompt: Annotated[
         str | None,
@@ -126,4 +122,3 @@ class AgentOptions:
     no_cwl: Annotated[
         bool, Flag("--no-cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none.")
     ] = False
-    sessions: Path | None = None

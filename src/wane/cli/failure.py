@@ -13,7 +13,7 @@ FAILED: Final = 1
 USAGE: Final = 2
 """It was wrong: options that make no sense, missing input, or input without messages."""
 OVER_BUDGET: Final = 3
-"""With `wane plan --exit-code`: the budget cannot be met."""
+"""`wane plan --exit-code`: the budget cannot be met. `wane eval`: a limit of cost ended the evaluation."""
 NOT_FOUND: Final = 127
 """The program to run is not installed; the shells' number."""
 INTERRUPTED: Final = 130

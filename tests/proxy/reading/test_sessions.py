@@ -68,7 +68,7 @@ class TestTheAgent:
         from wane.agent.options import AgentOptions
         from wane.cli.chat.starting import path_to_resume
 
-        options = AgentOptions(cwd=here, continue_last=True, sessions=store.root)
+        options = AgentOptions(cwd=here, continue_last=True)
         kept = keep(AnthropicClient())
         with pytest.raises(SessionNotFoundError, match="no session to go on with"):
             path_to_resume(options)

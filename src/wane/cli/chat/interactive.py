@@ -30,7 +30,7 @@ from wane.cli.chat.footer import Activity, footer
 from wane.cli.chat.narration import Narration, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
 from wane.cli.chat.questions import Asking
-from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, store_of
+from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
 from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import INTERRUPT, handled
@@ -85,7 +85,7 @@ class Chat:
 
     def __init__(self, options: AgentOptions, console: Console) -> None:
         self.console = console
-        self.store = store_of(options)
+        self.store = session_store()
         self._options = options
         self._settings, self._resumed = check_options(options)
         self._session: AgentSession | None = None

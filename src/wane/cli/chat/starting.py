@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from wane.agent.session import AgentSession
 
 
-def store_of(options: AgentOptions) -> SessionStore:
-    """Return the store of sessions."""
-    return SessionStore(options.sessions or default_root(os.environ))
+def session_store() -> SessionStore:
+    """Return the store of the user's sessions."""
+    return SessionStore(default_root(os.environ))
 
 
 def path_to_resume(options: AgentOptions) -> Path | None:
@@ -35,8 +35,8 @@ def path_to_resume(options: AgentOptions) -> Path | None:
         SessionNotFoundError: if there is no such session, or none to resume.
     """
     if options.continue_last:
-        return store_of(options).latest(options.cwd, AGENT_FORMAT).path
-    return store_of(options).find(options.resume) if options.resume else None
+        return session_store().latest(options.cwd, AGENT_FORMAT).path
+    return session_store().find(options.resume) if options.resume else None
 
 
 def choose_session(options: AgentOptions) -> AgentOptions:
@@ -53,7 +53,7 @@ def choose_session(options: AgentOptions) -> AgentOptions:
     from wane.cli.chat.commands import chosen, session_table
     from wane.cli.sessions.listing import of_the_agent
 
-    infos = of_the_agent(store_of(options).sessions(options.cwd))
+    infos = of_the_agent(session_store().sessions(options.cwd))
     if not infos:
         raise UsageError("this directory has no session to resume; start one with: wane")
     plain_console().print(session_table(infos, None))
@@ -105,7 +105,7 @@ def open_session(options: AgentOptions, settings: Settings, path: Path | None, a
     config = SessionConfig(
         cwd=options.cwd,
         settings=settings,
-        store=store_of(options) if options.save else None,
+        store=session_store() if options.save else None,
         ask=ask,
         chosen=frozenset(spec.name for spec in fields(Settings) if getattr(options, spec.name, None) is not None),
     )
