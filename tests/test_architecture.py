@@ -69,6 +69,7 @@ FLOORS: dict[str, set[str]] = {
         "formats",
         "journal",
         "lab",
+        "money",
         "prices",
         "integrations",
         "agent",

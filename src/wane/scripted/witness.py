@@ -39,7 +39,6 @@ class Tally:
         re_reads: files that were read and had been read before in the session.
         re_read_tokens: tokens of these second reads.
         recalls: pages of episodes that were recalled.
-        stale_edits: edits that failed because the file had changed since the model saw it.
         summaries: requests for a summary that the strategy made. They are no views.
     """
 
@@ -60,7 +59,6 @@ class Tally:
     re_reads: int = 0
     re_read_tokens: int = 0
     recalls: int = 0
-    stale_edits: int = 0
     summaries: int = 0
 
 
@@ -171,5 +169,3 @@ class Witness:
                     self.tally.re_reads += 1
                     self.tally.re_read_tokens += -(-len(result) // 4)
                 self._read.add(part.text)
-            elif part.tool == "edit_file" and not result.startswith("Edited"):
-                self.tally.stale_edits += 1

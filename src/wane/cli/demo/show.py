@@ -215,7 +215,7 @@ class _Scene:
         reuse = tally.cache_read_tokens / tally.input_tokens if tally.input_tokens else 0
         parts = [f"calls {tally.model_calls}", f"in {tally.input_tokens // 1000:,}k", f"reused {reuse:.0%}"]
         if self.options.strategy in EPISODIC:
-            parts += [f"passes {witness.passes.ran}", f"kept {witness.had['kept']}", f"recalled {tally.recalls}"]
+            parts += [f"passes {witness.passes.ran}", f"recalled {tally.recalls}"]
         parts += [f"read again {tally.re_reads}"]
         return Text(f"{' so far':{_LABEL}}" + "  ".join(parts), style="bold", no_wrap=True)
 

@@ -89,9 +89,6 @@ class Figures:
         life: figures of the agent's processes.
         all_tests_pass: whether all tests of the repository passed at the end.
         seconds: how long the run took.
-        first_gap: median seconds between a reply and the next request, tools included, of the first 100 calls
-            after the view was well filled.
-        last_gap: the same of the last 100.
         journal_bytes: size of all journals.
     """
 
@@ -102,8 +99,6 @@ class Figures:
     life: Life
     all_tests_pass: bool
     seconds: float
-    first_gap: float
-    last_gap: float
     journal_bytes: int
 
     @property
@@ -152,8 +147,6 @@ class Figures:
             "resume_seconds": round(self.life.resume_seconds, 2),
             "all_tests_pass": self.all_tests_pass,
             "seconds": round(self.seconds, 1),
-            "first_gap_ms": round(1000 * self.first_gap, 1),
-            "last_gap_ms": round(1000 * self.last_gap, 1),
             "peak_memory_bytes": self.life.memory,
             "journal_bytes": self.journal_bytes,
             "history_items": self.life.items,

@@ -160,7 +160,6 @@ class ClosedLoop:
         """Let the agent do a task, over any number of restarts."""
         while True:
             self.witness.turns.append(prompt)
-            self.witness.paused()
             try:
                 answer = session.run(prompt)
             except InterruptedTurnError as interrupted:
@@ -185,7 +184,6 @@ class ClosedLoop:
         return reply
 
     def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:
-        first, last = self.witness.pace()
         return Figures(
             options=self.options,
             results=tuple(self.results),
@@ -194,8 +192,6 @@ class ClosedLoop:
             life=session.life,
             all_tests_pass=self.owner.verify_all().passed,
             seconds=seconds,
-            first_gap=first,
-            last_gap=last,
             journal_bytes=sum(path.stat().st_size for path in sessions.rglob("*.jsonl")),
         )
 

@@ -1,25 +1,15 @@
-"""Further counts of the closed loop: the first request after each restart, and the agent's own time."""
+"""Counts of the closed loop, with a comparison of the first request after each restart with the last one before."""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from typing_extensions import override
 
 from wane.core import Kind
 from wane.scripted import witness as scripted
 from wane.scripted.sight import is_note
-from wane.testing import Reply, Request
-
-_SAMPLE: Final = 100
-"""Calls whose times are compared: the first with a well-filled view, and the last."""
-
-_FILLED: Final = 0.7
-"""Share of the budget from which a view is well filled."""
+from wane.testing import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +36,7 @@ class Witness(scripted.Witness):
 
     def __init__(self, budget: int) -> None:
         self.resumptions: list[Resumption] = []
-        self.gaps: list[float] = []
         self._restarted = ""
-        self._replied = 0.0
         super().__init__(budget)
 
     @override
@@ -61,34 +49,14 @@ class Witness(scripted.Witness):
         """The session was closed or killed, and goes on."""
         self._restarted = how
 
-    def paused(self) -> None:
-        """The agent is idle for a while: ignore the time until the next request."""
-        self._replied = 0.0
-
     @override
     def see(self, request: Request) -> None:
         """Take in a request, before it is answered."""
-        came = time.perf_counter()
         super().see(request)
-        if self._replied and self.tally.peak_view > _FILLED * self.budget:
-            self.gaps.append(came - self._replied)
         ids = [self._number(part) for part in request.parts if not is_note(part)]
         if self._restarted:
             self._compare(ids, request)
         self._last = ids
-
-    @override
-    def answer(self, request: Request, decide: Callable[[Request], Reply]) -> Reply:
-        """Answer a request, and count it."""
-        reply = super().answer(request, decide)
-        self._replied = time.perf_counter()
-        return reply
-
-    def pace(self) -> tuple[float, float]:
-        """Return the median seconds from a reply to the next request, of 100 early and of the last 100 calls."""
-        if not self.gaps:
-            return 0.0, 0.0
-        return statistics.median(self.gaps[:_SAMPLE]), statistics.median(self.gaps[-_SAMPLE:])
 
     def _compare(self, ids: list[int], request: Request) -> None:
         """Compare the first request after a restart with the last one before it."""

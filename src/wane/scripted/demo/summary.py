@@ -8,20 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.agent.options import Strategy
+from wane.money import dollars
 from wane.scripted.demo.witness import Passes
-from wane.scripted.witness import Tally
+from wane.scripted.witness import MODEL, Tally
 from wane.strategies.base import EPISODIC
 
 NO_MODEL: Final = (
     "The model was a script, not a language model: this shows the mechanism, not how well a model works with it."
 )
 """The caveat on every figure of the demo."""
-
-CACHE_READ: Final = 0.1
-"""Price of a cached input token, as a share of the price of an uncached one."""
-
-CACHE_WRITE: Final = 1.25
-"""Price of an input token that is written to the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +77,6 @@ class Summary:
         return max(0, self.tally.over_budget - self.passes.unmet)
 
     @property
-    def priced_input(self) -> int:
-        """Input tokens weighted by their cost: `CACHE_READ` for the reused prefix, `CACHE_WRITE` for the rest."""
-        fresh = self.tally.input_tokens - self.tally.cache_read_tokens
-        return round(self.tally.cache_read_tokens * CACHE_READ + fresh * CACHE_WRITE)
-
-    @property
     def problems(self) -> list[str]:
         """Violations, as sentences. Without episodes only the tasks count; the other figures are for comparison."""
         found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
@@ -113,7 +102,7 @@ class Summary:
             "budget": self.budget,
             "user_turns_intact": not tally.turns_lost,
             "prefix_reuse": round(self.prefix_reuse, 4),
-            "priced_input_tokens": self.priced_input,
+            "cost_usd": round(tally.cost.total, 4),
             "model_calls": tally.model_calls,
             "input_tokens": tally.input_tokens,
             "cached_tokens": tally.cache_read_tokens,
@@ -127,7 +116,6 @@ class Summary:
             "evicted_tokens": self.passes.evicted_tokens,
             "rejected": self.passes.rejected,
             "in_view": self.had.get("in view", 0),
-            "kept": self.had.get("kept", 0),
             "described": self.had.get("described", 0),
             "re_read": tally.re_reads,
             "recalled": tally.recalls,
@@ -146,11 +134,7 @@ class Summary:
             f"{tally.input_tokens:,}",
             f"{self.prefix_reuse:.0%} repeat the beginning of the request before",
         )
-        yield (
-            "",
-            f"{self.priced_input:,}",
-            f"priced: {CACHE_READ:g} if so, as a cache read, else {CACHE_WRITE:g}, a cache write",
-        )
+        yield "cost", dollars(tally.cost.total), f"what these calls would have cost with {MODEL}"
         yield "largest view", f"{tally.peak_view:,}", self._against_budget()
         if self.strategy in EPISODIC:
             yield (
@@ -169,8 +153,6 @@ class Summary:
     def _memory_rows(self) -> Iterator[tuple[str, str, str]]:
         """How the model found again what it had seen before."""
         yield "needed again", "", ""
-        if self.strategy in EPISODIC:
-            yield "  kept", f"{self.had.get('kept', 0):,}", "in view only because the unfinished act builds on it"
         yield "  in view", f"{self.had.get('in view', 0):,}", "still there from an earlier task"
         if self.strategy in EPISODIC:
             yield (

@@ -7,12 +7,12 @@ reads it again or recalls it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from wane.agent.session import AgentSession
 from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
-from wane.core import Episode, EpisodeType, FitReport, Item, Level
+from wane.core import Episode, FitReport, Item, Level
 from wane.scripted import witness as scripted
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.sight import Found
@@ -42,9 +42,8 @@ class Witness(scripted.Witness):
     Attributes:
         passes: the counts of the passes; `on_pass` is called with each pass.
         items: the history's items, in order.
-        had: how often a step used a fact seen before: `kept`, in view only because the unfinished act builds
-            on it; `in view`, still there from an earlier task; `described`, from the description of an exploration
-            that was stripped.
+        had: how often a step used a fact seen before: `in view`, still there from an earlier task; `described`,
+            from the description of an exploration that was stripped.
     """
 
     def __init__(self, budget: int, session: AgentSession, on_pass: Callable[[FitReport], None]) -> None:
@@ -52,13 +51,10 @@ class Witness(scripted.Witness):
         self.passes = Passes()
         self.items: list[Item] = []
         self.had: Counter[str] = Counter()
-        self._session = session
         self._on_pass = on_pass
         self._tasks: dict[str, int] = {}
         # By call id, the episode that a call belongs to.
         self._owners: dict[str, Episode | None] = {}
-        # Explorations that stayed while younger ones were stripped, because the active act builds on them (R7).
-        self._spared: set[int] = set()
         session.conversation.listeners.append(self._note)
 
     def decided(self, request: Request, decision: Decision) -> None:
@@ -70,11 +66,9 @@ class Witness(scripted.Witness):
         self.had.update(how for found in sources.values() if (how := self._how(found)))
 
     def _how(self, found: Found) -> str:
-        owner, active = self._owners.get(found.call_id), self._session.window.active
         if found.described:
+            owner = self._owners.get(found.call_id)
             return "described" if owner is not None and owner.level is not Level.NONE else ""
-        if owner and active and owner.number in self._spared and owner.name in active.dependencies:
-            return "kept"
         return "in view" if self._tasks[found.call_id] < len(self.turns) else ""
 
     def _note(self, event: Event) -> None:
@@ -88,19 +82,6 @@ class Witness(scripted.Witness):
             case PassRan(report):
                 self.passes.ran += 1
                 self.passes.evicted_tokens += report.tokens_before - report.tokens_after
-                self._spared |= set(self._spared_by(report))
                 self._on_pass(report)
             case BudgetUnmet():
                 self.passes.unmet += 1
-
-    def _spared_by(self, report: FitReport) -> Iterable[int]:
-        window = self._session.window
-        if window.active is None:
-            return
-        explorations = {it.number for it in self._session.episodes if it.type is EpisodeType.EXPL}
-        stripped = {step.number for step in report.steps} & explorations
-        live = {episode.name: episode for episode in window.episodes}
-        for name in window.active.dependencies:
-            episode = live.get(name)
-            if episode and episode.level is Level.NONE and any(number > episode.number for number in stripped):
-                yield episode.number
