@@ -181,6 +181,41 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
     assert (repository / "app.py").read_text().endswith("42\n")
 
 
+def test_a_search_goes_on_page_by_page(repository: Path) -> None:
+    echoes = tuple(Call("shell", {"command": f"echo needle {number}"}) for number in range(5))
+    with (
+        ScriptedServer([Reply(calls=echoes), Reply("Done.")]) as server,
+        terminal(server, repository, yolo=True) as at,
+    ):
+
+        async def scene(at: Terminal) -> None:
+            await at.until("/help")
+            at.say("/search")
+            await at.until("/search needs a text")
+            at.say("go")
+            await at.until("Done.", "2 model calls")
+            at.say("/search needle \\d")
+            shown = await at.until("2 more; /search shows them")
+            assert "was found in 10 places" in shown
+            assert "8. Message" in shown
+            assert "9. Message" not in shown
+            at.say("/search")
+            shown = await at.until("10. Message", "needle 0")
+            assert "8. Message" not in shown
+            assert "more" not in shown
+            at.say("/search")
+            await at.until("/search needs a text")
+            at.say("/search needle")
+            await at.until("2 more; /search shows them")
+            at.say("/new")
+            await at.until("/help")
+            at.say("/search")
+            await at.until("/search needs a text")
+            at.say("/quit")
+
+        assert play(at, scene) == 0
+
+
 def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(repository: Path) -> None:
     def shell(command: str) -> Reply:
         return Reply(calls=(Call("shell", {"command": command}),))

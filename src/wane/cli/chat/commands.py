@@ -6,6 +6,7 @@ What they show with is imported when they run, so that the prompt is there quick
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,12 +35,20 @@ During a turn, what you type waits; Up takes it back. Ctrl-O shows the whole of 
 
 _ROWS: Final = 40
 
+_MORE: Final = re.compile(r'\[(\d+) more\. Go on with: \{.*"offset": (\d+)\}\]\Z')
+"""The end of a page of a search, which tells the model how to get the next page."""
+
 
 class Host(Protocol):
-    """The chat, as the commands use it; `interactive.py` has it, and imports this module."""
+    """The chat, as the commands use it; `interactive.py` has it, and imports this module.
+
+    Attributes:
+        unseen: the last search and the places of it that were shown, if there are more; None if not.
+    """
 
     console: Console
     store: SessionStore
+    unseen: tuple[str, int] | None
 
     @property
     def session(self) -> AgentSession:
@@ -238,9 +247,15 @@ def _recall(chat: Host, text: str) -> None:
 
 
 def _search(chat: Host, text: str) -> None:
+    offset = 0
     if not text:
-        raise ConfigError("/search needs a text or a regular expression to look for")
-    _show_page(chat, chat.session.search(text))
+        if chat.unseen is None:
+            raise ConfigError("/search needs a text or a regular expression to look for")
+        text, offset = chat.unseen
+    page = chat.session.search(text, offset)
+    more = _MORE.search(page)
+    chat.unseen = (text, int(more[2])) if more else None
+    _show_page(chat, _MORE.sub(r"[\1 more; /search shows them]", page))
 
 
 def _show_page(chat: Host, page: str) -> None:
@@ -308,7 +323,7 @@ COMMANDS: Final = (
     Command("/cwl", "[on|off]", "Show or switch context management.", _cwl),
     Command("/model", "[provider:model]", "Show or change the model.", _model),
     Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
-    Command("/search", "TEXT", "Show where a text occurs in the session, evicted or not.", _search, True),
+    Command("/search", "[TEXT]", "Find a text in the session, evicted or not; without TEXT, show more.", _search, True),
     Command("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
     Command("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     Command("/sessions", "", "List the sessions of this directory.", _sessions, True),

@@ -78,6 +78,7 @@ class Chat:
 
     Attributes:
         store: the saved sessions.
+        unseen: the last search in this session and the places of it that were shown, if there are more; None if not.
 
     Raises:
         WaneError: for what `check_options` finds.
@@ -86,6 +87,7 @@ class Chat:
     def __init__(self, options: AgentOptions, console: Console) -> None:
         self.console = console
         self.store = session_store()
+        self.unseen: tuple[str, int] | None = None
         self._options = options
         self._settings, self._resumed = check_options(options)
         self._session: AgentSession | None = None
@@ -417,7 +419,7 @@ class Chat:
 
     def _change(self, session: AgentSession) -> None:
         self.session.close()
-        self._session = session
+        self._session, self.unseen = session, None
         self._greet()
 
 
