@@ -40,8 +40,8 @@ CHOOSE: Final = ""
 STRATEGY_HELP: Final = (
     "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), fold "
     "(collapse episodes when they end), truncate (drop the oldest messages), streaming (keep the first and the latest "
-    "messages), compact (let the model summarise them), memgpt, resum, acon (as the papers of these names do), clear-"
-    "tools (drop old tool results), mask (drop all but the latest ten, whatever the budget) or none."
+    "messages), compact (let the model summarise them), memgpt, resum, acon (as in the papers of these names), clear-"
+    "tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) or none."
 )
 """What the command line's help says about strategies."""
 
@@ -53,18 +53,23 @@ class AgentOptions:
     prompt: Annotated[
         str | None,
         Flag(
-            "-p, --print", "Do one task, print the answer and exit; a dash reads the task from standard input.", "TASK"
+            "-p, --print", "Do one task, print the answer and exit. If TASK is -, read it from standard input.", "TASK"
         ),
     ] = None
     model: Annotated[
-        str | Model | None, Flag("-m, --model", "The model, such as anthropic:claude-sonnet-5-5.", "PROVIDER:MODEL")
+        str | Model | None,
+        Flag(
+            "-m, --model",
+            "The model, such as anthropic:claude-sonnet-5-5. The default depends on whose key is in the environment.",
+            "PROVIDER:MODEL",
+        ),
     ] = None
     continue_last: Annotated[bool, Flag("-c, --continue", "Resume this directory's last session.")] = False
     resume: Annotated[
         str | None,
         Flag(
             "-r, --resume",
-            "Resume a session, by its id or the beginning of it; without one, choose from a list.",
+            "Resume the session whose id begins with ID; without ID, choose one from a list.",
             "ID",
             bare=CHOOSE,
         ),
@@ -74,32 +79,41 @@ class AgentOptions:
         OutputFormat | None,
         Flag(
             "--output-format",
-            "What -p prints: text, json (an object at the end) or stream-json (an object for each event).",
+            "What -p prints: text (the default), json (one object at the end) or stream-json (one for each event).",
             "FORMAT",
         ),
     ] = None
     cwd: Annotated[Path, Flag("-C, --cwd", "Work in DIR instead of here.", "DIR")] = Path()
     cost_limit: Annotated[
-        float | None, Flag("-l, --cost-limit", "Make no more model calls once this much is spent.", "DOLLARS")
+        float | None,
+        Flag(
+            "-l, --cost-limit",
+            "Make no more model calls once this many dollars are spent. By default there is no limit.",
+            "DOLLARS",
+        ),
     ] = None
     yolo: Annotated[
         bool | None,
-        Flag("-y, --yolo", "Run commands and write files without asking. With -p they are refused otherwise."),
+        Flag("-y, --yolo", "Run commands and write files without asking. Without it, -p refuses both."),
     ] = None
     allow: Annotated[
         Sequence[str] | None,
         Flag(
             "--allow",
-            "Do not ask for what matches: 'git diff *', 'edit:docs/*', 'mcp:github_*'. May be repeated.",
+            "Do not ask about what matches: 'git diff *', 'edit:docs/*', 'mcp:github_*'. May be repeated.",
             "PATTERN",
         ),
     ] = None
     deny: Annotated[
-        Sequence[str] | None, Flag("--deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN")
+        Sequence[str] | None, Flag("--deny", "Refuse what matches, even with --yolo. May be repeated.", "PATTERN")
     ] = None
     mcp: Annotated[
         Sequence[str] | None,
-        Flag("--mcp", "Use the MCP servers in FILE too, such as the project's .mcp.json. May be repeated.", "FILE"),
+        Flag(
+            "--mcp",
+            "Also use the MCP servers that FILE lists, such as the project's .mcp.json. May be repeated.",
+            "FILE",
+        ),
     ] = None
     budget: Annotated[
         str | int | None,
@@ -113,8 +127,7 @@ class AgentOptions:
         Literal["model", "infer"] | None,
         Flag(
             "--annotate",
-            "Who marks episodes: model, the default, or infer, which tells them from tool calls if the model marks "
-            "none.",
+            "Who marks episodes: model (the default), or infer (from tool calls, if the model marks none).",
             "WHO",
         ),
     ] = None

@@ -23,8 +23,8 @@ AGENT_TEXT: Final = """\
 A coding agent that keeps its context within a budget, and tools to see how it does.
 
 Without a command, an interactive session starts in this directory. The agent marks its work as episodes. When the
-window is over the budget, what is easiest to get again is evicted: by rules, without a model call and without a
-summary. The session on disk keeps all of it.
+window is over the budget, Wane evicts what is easiest to get again: by rules, without a model call or a summary. The
+session on disk keeps everything.
 
 Examples:
   wane                                talk to the agent
@@ -68,8 +68,8 @@ class PlanOptions:
         str,
         Flag(
             "FILE",
-            "Messages as JSON or JSONL, or the session of any agent that wane replay reads, by its file or id; a dash "
-            "reads standard input.",
+            "Messages as JSON or JSONL, or the session of any agent that wane replay reads, by its file or id. If FILE "
+            "is -, read standard input.",
             "FILE",
         ),
     ]
@@ -81,8 +81,8 @@ class PlanOptions:
         str,
         Flag(
             "--counter",
-            "How to count tokens: chars (one for four characters, the default) or tiktoken, also with an encoding: "
-            "tiktoken:cl100k_base.",
+            "How to count tokens: chars (the default: one for four characters) or tiktoken, which may name an "
+            "encoding: tiktoken:cl100k_base.",
             "COUNTER",
         ),
     ] = "chars"
@@ -99,9 +99,9 @@ class SessionsOptions:
     """List the sessions of this directory, newest first.
 
     They are in the platform's state directory, or in WANE_SESSION_DIR. With --all, it also lists sessions of other
-    agents by their ids, which view, replay and others take: those of Claude Code, Codex, pi, GitHub Copilot CLI, Gemini
-    CLI, OpenCode and Goose in their usual places, or in CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME, GEMINI_CLI_HOME,
-    XDG_DATA_HOME and PI_CODING_AGENT_DIR.
+    agents, with the ids that wane view, wane replay and others take: those of Claude Code, Codex, pi, GitHub Copilot
+    CLI, Gemini CLI, OpenCode and Goose in their usual places, or in CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME,
+    GEMINI_CLI_HOME, XDG_DATA_HOME and PI_CODING_AGENT_DIR.
 
     Examples:
       wane sessions
@@ -111,7 +111,7 @@ class SessionsOptions:
       wane sessions delete 3f9c
     """
 
-    every: Annotated[bool, Flag("--all", "List sessions of all directories, and of other agents.")] = False
+    every: Annotated[bool, Flag("--all", "List the sessions of all directories, and of other agents.")] = False
     as_json: Json = False
 
 
@@ -119,8 +119,8 @@ _Store: TypeAlias = Annotated[
     str | None,
     Flag(
         "--store",
-        "Where the sessions are, as of wane proxy: a directory, redis://… or postgresql://…. The default is the "
-        "directory of all sessions of Wane, or what WANE_PROXY_STORE names.",
+        "Where the sessions are, as for wane proxy: a directory, redis://… or postgresql://…. The default is "
+        "WANE_PROXY_STORE or, without it, the directory of all sessions of Wane.",
         "WHERE",
     ),
 ]
@@ -128,10 +128,10 @@ _Store: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneOptions:
-    """Delete the sessions that nobody has written to for some time, the agent's and the proxy's.
+    """Delete sessions that nobody has written to for some time, the agent's and the proxy's.
 
-    They are those of all directories on this machine, or of a store of the proxy. Sessions that a process has open are
-    left alone, and so are those of other agents.
+    It looks at the sessions of all directories on this machine, or at those in a store of the proxy. It leaves alone
+    those that a process has open, and those of other agents.
 
     Examples:
       wane sessions prune --older-than 30d --dry-run
@@ -141,7 +141,12 @@ class PruneOptions:
 
     older_than: Annotated[
         float | None,
-        Flag("--older-than", "How long nobody has written to them: 30d, 12h or 2w.", "AGE", read=values.age),
+        Flag(
+            "--older-than",
+            "Delete what was last written this long ago or longer: 30d, 12h or 2w. Required.",
+            "AGE",
+            read=values.age,
+        ),
     ] = None
     dry_run: Annotated[bool, Flag("--dry-run", "Show what would be deleted, and delete nothing.")] = False
     store: _Store = None
@@ -151,14 +156,14 @@ class PruneOptions:
 class DeleteOptions:
     """Delete sessions, the agent's or the proxy's.
 
-    It deletes all or none of those that it is given: a name that is no session, or several, stops it.
+    It deletes all of the given sessions or none: if an id matches no session, or several, nothing is deleted.
 
     Examples:
       wane sessions delete 3f9c
       wane sessions delete 9a41c0d2e8b7f356 --store redis://localhost/0
     """
 
-    names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or the beginnings of them.", "SESSION...")]
+    names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or how they begin.", "SESSION...")]
     store: _Store = None
 
 
@@ -171,9 +176,7 @@ class ShowOptions:
       wane show 3f9c --json
     """
 
-    name: Annotated[
-        str, Flag("SESSION", "The session's id, or the beginning of it, or the path of its file.", "SESSION")
-    ]
+    name: Annotated[str, Flag("SESSION", "The session's id, or how it begins, or the path of its file.", "SESSION")]
     full: Full = False
     as_json: Json = False
 

@@ -33,19 +33,21 @@ ToolClasses: TypeAlias = Annotated[
     Sequence[tuple[str, str]],
     Flag(
         "--tool-class",
-        "Class of a tool: bulk leaves first, artifact next, durable stays until its episode leaves. May be repeated.",
+        "Class of a tool: its content is evicted first (bulk), next (artifact), or only with its episode (durable). "
+        "May be repeated.",
         "NAME=CLASS",
         read=values.tool_class,
     ),
 ]
 FormatName: TypeAlias = Annotated[
-    Literal["auto", ReaderName], Flag("--format", "Format of the input; recognised by default.", "FORMAT")
+    Literal["auto", ReaderName], Flag("--format", "Format of the input. By default, Wane recognises it.", "FORMAT")
 ]
 WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],
     Flag(
         "--annotate",
-        "Who marks episodes: model, infer (from the tool calls), or auto, the default: the model if it marked any.",
+        "Who marks episodes: model, infer (from tool calls), or auto (the default: the model if it marked any, else "
+        "infer).",
         "WHO",
     ),
 ]
@@ -63,8 +65,8 @@ class PolicyOptions:
         float | None,
         Flag(
             "--low-water",
-            "A pass evicts down to this share of the budget, above 0 to 1. The default is the policy's: 0.5, for paper "
-            "1.",
+            "Share of the budget that a pass evicts down to: above 0, at most 1. The default is the policy's: 0.5, or "
+            "1 for paper.",
             "SHARE",
             read=values.share,
         ),
@@ -73,8 +75,8 @@ class PolicyOptions:
         values.ShareOrNone | None,
         Flag(
             "--description-share",
-            "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. The "
-            "default is the policy's: 0.2, for paper none.",
+            "Share of the budget that descriptions of removed explorations may hold, from 0 to 1, or none for no "
+            "limit. The default is the policy's: 0.2, or none for paper.",
             "SHARE",
             read=values.share_limit,
         ),
@@ -83,8 +85,8 @@ class PolicyOptions:
         Prologue | None,
         Flag(
             "--prologue",
-            "Work before the first episode: turns, the default, evicts it like other unannotated work; whole, as in "
-            "paper, protects it.",
+            "What to do with work before the first episode: turns evicts it like other unmarked work, whole protects "
+            "it. The default is the policy's: turns, or whole for paper.",
             "WHAT",
         ),
     ] = None
@@ -92,8 +94,8 @@ class PolicyOptions:
         Overflow | None,
         Flag(
             "--overflow",
-            "When no finished work is left to evict: strip, the default, evicts the oldest exchanges of unfinished "
-            "work; surface, as in paper, reports that the budget is exceeded.",
+            "What to do when no finished work is left to evict: strip evicts the oldest exchanges of unfinished work, "
+            "surface reports that the budget is exceeded. The default is the policy's: strip, or surface for paper.",
             "WHAT",
         ),
     ] = None

@@ -28,7 +28,7 @@ class ContextOptions:
             "--strategy",
             "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), "
             "truncate (drop the oldest messages), streaming (keep the first and the latest messages), clear-tools "
-            "(drop old tool results), mask (drop all but the latest ten, whatever the budget) or none.",
+            "(drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) or none.",
             "STRATEGY",
         ),
     ] = "cwl"
@@ -36,8 +36,8 @@ class ContextOptions:
         Literal["model", "infer"],
         Flag(
             "--annotate",
-            "Who marks episodes: model (the default), with a tool that the proxy adds, or infer, from tool calls if "
-            "the model marks none.",
+            "Who marks episodes: model (the default, with a tool that the proxy adds), or infer (from tool calls, if "
+            "the model marks none).",
             "WHO",
         ),
     ] = "model"
@@ -78,8 +78,7 @@ class ContextOptions:
         float | None,
         Flag(
             "--keep",
-            "Delete stored sessions this long after their last use, such as 30d (the default) or 12h; never keeps "
-            "them.",
+            "Delete stored sessions this long after their last use, such as 30d (the default), 12h or never.",
             "AGE",
             read=values.age_or_never,
         ),
@@ -112,9 +111,9 @@ class TreatmentOptions:
         Literal["auto", "sum", "last"] | None,
         Flag(
             "--usage",
-            "Usage to report for a reply that took several requests to the provider: their sum, or that of the last "
-            "one, for agents that compact their context by it. auto, the default, reports the last one to Claude "
-            "Code, Codex and pi, and the sum to others; with wane run, the default is last.",
+            "Usage to report for a reply that took several requests to the provider: sum (of all), last (of the last "
+            "one, for agents that compact their context by it) or auto (last for Claude Code, Codex and pi, sum for "
+            "others). The default is auto; with wane run it is last.",
             "WHAT",
         ),
     ] = None
@@ -131,8 +130,8 @@ class TreatmentOptions:
         float | None,
         Flag(
             "--max-cost",
-            "Stop asking models once managed requests have cost this many dollars; clients then get HTTP 402. By "
-            "default there is no limit.",
+            "Pass on no more model requests once managed ones have cost this many dollars; clients then get HTTP 402. "
+            "By default there is no limit.",
             "DOLLARS",
         ),
     ] = None
@@ -153,8 +152,8 @@ class ProxyCommandOptions:
 
     The agent needs no change except its base URL. It gets ordinary answers, streamed as they arrive: the proxy gives
     the model the delimiter tool, answers its calls, and evicts whole episodes when the view exceeds the budget. It
-    understands Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, and passes everything else on byte by
-    byte. It sends the client's keys to the provider, and never logs or stores them.
+    understands Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, and passes everything else on
+    unchanged. It sends the client's keys to the provider, and never logs or stores them.
 
     Examples:
       wane proxy --upstream https://api.anthropic.com
@@ -203,8 +202,8 @@ class ProxyCommandOptions:
         str | None,
         Flag(
             "--token",
-            "Secret that clients must send, at least 16 characters; better set as WANE_PROXY_TOKEN, because other "
-            "users can see options. Needed to listen anywhere but on loopback.",
+            "Secret that clients must send, at least 16 characters. WANE_PROXY_TOKEN is safer, because other users of "
+            "the machine can see options. Needed to listen anywhere but on loopback.",
             "TOKEN",
         ),
     ] = None
@@ -314,8 +313,8 @@ class RunOptions:
 class StatuslineOptions:
     """Print one line about the session that the proxy served last, for an agent's status line.
 
-    It shows the view and its budget, what was evicted just now and in total, and money if prices are known. For Claude
-    Code, put this into its settings.json:
+    It shows the view and its budget, what was evicted just now and in total, and the cost if prices are known. For
+    Claude Code, put this into its settings.json:
 
     {"statusLine": {"type": "command", "command": "wane statusline"}}
 
