@@ -52,13 +52,13 @@ from wane.agent.images import media_type
 from wane.agent.interrupted import answer_open_calls
 from wane.agent.models import explain, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, record_agent
+from wane.agent.options import Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
-from wane.strategies.base import EPISODIC
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -268,11 +268,10 @@ class AgentSession:
 
         What was evicted stays out of the view (R14). While eviction is off, nothing more is evicted.
         """
-        if self.conversation.strategy not in EPISODIC:
-            self.conversation.strategy = "cwl"
+        strategy: Strategy = "paper" if self.conversation.strategy == "paper" else "cwl"
+        self.conversation.strategy = strategy
         self.conversation.manage = on
-        strategy = self.conversation.strategy if on else "none"
-        self.settings = replace(self.settings, strategy=strategy)
+        self.settings = replace(self.settings, strategy=strategy if on else "none")
         record_agent(self._recorder, self.settings, self.model)
         self._recorder.config()
 
