@@ -45,21 +45,22 @@ class Naive:
     session: RecordedSession
     tokens: Sequence[int]
     back: dict[int, int] = field(default_factory=dict)  # fetched items, and the call's first item
-    back_at_best: dict[int, int] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
+    unknown: int = 0  # uses that a summary without text may have held
 
     def observe(self, number: int, view: Sequence[Slot]) -> dict[str, object]:
         parts, call = self.session.parts, self.session.calls[number]
         before = range(call.first)
         whole = [slot for slot in view if not isinstance(slot, Substitute)]
         texts = [slot for slot in view if isinstance(slot, Substitute)]
-        unknown_summary = any(slot.index is None and not slot.text and slot.tokens for slot in texts)
 
         output = set().union(*(said_by(parts[item]) for item in range(call.first, call.stop)))
         sources = {word: [item for item in before if word in said_by(parts[item])] for word in output}
         uses = {word: items for word, items in sources.items() if items}
         seen = set().union(*(said_by(parts[item]) for item in whole), *(naive_identifiers(s.text) for s in texts))
         missing = {word: items for word, items in uses.items() if word not in seen}
+        if any(slot.index is None and not slot.text and slot.tokens for slot in texts):
+            self.unknown += len(missing)
 
         needed = [read for path in self.edited(call.first, call.stop) if (read := self.read_of(path, call.first)) >= 0]
         gone = [read for read in needed if read not in whole]
@@ -69,15 +70,10 @@ class Naive:
         return {
             "uses": len(uses),
             "found": len(uses) - len(missing),
-            "unknown": len(missing) if unknown_summary else 0,
             "edits": len(needed),
             "grounded": len(needed) - len(gone),
-            "reread": self.fetch(self.back, call.first, gone, missing, whole),
-            "reread_at_best": self.fetch(
-                self.back_at_best, call.first, gone, {} if unknown_summary else missing, whole
-            ),
+            "reread": self.fetch(call.first, gone, missing, whole),
             "user_turns": len(users),
-            "user_turns_intact": len(set(users) & set(whole)),
             "invalid_pairs": sum((a in standing) != (b in standing) for a, b in self.pairs() if b < call.first),
         }
 
@@ -99,9 +95,8 @@ class Naive:
         calls = {part.call_id: item for item, part in enumerate(parts) if part.kind is Kind.CALL}
         return [(calls[part.call_id], item) for item, part in enumerate(parts) if part.kind is Kind.RESULT]
 
-    def fetch(
-        self, back: dict[int, int], before: int, gone: list[int], missing: dict[str, list[int]], whole: list[int]
-    ) -> tuple[int, int]:
+    def fetch(self, before: int, gone: list[int], missing: dict[str, list[int]], whole: list[int]) -> tuple[int, int]:
+        back = self.back
         results = [item for item, part in enumerate(self.session.parts) if part.kind is Kind.RESULT]
         for item, since in list(back.items()):
             companion = next((result for result in results if result >= since), before)

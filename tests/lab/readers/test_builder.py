@@ -11,6 +11,7 @@ from wane import Kind
 from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import UNKNOWN_TOOL, SessionBuilder
+from wane.lab.readers.building.lines import NAMED_EACH
 
 
 def call(call_id: str) -> Part:
@@ -113,7 +114,7 @@ steps = st.lists(
         st.tuples(st.just("user"), st.just("")),
         st.tuples(st.just("settle"), st.just("")),
     ),
-    max_size=30,
+    max_size=NAMED_EACH,  # so that each problem is named
 )
 
 
@@ -133,7 +134,7 @@ def test_whatever_happens_the_session_keeps_its_promises(steps: list[tuple[str, 
             builder.settle("")
             assert builder.unanswered == []
     session = check(builder.build())
-    assert builder.problems.count == results
+    assert len(session.problems) == results
     assert len(session.calls) == sum(kind == "answer" for kind, _ in steps)
 
 

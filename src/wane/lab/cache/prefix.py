@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from wane.core import Kind
@@ -16,7 +16,7 @@ class PrefixCache:
     """Simulates the provider's cache over the requests of one session, in order.
 
     If the provider has breakpoints, one stands behind the system prompt and one at the end of the view, as agents
-    set them; `anchors` adds more.
+    set them.
 
     Args:
         rules: the provider's rules.
@@ -26,13 +26,11 @@ class PrefixCache:
         system: slots at the head of every view that belong to the system prompt, unless the overhead holds it.
 
     Attributes:
-        requests: how many there were, without those made `aside`.
-        prefix_breaks: how many of them did not begin with the whole previous view.
+        prefix_breaks: how many requests, without those made `aside`, did not begin with the whole previous view.
     """
 
     def __init__(self, rules: CacheRules, overhead: int = 0, *, kinds: Sequence[Kind] = (), system: int = 0) -> None:
         self.rules = rules
-        self.requests = 0
         self.prefix_breaks = 0
         self._kinds = kinds
         self._system = system
@@ -47,7 +45,6 @@ class PrefixCache:
         tokens_of: Sequence[int],
         at: float | None = None,
         *,
-        anchors: Iterable[int] = (),
         aside: bool = False,
         same: int = 0,
     ) -> CacheUse:
@@ -57,8 +54,6 @@ class PrefixCache:
             view: its slots.
             tokens_of: tokens of the items, by index; may hold more than the view shows.
             at: when, in seconds; None if unknown, which takes no time.
-            anchors: further breakpoints, as numbers of leading slots. If there are more than the provider allows,
-                those nearest the end count.
             aside: whether the strategy makes the call, for a summary for example. It uses the cache and renews its
                 entries, but does not count as a request of the session.
             same: leading slots that are known to be those of the session's last request.
@@ -70,10 +65,9 @@ class PrefixCache:
         head = self._lineage.advance(slots, tokens_of, self._now, same if self._main_view is None else 0)
         if not aside:
             shared = head if self._main_view is None else common_prefix(slots, self._main_view, same)
-            self.requests += 1
             self.prefix_breaks += shared < self._main_size
             self._main_view, self._main_size = None, len(slots)
-        return self._with_breakpoints(anchors) if self.rules.breakpoints else self._automatic()
+        return self._with_breakpoints() if self.rules.breakpoints else self._automatic()
 
     def _automatic(self) -> CacheUse:
         """Without breakpoints: read the longest prefix that an earlier request sent."""
@@ -87,10 +81,10 @@ class PrefixCache:
         current.entries = [Entry(len(current.view), now + rules.lifetime)]
         return self._use(read if read >= rules.minimum else 0, current.sums[-1])
 
-    def _with_breakpoints(self, anchors: Iterable[int]) -> CacheUse:
+    def _with_breakpoints(self) -> CacheUse:
         """With breakpoints: read the longest entry that the lookback from a breakpoint finds."""
         current, expires = self._lineage.current, self._now + self.rules.lifetime
-        marks = self._marks(anchors)
+        marks = self._marks()
         hits = [hit for mark in marks if (hit := self._look_back(mark))]
         hit = max(hits, key=lambda entry: entry.end, default=None)
         if hit:
@@ -104,15 +98,12 @@ class PrefixCache:
         written = cached - read if self.rules.charges_writes else 0
         return CacheUse(read, written, total - read - written)
 
-    def _marks(self, anchors: Iterable[int]) -> list[int]:
+    def _marks(self) -> list[int]:
         """Return the breakpoints, ascending, without those whose prefix is too short to be cached."""
-        rules, sums = self.rules, self._lineage.current.sums
+        sums = self._lineage.current.sums
         last = len(sums) - 1
-        fixed = {last, min(self._system, last)} if rules.system_breakpoint else {last}
-        room = rules.breakpoints - len(fixed)
-        further = sorted({mark for mark in anchors if 0 <= mark <= last} - fixed)
-        marks = fixed.union(further[max(0, len(further) - room) :])
-        return [mark for mark in sorted(marks) if sums[mark] >= rules.minimum]
+        marks = sorted({min(self._system, last), last})
+        return [mark for mark in marks if sums[mark] >= self.rules.minimum]
 
     def _look_back(self, mark: int) -> Entry | None:
         """Return the longest entry that the lookback of a breakpoint reaches."""

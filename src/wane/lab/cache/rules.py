@@ -34,7 +34,6 @@ class CacheRules:
         breakpoints: how many a request may have; 0 if the provider has none.
         lookback: positions that each breakpoint checks, itself included.
         step: the unit that counts as a position.
-        system_breakpoint: whether agents set one behind system prompt and tools.
         grid: without breakpoints, tokens between the places where a read can end.
         hidden: tokens that the provider puts ahead of the request; the grid counts from there.
         charges_writes: whether written tokens are reported and priced separately.
@@ -48,7 +47,6 @@ class CacheRules:
     breakpoints: int = 0
     lookback: int = 20
     step: Step = "run"
-    system_breakpoint: bool = True
     grid: int = 1
     hidden: int = 0
     charges_writes: bool = False

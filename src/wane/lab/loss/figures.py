@@ -28,25 +28,19 @@ class CallLoss:
     Attributes:
         uses: identifiers in its output that occurred in the history before it, each once.
         found: identifiers of these that the view held.
-        unknown: identifiers of these that the view lacked, but a summary without text in it may have held.
         edits: files that it edits and that had been read before.
         grounded: files of these whose latest read the view held unchanged.
-        reread: content to fetch again if summaries without text hold nothing.
-        reread_at_best: the same if they hold every identifier.
+        reread: content to fetch again.
         user_turns: user turns before the call.
-        user_turns_intact: user turns of these that the view held unchanged.
         invalid_pairs: calls in view without their result, and results without their call.
     """
 
     uses: int
     found: int
-    unknown: int
     edits: int
     grounded: int
     reread: Reread
-    reread_at_best: Reread
     user_turns: int
-    user_turns_intact: int
     invalid_pairs: int
 
 
@@ -55,32 +49,26 @@ class LossTotals:
     """The loss over all model calls; totals of several sessions add up with `+`.
 
     Attributes:
-        calls: model calls observed.
         uses: uses of identifiers that had occurred before, each identifier once per call.
         found: uses that the view held.
         found_at_best: the same if each summary without text held the most useful identifiers that fit its length.
         edits: edits of files that had been read before.
         grounded: edits of these whose file's latest read the view held.
         reread: content to fetch again.
-        reread_at_best: the same if summaries without text held every identifier.
         user_turns: user turns before the last call.
         user_turns_lost: user turns of these that were missing or changed at some call.
         invalid_pairs: calls without their result and results without their call, over all views.
-        invalid_views: views with any of these.
     """
 
-    calls: int = 0
     uses: int = 0
     found: int = 0
     found_at_best: float = 0
     edits: int = 0
     grounded: int = 0
     reread: Reread = Reread()
-    reread_at_best: Reread = Reread()
     user_turns: int = 0
     user_turns_lost: int = 0
     invalid_pairs: int = 0
-    invalid_views: int = 0
 
     def __add__(self, other: LossTotals) -> LossTotals:
         names = [field.name for field in fields(self)]

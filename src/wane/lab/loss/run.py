@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from wane.core.errors import HistoryError
 from wane.lab.loss.figures import CallLoss, LossTotals, Reread
 from wane.lab.loss.index import Index
 from wane.lab.loss.view import ViewContents
@@ -28,10 +27,7 @@ class Loss:
         self._index = index
         self._shown = ViewContents(index)
         self._reread = _Rereading(index, self._shown.whole)
-        self._reread_at_best = _Rereading(index, self._shown.whole)
         self._summaries = _Summaries(index)
-        self._next = 0
-        self._lost_users: set[int] = set()
         self._judged: list[CallLoss] = []
 
     def observe(self, call: int, view: Sequence[Slot], same: int = 0) -> CallLoss:
@@ -41,16 +37,9 @@ class Loss:
             call: number of the model call in the session, from 0; calls are observed in order.
             view: the view that the strategy gave it; each item at most once.
             same: leading slots that are known to be those of the last view.
-
-        Raises:
-            HistoryError: if this call or a later one was observed already.
         """
-        if call < self._next:
-            raise HistoryError(f"call {call} is observed after call {self._next - 1}: observe calls in order")
-        self._next = call + 1
         before = self._index.session.calls[call].first
         self._shown.show(view, before, same)
-        self._lost_users |= self._shown.lost_users
         loss = self._judge(call, before)
         self._judged.append(loss)
         return loss
@@ -60,39 +49,31 @@ class Loss:
         judged = self._judged
         found = sum(it.found for it in judged)
         return LossTotals(
-            calls=len(judged),
             uses=sum(it.uses for it in judged),
             found=found,
             found_at_best=found + self._summaries.held_at_best(),
             edits=sum(it.edits for it in judged),
             grounded=sum(it.grounded for it in judged),
             reread=_sum(it.reread for it in judged),
-            reread_at_best=_sum(it.reread_at_best for it in judged),
             user_turns=judged[-1].user_turns if judged else 0,
-            user_turns_lost=len(self._lost_users),
+            user_turns_lost=len(self._shown.lost_users),
             invalid_pairs=sum(it.invalid_pairs for it in judged),
-            invalid_views=sum(it.invalid_pairs > 0 for it in judged),
         )
 
     def _judge(self, call: int, before: int) -> CallLoss:
         shown = self._shown
         uses, missing = self._missing(call)
-        unknown = missing if shown.summaries else []
-        if unknown:
-            self._summaries.want(shown.summaries, [word for word, _ in unknown])
+        if missing and shown.summaries:
+            self._summaries.want(shown.summaries, [word for word, _ in missing])
         needed = self._index.needed_reads(call)
         gone = [item for item in needed if not shown.whole[item]]
-        users = bisect_left(self._index.users, before)
         return CallLoss(
             uses=uses,
             found=uses - len(missing),
-            unknown=len(unknown),
             edits=len(needed),
             grounded=len(needed) - len(gone),
             reread=self._reread.fetch(before, gone, missing),
-            reread_at_best=self._reread_at_best.fetch(before, gone, [] if unknown else missing),
-            user_turns=users,
-            user_turns_intact=users - len(shown.lost_users),
+            user_turns=bisect_left(self._index.users, before),
             invalid_pairs=len(shown.broken),
         )
 

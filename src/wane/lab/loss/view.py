@@ -19,7 +19,7 @@ class ViewContents:
         whole: by item, 1 if the view holds it unchanged, else 0.
         held: identifiers in the texts of substitutes.
         summaries: summaries whose text is unknown.
-        lost_users: user turns before the call that are missing or changed.
+        lost_users: user turns that were missing or changed in this view or an earlier one.
         broken: calls whose pair is broken: the view holds them or their result alone.
     """
 
@@ -82,16 +82,12 @@ class ViewContents:
             if other != NONE:
                 alone = (whole[item] or item in standing) != (whole[other] or other in standing)
                 # A call whose result has not come yet is pending.
-                _mark(self.broken, min(item, other), alone and max(item, other) < self._before)
-            elif self._is_user[item]:
-                _mark(self.lost_users, item, not whole[item])
-
-
-def _mark(marked: set[int], item: int, mark: bool) -> None:
-    if mark:
-        marked.add(item)
-    else:
-        marked.discard(item)
+                if alone and max(item, other) < self._before:
+                    self.broken.add(min(item, other))
+                else:
+                    self.broken.discard(min(item, other))
+            elif self._is_user[item] and not whole[item]:
+                self.lost_users.add(item)
 
 
 def _split(slots: Sequence[Slot]) -> tuple[set[int], list[Substitute]]:

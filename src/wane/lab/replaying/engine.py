@@ -97,14 +97,13 @@ class OnRay:
     A cluster started here reports no usage statistics and ends with the last job.
 
     Args:
-        address: address of the cluster; None for `RAY_ADDRESS` or one of our own.
         workers: number of processes of a cluster started here; None for one per core.
 
     Raises:
         MissingExtraError: without the extra `ray`.
     """
 
-    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None) -> None:
         # Ray reads this when it is loaded and when it starts: send no usage statistics.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
@@ -112,7 +111,6 @@ class OnRay:
         except ImportError:
             raise MissingExtraError("The Ray engine", "ray") from None
         self._ray: Any = ray
-        self._address = address
         self._workers = workers
 
     def run(self, subjects: Sequence[Subject], jobs: Sequence[Job]) -> Generator[tuple[Job, Replay], None, None]:
@@ -138,7 +136,7 @@ class OnRay:
 
     def _start(self) -> None:
         # Without an address, Ray would join any cluster on this machine.
-        address = self._address or os.environ.get("RAY_ADDRESS") or "local"
+        address = os.environ.get("RAY_ADDRESS") or "local"
         own: dict[str, Any] = {"num_cpus": self._workers, "include_dashboard": False} if address == "local" else {}
         self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
 
@@ -167,7 +165,7 @@ def get_engine(name: str, workers: int | None = None) -> Engine:
     if name == "processes":
         return Processes(workers)
     if name == "ray":
-        return OnRay(workers=workers)
+        return OnRay(workers)
     raise ConfigError(f"engine {name!r} is unknown; known: {', '.join(ENGINES)}")
 
 

@@ -48,11 +48,6 @@ class Problems:
         ]
         return sorted(self._named, key=lambda problem: (problem.line is None, problem.line or 0)) + more
 
-    @property
-    def count(self) -> int:
-        """How many there are, named or not."""
-        return self._seen.total()
-
 
 def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the JSON objects of a file with their line numbers, from 1.

@@ -105,16 +105,13 @@ class Entry:
     kept: str | None = None
 
 
-def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> bool:
+def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> None:
     """Fill in the content of a line that a request carried; without any, the entry stays a link.
 
     Args:
         entry: the entry.
         data: the line.
         prompted: whether it follows a command that stands for a prompt, see `is_prompt_command`.
-
-    Returns:
-        Whether the line is of a known type.
     """
     kind = text(data.get("type"))
     if kind == "user":
@@ -125,9 +122,6 @@ def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> bo
         _attachment(entry, data)
     elif kind == "system":
         _system(entry, data)
-    else:
-        return kind == "progress"
-    return True
 
 
 def is_prompt_command(entry: Entry) -> bool:
