@@ -29,7 +29,7 @@ from rich.table import Table
 from wane.conversation.engine import Engine
 from wane.core import chars
 from wane.lab.counting import count
-from wane.lab.replaying.gathering import gather
+from wane.lab.readers import gather
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.replaying.replay import replay as run_replay
 from wane.strategies.base import Settings

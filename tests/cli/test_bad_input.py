@@ -16,7 +16,7 @@ CALLS = '{"role": "assistant", "tool_calls": %s}'
 BODY = '{"function": {"name": "x", "arguments": ""}}'
 
 CONTENTS = {
-    "empty": (b"", "is empty; expected a JSON list"),
+    "empty": (b"", "it is empty. Expected a session of Claude Code"),
     "blank": (b" \n\t\n", "is empty"),
     "not JSON": (b"hello", "is not JSON: 'hello' was not expected at line 1, column 1"),
     "cut short": (
@@ -26,21 +26,17 @@ CONTENTS = {
     "all lines cut short": (f"{USER[:-3]}\n{USER[:-3]}".encode(), "is not JSON: a string holds a line break"),
     "lines of no messages, the last cut short": (
         b'{"level": "info"}\n{"level":',
-        "is not JSON: it breaks off at line 2, column 10",
+        "of no known format: an object with the keys 'level'",
     ),
     "a line break in a string": (
         b'[{"role": "us\ner"}]',
         "a string holds a line break or another control character at line 1",
     ),
-    "not UTF-8": (
-        b'[{"role": "user", \n"content": "\xff\xfe"}]',
-        "is not text in UTF-8: byte 0xff at offset 31, line 2; give messages",
-    ),
-    "UTF-16": ('[{"role"'.encode("utf-16"), "is not text in UTF-8: byte 0xff at offset 0, line 1"),
-    "too deep": (b"[" * 200_000, "is nested too deeply, in the value that begins at line 1"),
+    "UTF-16": ('[{"role"'.encode("utf-16"), "it is not text in UTF-8"),
+    "too deep": (b"[" * 200_000, "it is nested too deeply"),
     "a number of thousands of digits": (
         b'[{"role": "user", "content": "hi"},\n{"n": ' + b"9" * 5_000 + b"}]",
-        "holds a number of too many digits, in the value that begins at line 1",
+        "it holds a number of too many digits",
     ),
     "a number": (b"7", "it is JSON, but of no known format: a number. Expected"),
     "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'. Expected a session of Claude Code"),
@@ -125,7 +121,7 @@ def test_options(run: Run, tmp_path: Path, options: list[str], why: str) -> None
 
 
 def test_standard_input_is_named(run: Run) -> None:
-    refused(run("plan", "-", stdin=b"\xff"), "standard input is not text in UTF-8")
+    refused(run("plan", "-", stdin=b"\xff"), "standard input: it is not text in UTF-8")
 
 
 def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:

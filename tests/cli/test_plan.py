@@ -159,6 +159,11 @@ class TestInput:
         lines.write_text("\r\n\n".join(map(json.dumps, sample.messages())))
         assert run("plan", lines, "--json").out == run("plan", chat, "--json").out
 
+    def test_messages_that_follow_each_other_as_jq_prints_them(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        printed = tmp_path / "printed.json"
+        printed.write_text("\n".join(json.dumps(message, indent=2) for message in sample.messages()), encoding="utf-8")
+        assert run("plan", printed, "--json").out == run("plan", chat, "--json").out
+
     def test_one_message(self, run: Run, tmp_path: Path) -> None:
         path = write(tmp_path / "one.jsonl", NOTHING)
         assert json.loads(run("plan", path, "--json").out)["messages"] == [NOTHING]

@@ -251,6 +251,15 @@ def test_messages_are_read_without_the_lines_that_are_damaged(run: Run, tmp_path
     assert data["visible"] == planned(run, path)["visible"]
 
 
+@pytest.mark.parametrize("format_", ["auto", "openai"])
+def test_messages_with_bytes_that_are_no_text_are_read_without_them(run: Run, tmp_path: Path, format_: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_bytes(json.dumps([*chat(), {"role": "user", "content": "caf@"}]).encode().replace(b"@", b"\xe9"))
+    told = " ".join(run("plan", path, "--format", format_).out.split())
+    assert "1 thing could not be read and left out: mine, line 1: holds bytes that are not UTF-8; they were" in told
+    assert planned(run, path, "--format", format_)["visible"]
+
+
 def test_a_folder_or_a_pattern_may_stand_for_one_session(run: Run, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "runs" / "one.jsonl", *pi())
     for name in (path.parent, f"{tmp_path}/runs/o*.jsonl"):

@@ -13,8 +13,9 @@ from wane.core import Added, Item, Kind
 from wane.formats.base import Part
 from wane.lab.cache import CacheRules
 from wane.lab.counting import Material
-from wane.lab.replaying.gathering import Found, Studied, annotator_of
+from wane.lab.readers import Found
 from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.replaying.studying import Studied, annotator_of
 from wane.lab.session import ModelCall, RecordedSession
 from wane.prices import Prices, Rates
 from wane.strategies.base import Fitted, Slot, Strategy, SummaryNeeded

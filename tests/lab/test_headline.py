@@ -9,8 +9,8 @@ import pytest
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.lab.counting import Material
 from wane.lab.replaying.engine import Job
-from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.studying import Studied
 from wane.lab.report.headline import Simulated, headline_of, recorded_cost
 from wane.lab.session import Compaction, Eviction, Usage
 from wane.money import dollars

@@ -13,7 +13,7 @@ from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
 from wane.lab.replaying.engine import Engine
-from wane.lab.replaying.gathering import Studied
+from wane.lab.replaying.studying import Studied
 from wane.strategies.base import Settings
 
 STEPS: Final = 5

@@ -129,6 +129,14 @@ def test_ids_that_serve_again_are_told_apart(tmp_path: Path) -> None:
     assert len({part.call_id for part in session.parts if part.call_id}) == 2
 
 
+def test_messages_may_follow_each_other_over_several_lines(tmp_path: Path) -> None:
+    messages = [*CHAT, {"role": "robot"}]
+    (session,) = read_text(tmp_path, "\n".join(json.dumps(message, indent=1) for message in messages))
+    assert kinds(session) == KINDS
+    line = 1 + sum(json.dumps(message, indent=1).count("\n") + 1 for message in CHAT)
+    assert [(problem.line, problem.what[:23]) for problem in session.problems] == [(line, "role 'robot' is unknown")]
+
+
 def test_bytes_that_are_no_utf_8_are_named(tmp_path: Path) -> None:
     file = tmp_path / "chat.json"
     file.write_bytes(json.dumps(CHAT).replace("a.py", "a?py").encode().replace(b"?", b"\xff"))

@@ -13,7 +13,7 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, write_json
 from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
-from wane.lab.replaying.gathering import Found
+from wane.lab.readers import Found
 from wane.lab.validation import Validation, validate
 from wane.money import share
 

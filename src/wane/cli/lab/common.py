@@ -20,9 +20,10 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, write_json
 from wane.core import Kind
 from wane.core.errors import ConfigError
+from wane.lab.readers import Gathered, gather
 from wane.lab.replaying.engine import Engine, get_engine
-from wane.lab.replaying.gathering import Gathered, Studied, gather, study
 from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.studying import Studied, study
 from wane.lab.session import RecordedSession
 from wane.money import share
 from wane.strategies.base import Settings

@@ -5,9 +5,8 @@ Modules that a file of messages does not need are imported later, so that `wane 
 
 from __future__ import annotations
 
-import json
 import os
-import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,15 +14,15 @@ from typing import Any, Final
 from wane.cli.failure import InputError
 from wane.cli.terminal.text import printable, say
 from wane.core import Counter
-from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError, WaneError
+from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
-from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain, shown_path
-from wane.lab.readers.building.lines import placed_reason
+from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain, read_session, shown_path
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.documents import json_values
 from wane.lab.session import RecordedSession
 
-_SPACE: Final = re.compile(r"\s*")
 _OF_PATHS: Final = "./\\*?[~"
 """Characters of files, folders and patterns, but not of ids."""
 _NAMED: Final = 3
@@ -105,17 +104,12 @@ def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # 
     path = located(name)
     files = find_files(path)
     if files != [Path(path)]:
-        from wane.lab.replaying.gathering import gather
-
-        gathered = gather([path], format)
-        return _only([it.session for it in (*gathered.found, *gathered.idle)], name)
+        return _only(read_session(path, format), name)
     with plain_file(files[0]) as plain:
         return _read(plain, format, shown_path(files[0]))
 
 
 def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
-    if format_ in FORMAT_NAMES:
-        return _messages(plain, format_, shown)
     if is_foreign(plain):
         return _only(read_plain(plain, format_, shown), shown)
     beginning = head(plain) if format_ == "auto" else []
@@ -125,26 +119,24 @@ def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
         except JournalError:
             # The whole records of a damaged journal can still be read.
             format_ = "journal"
-    if format_ == "auto" and recording_agent(beginning) is None:
-        try:
-            return _messages(plain, format_, shown)
-        except FormatError:
-            # Chats in other wrappings, or a trajectory; otherwise the readers tell what they can read.
-            pass
+    if format_ in FORMAT_NAMES or (format_ == "auto" and recording_agent(beginning) is None):
+        with suppress(FormatError):
+            if messages := _messages(plain, format_):
+                return messages
+    # A trajectory, chats in other wrappings, the rest of a damaged file; or the readers tell what they can read.
     return _only(read_plain(plain, format_, shown), shown)
 
 
-def _messages(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
-    """The messages of a file; if a line of it is damaged, the session of the others."""
-    text = _decode(plain.read_bytes(), shown)
-    try:
-        data = _parse(text, shown)
-    except InputError:
-        try:
-            return _only(read_plain(plain, format_, shown), shown)
-        except WaneError:
-            pass
-        raise
+def _messages(plain: Path, format_: str) -> Messages | None:
+    """Return the messages of a file; None if some of it is damaged."""
+    problems = Problems()
+    values = [value for _, value in json_values(plain, problems)]
+    if problems.found():
+        return None
+    first = values[0]
+    # An item of OpenAI Responses may also have an input, but has a type.
+    is_body = isinstance(first, dict) and ("messages" in first or ("input" in first and "type" not in first))
+    data = first if len(values) == 1 and (isinstance(first, list) or is_body) else values
     return Messages(data, detect_format(data).name if format_ == "auto" else format_)
 
 
@@ -163,48 +155,3 @@ def _from_journal(path: Path) -> Messages:
     messages = [record.message for record in found.records if isinstance(record, MessageRecord)]
     settings = [record for record in found.records if isinstance(record, ConfigRecord)]
     return Messages(messages, found.header.format, settings[-1].overhead if settings else 0)
-
-
-def _decode(raw: bytes, shown: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{shown} is not text in UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}, line {line}; "
-            "give messages as JSON or JSONL, or an agent's session"
-        ) from None
-
-
-def _parse(text: str, shown: str) -> Any:
-    """Return one JSON value, or a list of several that follow each other, such as one per line."""
-    decoder = json.JSONDecoder()
-    values: list[Any] = []
-    position = _skip_space(text, 0)
-    while position < len(text):
-        try:
-            value, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{shown} is not JSON: {placed_reason(error)}") from None
-        except RecursionError:
-            line = text.count("\n", 0, position) + 1
-            raise InputError(f"{shown} is nested too deeply, in the value that begins at line {line}") from None
-        except ValueError:
-            # The decoder also refuses whole numbers of thousands of digits.
-            line = text.count("\n", 0, position) + 1
-            raise InputError(
-                f"{shown} holds a number of too many digits, in the value that begins at line {line}"
-            ) from None
-        values.append(value)
-        position = _skip_space(text, position)
-    if not values:
-        raise InputError(f"{shown} is empty; expected a JSON list of messages, or one message per line")
-    first = values[0]
-    # An item of OpenAI Responses may also have an input, but has a type.
-    is_body = isinstance(first, dict) and ("messages" in first or ("input" in first and "type" not in first))
-    return first if len(values) == 1 and (isinstance(first, list) or is_body) else values
-
-
-def _skip_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return match.end() if match else position

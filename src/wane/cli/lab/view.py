@@ -18,9 +18,10 @@ from wane.cli.lab.reading import located
 from wane.cli.terminal.text import printable, say
 from wane.core.errors import JournalError
 from wane.journal import ConfigRecord, model_calls, read
+from wane.lab.readers import gather
 from wane.lab.replaying.engine import Job
-from wane.lab.replaying.gathering import Studied, gather, study
 from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import Simulated, headline_of
 from wane.money import dollars
 from wane.strategies.base import Settings

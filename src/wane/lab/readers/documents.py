@@ -1,4 +1,4 @@
-"""JSON documents: one value, or one per line; the whole entries of a broken one are kept.
+"""JSON documents: one value, or several, such as one per line; the whole entries of a broken one are kept.
 
 Chats come in many wrappings: a list of messages, a request body that holds one, a message per line, a chat per line.
 """
@@ -24,7 +24,7 @@ _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
 def json_values(path: Path, problems: Problems) -> list[Value]:
-    """Return the JSON values of a file: the one that it is, or one for each line.
+    """Return the JSON values of a file: the one that it is, or several that follow each other, such as one per line.
 
     A list that breaks off gives the entries before the damage.
 
@@ -42,10 +42,12 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
     try:
         return [(None, json.loads(text))]
     except json.JSONDecodeError as error:
-        return _by_lines(text, problems) or _whole_part(text, error, problems)
-    except (ValueError, RecursionError):
-        # Python does not read numbers of thousands of digits.
-        raise FormatError("its JSON is nested too deeply, or holds a number of too many digits") from None
+        return _in_a_row(text) or _by_lines(text, problems) or _whole_part(text, error, problems)
+    except RecursionError:
+        raise FormatError("it is nested too deeply") from None
+    except ValueError:
+        # Python does not read whole numbers of thousands of digits.
+        raise FormatError("it holds a number of too many digits") from None
 
 
 def _decoded(raw: bytes, problems: Problems) -> str:
@@ -55,6 +57,19 @@ def _decoded(raw: bytes, problems: Problems) -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         problems.add(line, "holds bytes that are not UTF-8; they were read as U+FFFD", "bytes that are not UTF-8")
         return raw.decode("utf-8-sig", errors="replace")
+
+
+def _in_a_row(text: str) -> list[Value]:
+    """Return the values that follow each other, each with the line where it begins; none if anything else is there."""
+    entries, stop = _entries(text, 0)
+    if stop < len(text):
+        return []
+    line, seen = 1, 0
+    found: list[Value] = []
+    for start, value in entries:
+        line, seen = line + text.count("\n", seen, start), start
+        found.append((line, value))
+    return found
 
 
 def _by_lines(text: str, problems: Problems) -> list[Value]:
@@ -82,9 +97,11 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     wrapping = None if text.startswith("[", start) else _LISTS.search(text)
     entries: list[object] = []
     if wrapping or text.startswith("[", start):
-        entries = _entries(text, wrapping.end() if wrapping else start + 1)
+        found, _ = _entries(text, wrapping.end() if wrapping else start + 1)
+        entries = [entry for _, entry in found]
     if not entries:
-        raise FormatError("it is not text" if "\0" in text else f"it is not JSON: {placed_reason(error)}") from None
+        binary = "\0" in text or text.startswith("\ufffd", error.pos)
+        raise FormatError(f"it is not {'text in UTF-8' if binary else f'JSON: {placed_reason(error)}'}") from None
     problems.add(
         error.lineno,
         f"broken JSON ({reason(error)}) after {len(entries)} whole entries; the rest was left out",
@@ -93,17 +110,19 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     return [(None, {wrapping[1]: entries} if wrapping else entries)]
 
 
-def _entries(text: str, position: int) -> list[object]:
+def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:
+    """Return the values from a position on, each with its own, and the position of the first thing that is none."""
     decoder = json.JSONDecoder()
-    entries: list[object] = []
+    entries: list[tuple[int, object]] = []
     while True:
         between = _BETWEEN.match(text, position)
         position = between.end() if between else position
         try:
-            entry, position = decoder.raw_decode(text, position)
+            entry, stop = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            return entries
-        entries.append(entry)
+            return entries, position
+        entries.append((position, entry))
+        position = stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any, Final
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
-from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Replay
+from wane.lab.replaying.studying import Studied
 from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
 

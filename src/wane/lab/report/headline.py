@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.lab.counting import Material
-from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.replaying.studying import Studied
 from wane.lab.session import RecordedSession
 from wane.money import dollars, share
 from wane.prices import CacheUse

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from wane.lab.counting import Material
 from wane.lab.replaying.compare import BASELINE, Comparison, prices_of
-from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
+from wane.lab.replaying.studying import annotator_of
 from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, headline_of
 from wane.lab.report.page import frame_size, render, write_page
 from wane.lab.report.runs import LEVELS, recorded_run, run_of

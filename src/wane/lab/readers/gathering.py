@@ -1,0 +1,159 @@
+"""Reads the sessions that a user names, and notes unreadable files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
+from wane.lab.readers.building.joining import join
+from wane.lab.readers.files import find_files
+from wane.lab.readers.reading import briefly, read_file
+from wane.lab.session import RecordedSession
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files read, and the number of all files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A session and its origin.
+
+    Attributes:
+        session: the session.
+        path: its file; `-` for standard input, empty if it was joined.
+        parent: for a sub-agent's session, the name of the session that started it.
+    """
+
+    session: RecordedSession
+    path: str
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file of a folder or pattern without a readable session.
+
+    Attributes:
+        path: the file.
+        why: the problem.
+    """
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The content of a user's paths.
+
+    Attributes:
+        found: the sessions, in the order of the paths and of the files in each.
+        idle: sessions without a model call, which leave nothing to replay.
+        unread: files that were skipped.
+    """
+
+    found: tuple[Found, ...]
+    idle: tuple[Found, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+
+def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
+    """Read recorded sessions; those of sub-agents stay inside the session that they belong to.
+
+    Args:
+        path: a file, a folder, a pattern or `-`, see `find_files`; gzipped files too. Files of a folder or pattern
+            that hold no readable session are skipped, unless none holds one.
+        format: one of `READER_NAMES`, or `auto` to recognise it.
+
+    Returns:
+        The sessions, in the sorted order of their files. Their `problems` name what could not be read.
+
+    Raises:
+        SessionNotFoundError: if there is no such file.
+        JournalError: if a file cannot be read.
+        FormatError: if a file is of an unknown format, or not of the one asked for.
+        MissingExtraError: if the format of a single file needs an extra that is not installed.
+    """
+    found, _ = _read_all([path], format)
+    return [it.session for it in found]
+
+
+def gather(
+    paths: Iterable[str | Path],
+    format: str = "auto",  # noqa: A002 - the field's word
+    *,
+    sidechains: bool = False,
+    joined: bool = False,
+    progress: Progress | None = None,
+) -> Gathered:
+    """Read the sessions of some paths; a file that is named twice is read once.
+
+    Args:
+        paths: files, folders, patterns, or `-` for standard input.
+        format: their format, see `read_session`.
+        sidechains: whether sessions of sub-agents count as sessions of their own.
+        joined: whether to join all sessions into one.
+        progress: called with the number of files read, and the number of all files.
+
+    Raises:
+        SessionNotFoundError: if a path matches no file.
+        JournalError: if a file given by name cannot be read.
+        FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
+        MissingExtraError: if the format of a file given by name needs an extra that is not installed.
+    """
+    found, unread = _read_all(paths, format, progress)
+    if sidechains:
+        found = [each for it in found for each in (it, *_sidechains(it))]
+    idle = tuple(it for it in found if not it.session.calls)
+    active = [it for it in found if it.session.calls]
+    if joined and active:
+        name = f"{len(active)} sessions joined"
+        active = [Found(join([it.session for it in active], name), "")]
+    return Gathered(tuple(active), idle, tuple(unread))
+
+
+def _read_all(
+    paths: Iterable[str | Path], format_: str, progress: Progress | None = None
+) -> tuple[list[Found], list[Unread]]:
+    """Return the sessions of some paths, without those of sub-agents, and the files that were skipped."""
+    files, named = _files(paths)
+    found: list[Found] = []
+    unread: list[Unread] = []
+    for number, file in enumerate(files):
+        try:
+            found += [Found(session, str(file)) for session in read_file(file, format_)]
+        except (FormatError, JournalError, MissingExtraError) as error:
+            if file in named:
+                raise
+            unread.append(Unread(str(file), briefly(error)))
+        if progress:
+            progress(number + 1, len(files))
+    if not found:
+        raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
+    # A sub-agent's session stands in the one that started it.
+    inside = {(side.source, side.name) for it in found for side in it.session.sidechains}
+    return [it for it in found if (it.session.source, it.session.name) not in inside], unread
+
+
+def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
+    """Return all files once, in order, and those of them that were given by name."""
+    files: dict[Path, Path] = {}
+    named: set[Path] = set()
+    for path in paths:
+        means = find_files(path)
+        if len(means) == 1 and means[0] == Path(path):
+            named.add(files.setdefault(means[0].resolve(), means[0]))
+            continue
+        for file in means:
+            files.setdefault(file.resolve(), file)
+    if not files:
+        raise SessionNotFoundError("no session was given; give a file, a folder, a pattern, or - for standard input")
+    return list(files.values()), named
+
+
+def _sidechains(found: Found) -> list[Found]:
+    """Return the sessions of its sub-agents, and of theirs."""
+    own = [replace(found, session=side, parent=found.session.name) for side in found.session.sidechains]
+    return [each for it in own for each in (it, *_sidechains(it))]

@@ -1,0 +1,192 @@
+"""Reads the sessions of one file, in the format that it has or that is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Protocol, cast
+
+from wane.core.errors import FormatError, JournalError
+from wane.formats.detection import shape
+from wane.formats.recordings import recording_agent
+from wane.lab.names import READER_NAMES
+from wane.lab.readers import aider, databases
+from wane.lab.readers.building.lines import Problems, head
+from wane.lab.readers.documents import Value, json_values
+from wane.lab.readers.files import plain_file, shown_path
+from wane.lab.session import RecordedSession
+
+# The formats with one record per line, by the name of the agent that writes them.
+_OF_LINES: Final = {
+    "Wane": "journal",
+    "pi": "pi",
+    "Codex": "codex",
+    "Claude Code": "claude-code",
+    "GitHub Copilot CLI": "copilot-cli",
+}
+_OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "gemini-cli", "opencode", "goose", "auto")
+_LOOKED_AT: Final = 30
+"""Values at the start of a file that tell its format."""
+_BEGINNING: Final = 256
+"""Bytes at the start of a file that tell aider's history."""
+_SHORT: Final = 1 << 20
+"""Bytes: a file with a longer first line is read as a document, so that it is not parsed twice."""
+
+
+class LineReader(Protocol):
+    """Reads one format of files with one record per line: a module, named as the format is."""
+
+    def read(self, path: Path) -> list[RecordedSession]:
+        """Return the sessions of a file, mostly one; none if it holds nothing in this format.
+
+        It leaves out what it cannot read, and names it in `problems`.
+
+        Raises:
+            OSError: if the file cannot be read at all.
+            FormatError: if it is of another format.
+        """
+        ...
+
+
+class DocumentReader(Protocol):
+    """Reads one format of the JSON values in a file: a module, named as the format is, or a `ProviderReader`."""
+
+    def recognises(self, head: Sequence[object]) -> bool:
+        """Return whether the first JSON values of a file look like this format."""
+        ...
+
+    def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+        """Return the sessions among JSON values.
+
+        Args:
+            found: the values of a file.
+            name: name of a session; several are numbered from 1.
+            problems: what was wrong with the file; the first session reports it.
+
+        Raises:
+            FormatError: if there is none in this format.
+            MissingExtraError: if the format needs an extra that is not installed.
+        """
+        ...
+
+
+def briefly(error: Exception) -> str:
+    """Return why a file cannot be read, without the list of all that can be."""
+    return str(error).partition(f". {_EXPECTED}")[0]
+
+
+def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
+    """Read the sessions of one file; see `wane.lab.readers.read_session`.
+
+    Raises:
+        JournalError: if it cannot be read.
+        FormatError: if it is of an unknown format, or not of the one asked for.
+        MissingExtraError: if its format needs an extra that is not installed.
+    """
+    with plain_file(path) as plain:
+        return read_plain(plain, format, shown_path(path))
+
+
+def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
+    """Read the sessions of a file from `plain_file`, which errors call `shown`; see `read_file`."""
+    try:
+        if is_foreign(plain):
+            found = _read_foreign(plain, format)
+        else:
+            found = _read_any(plain) if format == "auto" else _read_as(plain, format)
+    except FormatError as error:
+        raise FormatError(f"{shown}: {error}") from None
+    except OSError as error:
+        raise JournalError(f"cannot read {shown}: {error.strerror or error}") from error
+    if not found:
+        raise FormatError(f"{shown}: it holds no session of the format {format!r}")
+    return found
+
+
+def is_foreign(path: Path) -> bool:
+    """Return whether a file is no JSON, but holds sessions all the same: a database, or aider's Markdown.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    if databases.is_database(path):
+        return True
+    with path.open("rb") as file:
+        return aider.is_history(file.read(_BEGINNING))
+
+
+def _read_foreign(path: Path, format_: str) -> list[RecordedSession]:
+    found = databases.read(path) if databases.is_database(path) else aider.read(path)
+    sources = {session.source for session in found}
+    if format_ != "auto" and sources - {_known(format_)}:
+        raise FormatError(f"it holds no session of the format {format_!r}, but of {', '.join(sorted(sources))}")
+    return found
+
+
+def _known(name: str) -> str:
+    known = next((each for each in READER_NAMES if each.replace("_", "-") == name.replace("_", "-")), name)
+    if known not in READER_NAMES:
+        raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
+    return known
+
+
+def _read_as(path: Path, name: str) -> list[RecordedSession]:
+    known = _known(name)
+    if known == aider.NAME:
+        raise FormatError("it is no chat history of aider, which begins with '# aider chat started at'")
+    if known in _OF_LINES.values():
+        return _line_reader(known).read(path)
+    problems = Problems()
+    return _document_reader(known).sessions(json_values(path, problems), path.stem, problems)
+
+
+def _line_reader(name: str) -> LineReader:
+    return cast(LineReader, import_module(f"wane.lab.readers.{name.replace('-', '_')}"))
+
+
+def _document_reader(name: str) -> DocumentReader:
+    if name in ("openai", "anthropic", "openai_responses", "auto"):
+        from wane.lab.readers.providers import ProviderReader
+
+        return ProviderReader(name)
+    return cast(DocumentReader, import_module(f"wane.lab.readers.{name.replace('-', '_')}"))
+
+
+def _read_any(path: Path) -> list[RecordedSession]:
+    with path.open("rb") as file:
+        short_lines = len(file.readline(_SHORT)) < _SHORT
+    if short_lines and (agent := recording_agent(head(path, _LOOKED_AT))):
+        return _line_reader(_OF_LINES[agent]).read(path)
+    problems = Problems()
+    try:
+        found = json_values(path, problems)
+    except FormatError as error:
+        raise FormatError(f"{error}. {_EXPECTED}") from None
+    looked_at = [value for _, value in found[:_LOOKED_AT]]
+    for name in _OF_DOCUMENTS:
+        if (documents := _document_reader(name)).recognises(looked_at):
+            return documents.sessions(found, path.stem, problems)
+    whole = looked_at[0] if len(found) == 1 else looked_at
+    values = whole if isinstance(whole, list) else looked_at
+    if agent := recording_agent(values):
+        lines = _line_reader(_OF_LINES[agent])
+        return lines.read(path) if values is looked_at else _read_lines(lines, values, path)
+    raise FormatError(f"it is JSON, but of no known format: {shape(whole)}. {_EXPECTED}")
+
+
+def _read_lines(reader: LineReader, values: Sequence[object], path: Path) -> list[RecordedSession]:
+    """Read lines that stand in one list, as `jq -s` writes them."""
+    with TemporaryDirectory(prefix="wane-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
+        return reader.read(copy)
+
+
+_EXPECTED: Final = (
+    "Expected a session of Claude Code, Codex, pi, Copilot CLI, Gemini CLI, OpenCode, Goose, aider or Wane, messages of"
+    " OpenAI chat, Anthropic, OpenAI Responses or Pydantic AI, a request body of those, or an ATIF trajectory. To force"
+    f" one of them, name the format: {', '.join(READER_NAMES)}"
+)

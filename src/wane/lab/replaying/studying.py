@@ -1,0 +1,100 @@
+"""Prepares sessions for replays: counted, indexed, with prices and an annotator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wane.core import Counter, chars
+from wane.inference import is_annotated
+from wane.lab.counting import count
+from wane.lab.readers import Found
+from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.session import RecordedSession
+from wane.strategies.base import Annotate, AnnotateChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Studied:
+    """A session prepared for replays.
+
+    Attributes:
+        found: the session and its origin.
+        subject: the session, counted and indexed.
+        annotate: who marks its episodes.
+        pricing: prices and cache rules of its replays.
+        own_price: whether these are of the model that it recorded.
+    """
+
+    found: Found
+    subject: Subject
+    annotate: Annotate
+    pricing: Pricing
+    own_price: bool = False
+
+    @property
+    def inferred(self) -> bool:
+        """Whether episodes are inferred, because none are marked."""
+        return self.annotate == "infer"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the session's figures as JSON-able data."""
+        material, session = self.subject.material, self.found.session
+        return {
+            "name": session.name,
+            "source": session.source,
+            "path": self.found.path,
+            "parent": self.found.parent,
+            "title": session.title,
+            "cwd": session.cwd,
+            "model_calls": len(session.calls),
+            "tokens": sum(item.tokens for item in material.items),
+            "overhead_tokens": material.overhead,
+            "tokens_from_usage": material.calibrated,
+            "user_turns": len(session.user_turns),
+            "compactions": len(session.compactions),
+            "summary_tokens": self.subject.summary_tokens,
+            "annotation": "inferred" if self.inferred else "agent",
+            "price": self.pricing.prices.name if self.own_price else None,
+            "joined": len(session.starts),
+            "sidechains": [side.name for side in session.sidechains],
+            "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
+        }
+
+
+def study(
+    found: Sequence[Found],
+    pricing: Pricing,
+    counter: Counter = chars,
+    annotate: AnnotateChoice = "auto",
+    summary_tokens: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    own_prices: bool = False,
+) -> list[Studied]:
+    """Prepare sessions for replays: count their tokens, and index the needs of their calls.
+
+    Args:
+        found: the sessions.
+        pricing: prices and cache rules.
+        counter: estimates the tokens of a text.
+        annotate: who marks episodes.
+        summary_tokens: length of a summary; None as in `Subject.of`.
+        progress: called with the number of sessions done, and the number of all sessions.
+        own_prices: whether a session is priced by the model that it recorded, if that has known prices.
+    """
+    done = []
+    for number, it in enumerate(found):
+        subject = Subject.of(count(it.session, counter), summary_tokens)
+        own = Pricing.recorded(it.session, hour=pricing.hour) if own_prices else None
+        marks = annotator_of(it.session) if annotate == "auto" else annotate
+        done.append(Studied(it, subject, marks, own or pricing, own is not None))
+        if progress:
+            progress(number + 1, len(found))
+    return done
+
+
+def annotator_of(session: RecordedSession) -> Annotate:
+    """Return who marks a session's episodes: its agent if it marked any."""
+    return "model" if is_annotated(session.parts) else "infer"
