@@ -334,7 +334,8 @@ def requests(draw: st.DrawFn) -> list[tuple[list[Slot], float]]:
     made: list[tuple[list[Slot], float]] = []
     now = 0.0
     for _ in range(draw(st.integers(1, 12))):
-        old = draw(st.sampled_from([view for view, _ in made] or [list(range(8))]))
+        earlier: list[list[Slot]] = [view for view, _ in made] or [list(range(8))]
+        old = draw(st.sampled_from(earlier))
         view = [*old[: draw(st.integers(0, len(old)))], *draw(st.lists(SLOTS, max_size=6))]
         now += draw(st.sampled_from([0, 1, 100, 299, 301]))
         made.append((view, now))

@@ -11,8 +11,8 @@ from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.lab.cache import CacheRules
 from wane.lab.readers import read_session
-from wane.lab.replaying.recorded import drops_reasoning
-from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
+from wane.lab.replaying.recorded import RecordedViews, drops_reasoning
+from wane.lab.session import Compaction, Eviction, ModelCall, RecordedSession, Usage
 from wane.lab.validation import Validation, ValidationRow, validate
 
 RULES = CacheRules("test", minimum=100, lifetime=300, breakpoints=4, charges_writes=True)
@@ -63,6 +63,13 @@ def test_a_compaction_leaves_the_head() -> None:
     rows = validate(session([0, 1000, 0, 7000], compacted=True), RULES).rows
     assert rows[2].simulated < 1000
     assert rows[3].simulated == 7000
+
+
+def test_a_pass_leaves_what_it_did_not_remove() -> None:
+    made = session([0] * 5)
+    made.evictions = [Eviction(7, (5,), 0, 0), Eviction(4, (1, 2), 0, 0)]
+    views = RecordedViews(made, [part.kind for part in made.parts])
+    assert [views.of(call) for call in made.calls] == [[0], [0, 1, 2], [0, 3, 4], [0, 3, 4, 6], [0, 3, 4, 6, 7, 8]]
 
 
 def test_a_session_without_usage_cannot_be_compared() -> None:

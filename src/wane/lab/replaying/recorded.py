@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Sequence
 
 from wane.core import Kind
@@ -26,7 +27,10 @@ def drops_reasoning(model: str) -> bool:
 
 
 class RecordedViews:
-    """The view of each call: everything or, since a compaction, the summary and the kept parts."""
+    """The views of a session's calls, asked for in their order.
+
+    A view holds everything that no pass has removed or, since a compaction, the summary and what was kept.
+    """
 
     def __init__(self, session: RecordedSession, kinds: Sequence[Kind]) -> None:
         self._session = session
@@ -34,6 +38,9 @@ class RecordedViews:
         self._compactions = sorted(session.compactions, key=lambda it: it.position)
         self._positions = [it.position for it in self._compactions]
         self._turns = session.user_turns
+        self._evictions = deque(sorted(session.evictions, key=lambda it: it.position))
+        self._left: list[int] = []  # the parts so far without those that a pass removed
+        self._seen = 0
         # The number tells apart summaries that were not recorded.
         self._summaries = [Substitute(f"{number} {it.summary}", 0) for number, it in enumerate(self._compactions)]
 
@@ -41,19 +48,17 @@ class RecordedViews:
         """Return the view of a call; the summary of a compaction has no tokens in it.
 
         Args:
-            call: the call.
+            call: the call, not earlier than the one before.
             drops_reasoning: whether the provider leaves out the reasoning of earlier turns.
         """
         at = bisect_right(self._positions, call.first) - 1
         compaction = self._compactions[at] if at >= 0 else None
-        gone = {index for it in self._session.evictions if it.position <= call.first for index in it.removed}
+        self._advance(call.first)
         turn = bisect_right(self._turns, call.first - 1) - 1
         last_turn = self._turns[turn] if drops_reasoning and turn >= 0 else 0
-        shown = range(compaction.kept if compaction else 0, call.first)
+        kept = bisect_left(self._left, compaction.kept) if compaction else 0
         view: list[Slot] = [
-            index
-            for index in shown
-            if index not in gone and (index >= last_turn or self._kinds[index] is not Kind.REASONING)
+            index for index in self._left[kept:] if index >= last_turn or self._kinds[index] is not Kind.REASONING
         ]
         if compaction is None:
             return view
@@ -61,6 +66,13 @@ class RecordedViews:
         # Codex repeats its developer messages after the summary.
         first = 1 if self._session.source == "codex" else len(system)
         return [*system[:first], self._summaries[at], *system[first:], *view]
+
+    def _advance(self, position: int) -> None:
+        self._left += range(self._seen, position)
+        self._seen = position
+        while self._evictions and self._evictions[0].position <= position:
+            removed = set(self._evictions.popleft().removed)
+            self._left = [index for index in self._left if index not in removed]
 
 
 class RecordedSizes:
