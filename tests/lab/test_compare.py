@@ -34,7 +34,6 @@ class TestStrategies:
         ("text", "names"),
         [
             ("all", STRATEGY_NAMES),
-            ("ours", STRATEGY_NAMES),
             ("cwl, none", ("none", "cwl")),
             ("CWL,cwl", ("cwl",)),
         ],

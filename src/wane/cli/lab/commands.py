@@ -36,7 +36,7 @@ _Strategies: TypeAlias = Annotated[
     str,
     Flag(
         "--strategy",
-        "all (the default) or ours: Wane's twelve; peers: other people's; or names separated by commas.",
+        "all (the default): Wane's twelve; peers: other people's; or names separated by commas.",
         "NAMES",
     ),
 ]

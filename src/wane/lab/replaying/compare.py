@@ -19,11 +19,7 @@ from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, i
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
 
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "all": STRATEGY_NAMES,
-    "ours": STRATEGY_NAMES,
-    "peers": PEER_NAMES,
-}
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"all": STRATEGY_NAMES, "peers": PEER_NAMES}
 """Names that stand for several strategies; `peers` stands for those whose libraries are installed, if any is."""
 
 Progress = Callable[[int, int], None]
