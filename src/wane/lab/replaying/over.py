@@ -37,14 +37,12 @@ class Filling:
         self._reasons = [_reason(item, opening=index < first) for index, item in enumerate(items)]
         self._held = {**dict.fromkeys(REASONS, 0), FIXED: overhead}
         self._shown = bytearray(len(items))
-        self._view: list[Slot] = []
 
-    def show(self, view: Sequence[Slot], same: int) -> None:
-        """Take the next view, given that the first `same` slots are those of the last one."""
-        for slot in self._view[same:]:
+    def change(self, left: Sequence[Slot], entered: Sequence[Slot]) -> None:
+        """Take the change from the last view to the next; a slot may leave and enter again."""
+        for slot in left:
             self._count(slot, -1)
-        self._view[same:] = view[same:]
-        for slot in self._view[same:]:
+        for slot in entered:
             self._count(slot, 1)
 
     def why_over(self, budget: int, latest: int, before: int, pinned: Pinned | None = None) -> str:

@@ -206,11 +206,12 @@ class _Run:
             self._trace.observe(number, outcome)
         # Compared once for all that follow, since most views only grow.
         same = common_prefix(self._view, outcome.view, outcome.same)
-        self._view[same:] = outcome.view[same:]
+        left, entered = self._view[same:], outcome.view[same:]
+        self._view[same:] = entered
         use = self._cache.request(self._view, self._tokens, call.at, same=same)
         loss = self._loss.observe(number, self._view, same)
         cost = self._pricing.cost(use, self._material.output_tokens[number])
-        self._filling.show(self._view, same)
+        self._filling.change(left, entered)
         if use.total > self._budget:
             latest = self._session.calls[number - 1].first if number else 0
             pinned = outcome.report.pinned if outcome.report else None
