@@ -38,6 +38,8 @@ CONTENTS = {
         b'[{"role": "user", "content": "hi"},\n{"n": ' + b"9" * 5_000 + b"}]",
         "it holds a number of too many digits",
     ),
+    "a table of numbers": (b"1,2\n3,4\n", "is not JSON: ',2' was not expected at line 1, column 2"),
+    "commas": (b",,,", "is not JSON: ',,,' was not expected at line 1, column 1"),
     "a number": (b"7", "it is JSON, but of no known format: a number. Expected"),
     "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'. Expected a session of Claude Code"),
     "a string": (b'"hello"', "of no known format: a string"),

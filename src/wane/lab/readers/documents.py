@@ -60,9 +60,9 @@ def _decoded(raw: bytes, problems: Problems) -> str:
 
 
 def _in_a_row(text: str) -> list[Value]:
-    """Return the values that follow each other, each with the line where it begins; none if anything else is there."""
+    """Return lists and objects that follow each other, each with its first line; none if anything else is there."""
     entries, stop = _entries(text, 0)
-    if stop < len(text):
+    if stop < len(text) or not all(isinstance(value, dict | list) for _, value in entries):
         return []
     line, seen = 1, 0
     found: list[Value] = []
@@ -111,7 +111,7 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
 
 
 def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:
-    """Return the values from a position on, each with its own, and the position of the first thing that is none."""
+    """Return the values from a position on, each with where it begins, and the position of what is no value."""
     decoder = json.JSONDecoder()
     entries: list[tuple[int, object]] = []
     while True:
