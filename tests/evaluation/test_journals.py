@@ -8,21 +8,32 @@ from pathlib import Path
 
 from tests.cli.sample import Chat, save
 from wane.evaluation.results import ContextFigures, Usage
-from wane.evaluation.running.journals import context_since, journals_in, usage_of
+from wane.evaluation.running.journals import SESSIONS, STORE, context_since, journals_in, usage_of
 from wane.journal import SPENT_NOTE, Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 
 
 def test_of_copies_of_a_session_the_longest_counts_whatever_their_times_say(tmp_path: Path) -> None:
-    whole = save(tmp_path / "trial" / "two", cwd=tmp_path)
-    part = tmp_path / "trial" / "one" / whole.name
-    part.parent.mkdir()
+    whole = save(tmp_path / "trial" / "agent" / SESSIONS, cwd=tmp_path)
+    part = tmp_path / "trial" / "steps" / "one" / "agent" / SESSIONS / whole.name
+    part.parent.mkdir(parents=True)
     part.write_bytes(b"".join(whole.read_bytes().splitlines(keepends=True)[:6]))
     os.utime(whole, (0, 0))
     assert journals_in(tmp_path / "trial") == (whole,)
 
 
+def test_a_file_of_the_grader_or_of_another_agent_is_no_session(tmp_path: Path) -> None:
+    trial = tmp_path / "trial"
+    ours = save(trial / "agent" / SESSIONS, cwd=tmp_path)
+    of_proxy = save(trial / "steps" / "one" / "agent" / STORE, cwd=tmp_path, session_id="of-proxy")
+    for place in ("verifier/report.jsonl", "artifacts/app/report.jsonl", "steps/one/verifier/report.jsonl"):
+        (trial / place).parent.mkdir(parents=True)
+        (trial / place).write_text("{}\n")
+    assert journals_in(trial) == (ours,)
+    assert journals_in(trial, STORE) == (of_proxy,)
+
+
 def test_steps_in_sessions_of_their_own_are_summed(tmp_path: Path) -> None:
-    journal = save(tmp_path / "trial", cwd=tmp_path, budget=3_000)
+    journal = save(tmp_path / "trial" / "agent" / SESSIONS, cwd=tmp_path, budget=3_000)
     alone = context_since([journal], None, 3_000)
     assert alone is not None
     assert alone.passes > 0

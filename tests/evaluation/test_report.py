@@ -30,7 +30,9 @@ from wane.evaluation.results import (
     Usage,
     append,
     begin,
+    read,
 )
+from wane.evaluation.running.journals import SESSIONS
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 
@@ -90,7 +92,9 @@ def test_a_row_by_hand(tmp_path: Path) -> None:
         usage=usage,
         context=context,
     )
-    append(paths[0], Abandoned(SINGLE, 1, "task-0", "killed", Usage(1, 100, cost=0.5)))
+    first = read(paths[0]).trials[0]
+    append(paths[0], Abandoned(SINGLE, 1, first.task, "killed", Usage(1, 100, cost=0.5)))
+    append(paths[0], first)
     found = row(report([tmp_path]))
     assert (found["tasks"], found["runs"], found["trials"], found["missing"]) == (4, 2, 8, 0)
     assert (found["score"], found["se_by_run"]) == (0.75, 0.0)
@@ -274,7 +278,8 @@ class TestJournals:
         trial = {"steps": (StepReward("one", 1.0), StepReward("two", 1.0)), "directory": "trials/task"}
         [path] = write(tmp_path / "runs", ISOLATED, lambda *_: 1.0, tasks=1, runs=1, journal="either.jsonl", **trial)
         for step in ("one", "two"):
-            save(path.parent / "trials" / "task" / step, cwd=tmp_path, session_id=step)
+            folder = path.parent / "trials" / "task" / "steps" / step / "agent" / SESSIONS
+            save(folder, cwd=tmp_path, session_id=step)
         assert row(report([path]))["annotations"]["sessions"] == 2
 
     def test_a_journal_that_is_gone_costs_no_report(self, tmp_path: Path) -> None:

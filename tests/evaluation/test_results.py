@@ -107,6 +107,12 @@ def test_of_a_task_tried_again_the_last_trial_counts(tmp_path: Path) -> None:
     assert read(written(tmp_path, FULL, again)).trials == (again,)
 
 
+def test_a_trial_that_was_given_up_later_is_no_result(tmp_path: Path) -> None:
+    given_up = Abandoned(ARM, 1, "a", "again", FULL.usage)
+    found = read(written(tmp_path, FULL, given_up))
+    assert (found.trials, found.abandoned, found.missing) == ((), (given_up,), ("a", "b", "c"))
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -75,6 +75,45 @@ def test_the_command_in_the_place_of_each_program(python: str) -> None:
     ]
 
 
+SETUPS = """
+import asyncio, pathlib, sys
+from harbor.environments.base import ExecResult
+from wane.evaluation import harbor, rivals
+
+class Silent:  # its commands all succeed and print nothing
+    default_user = None
+
+    async def exec(self, command, **_):
+        return ExecResult(stdout=None, return_code=0)
+
+    def __getattr__(self, _name):
+        return lambda *_args, **_more: self.exec("")
+
+common = {"logs_dir": pathlib.Path(sys.argv[1]), "model_name": "anthropic/claude-sonnet-5"}
+for agent in (harbor.WaneAgent(**common, patch="/testbed"), rivals.CodexByWane(**common)):
+    try:
+        asyncio.run(agent.setup(Silent()))
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.full
+def test_an_environment_that_says_nothing_is_told(python: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [python, "-c", SETUPS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(wane.__file__).parents[1])},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "/testbed is not a git checkout: it said nothing",
+        "codex is not installed in this environment: its shell does not find it",
+    ]
+
+
 class Model:
     """Does a task in one command, in an episode if it can, by whichever tool the agent has for commands."""
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ pytest.importorskip("pydantic_ai")
 
 from wane.core import Policy
 from wane.core.errors import ConfigError
-from wane.evaluation.results import FILE_NAME, RunResults, Trial, read
+from wane.evaluation.results import FILE_NAME, ErrorKind, RunResults, Trial, Usage, read
 from wane.evaluation.running.config import Config, Limits, Sample
-from wane.evaluation.running.journals import usage_of
+from wane.evaluation.running.journals import SESSIONS, STORE, usage_of
 from wane.evaluation.running.runner import Evaluation, EvaluationError, StoppedError
 from wane.evaluation.running.tasks import find_tasks
 from wane.evaluation.running.trial import COST_LIMIT, Attempt
@@ -34,13 +34,15 @@ class Tasks:
         tried: names of the tasks that were begun, in order.
         calls: by task, the model calls that its session held before it.
         dies_in: the task in which the process dies, after its model call.
+        fails_in: the task that ends in an error, if another agent does it.
     """
 
-    def __init__(self, dies_in: str = "") -> None:
+    def __init__(self, dies_in: str = "", fails_in: str = "") -> None:
         self.tried: list[str] = []
         self.calls: dict[str, int] = {}
         self.allowed: dict[str, float | None] = {}
         self.dies_in = dies_in
+        self.fails_in = fails_in
         self.at_work = self.most_at_work = 0
 
     async def __call__(self, _config: Config, attempt: Attempt) -> Trial:
@@ -97,8 +99,8 @@ def config(tmp_path: Path) -> Config:
     )
 
 
-def run(config: Config, tasks: Tasks) -> Evaluation:
-    with Evaluation(config, lambda *_: None, tasks) as evaluation:
+def run(config: Config, tasks: Tasks, again: Collection[ErrorKind] = ()) -> Evaluation:
+    with Evaluation(config, lambda *_: None, tasks, again) as evaluation:
         asyncio.run(evaluation.run())
     return evaluation
 
@@ -169,13 +171,56 @@ def test_errors_of_a_kind_are_tried_again_where_nothing_built_on_them(config: Co
     isolated = replace(config, protocols=("isolated",), limits=Limits(cost_per_task=0.25, cost_total=50))
     run(isolated, Tasks())
     tasks = Tasks()
-    with Evaluation(replace(isolated, limits=Limits()), lambda *_: None, tasks, again=("limit",)) as evaluation:
-        asyncio.run(evaluation.run())
+    evaluation = run(replace(isolated, limits=Limits()), tasks, again=("limit",))
     assert len(tasks.tried) == 4
     (found,) = results(config)
     assert [trial.error for trial in found.trials] == [""] * 4
     assert [it.why for it in found.abandoned] == ["again"] * 4
     assert evaluation.spent == pytest.approx(5)
+
+
+class OtherAgents(Tasks):
+    """Does trials of another agent: its own transcript is in its logs, and the proxy's session if it used one."""
+
+    def _done(self, attempt: Attempt, name: str) -> Trial:
+        logs = attempt.directory / "agent"
+        transcript = logs / SESSIONS / "projects" / "-app" / "0f0d6b8e-0000-4000-8000-000000000000.jsonl"
+        transcript.parent.mkdir(parents=True)
+        transcript.write_text('{"type":"user"}\n', encoding="utf-8")
+        if "@" in attempt.arm.strategy:
+            with Journal.create(logs / STORE, cwd=Path("/"), message_format="anthropic") as journal:
+                journal.append(UsageRecord(0, 100, 10, cost=COST))
+        if name == self.dies_in:
+            raise Killed
+        usage = Usage(input_tokens=100, output_tokens=10, cost=COST)
+        directory = attempt.directory.relative_to(attempt.folder).as_posix()
+        error = "AgentTimeoutError" if name == self.fails_in else ""
+        return Trial(
+            attempt.arm, attempt.run, attempt.position, name, 1.0, error=error, usage=usage, directory=directory
+        )
+
+
+def test_what_a_killed_trial_of_another_agent_cost_is_in_the_sessions_of_the_proxy(config: Config) -> None:
+    rival = replace(config, strategies=("agent:claude-code@cwl",), protocols=("isolated",))
+    with pytest.raises(Killed):
+        run(rival, OtherAgents(dies_in="b"))
+    evaluation = run(rival, OtherAgents())
+    (found,) = results(config)
+    assert [(it.task, it.why, it.usage.cost) for it in found.abandoned] == [("b", "killed", COST)]
+    assert evaluation.spent == 5 * COST
+
+
+def test_what_another_agent_said_that_a_trial_cost_is_kept_when_it_is_done_again(config: Config) -> None:
+    rival = replace(config, strategies=("agent:claude-code",), protocols=("isolated",))
+    run(rival, OtherAgents(fails_in="b"))
+    # Killed while it is done again: the first attempt is counted once, and what the second cost is not known.
+    with pytest.raises(Killed):
+        run(rival, OtherAgents(dies_in="b"), again=("timeout",))
+    evaluation = run(rival, OtherAgents())
+    (found,) = results(config)
+    assert [(it.task, it.why, it.usage.cost) for it in found.abandoned] == [("b", "again", COST), ("b", "killed", None)]
+    assert evaluation.spent == 5 * COST
+    assert found.missing == ()
 
 
 def test_a_trial_without_a_session_took_nothing(config: Config) -> None:

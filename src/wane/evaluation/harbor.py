@@ -29,12 +29,10 @@ from harbor.models.agent.context import AgentContext  # noqa: E402
 from wane.core.errors import WaneError  # noqa: E402
 from wane.evaluation import bundle  # noqa: E402
 from wane.evaluation.running.config import NEW_ENVIRONMENT  # noqa: E402
+from wane.evaluation.running.journals import SESSIONS  # noqa: E402
 from wane.evaluation.swe_bench import PATCH  # noqa: E402
 from wane.evaluation.trajectory import FILE, write  # noqa: E402
 from wane.journal import read  # noqa: E402
-
-SESSIONS: Final = "sessions"
-"""Folder of the session, in the agent's log folder."""
 
 GRACE: Final = 60.0
 """Seconds that Wane has to end its turn after SIGTERM; after them it is killed."""
@@ -112,9 +110,9 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         await put_bundle(environment, self._chosen.bundle)
         if self._chosen.patch:
             head = await environment.exec(f"{self._git} rev-parse HEAD")
-            if head.return_code:
+            self._head = last_line(head.stdout)
+            if head.return_code or not self._head:
                 raise RuntimeError(f"{self._chosen.patch} is not a git checkout: {_told(head.stdout, head.stderr)}")
-            self._head = (head.stdout or "").strip().splitlines()[-1]
 
     @override
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
@@ -166,13 +164,12 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         await environment.upload_file(prompt, _PROMPT)
         done = await environment.exec(self._command())
         limit = self._chosen.time_limit
-        # The answer is the last line; a shell's greeting may come before it.
-        lines = (done.stdout or "").strip().splitlines()
-        (self.logs_dir / "result.json").write_text(lines[-1] if lines else "", encoding="utf-8")
+        answer = last_line(done.stdout)
+        (self.logs_dir / "result.json").write_text(answer, encoding="utf-8")
         try:
-            result = json.loads(lines[-1])
+            result = json.loads(answer)
             usage = result["usage"]
-        except (IndexError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             if limit is not None and done.return_code in (_TIMED_OUT, _KILLED):
                 raise TimeoutError(f"wane did not stop after {limit:g} seconds, and was killed") from None
             told = await environment.exec(f"tail -c 2000 {self.environment_logs_dir}/stderr.txt")
@@ -238,6 +235,11 @@ async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
     started = await environment.exec(f"{bundle.COMMAND} --version")
     if started.return_code:
         raise RuntimeError(f"wane does not start in this environment: {_told(started.stdout, started.stderr)}")
+
+
+def last_line(output: str | None) -> str:
+    """Return the last line of a command's output, ahead of which a shell may have greeted; "" if there is none."""
+    return (output or "").strip().rpartition("\n")[2]
 
 
 def flags(values: Mapping[str, object]) -> list[str]:

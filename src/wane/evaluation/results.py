@@ -236,7 +236,7 @@ class RunResults:
     Attributes:
         path: the file.
         run: its header.
-        trials: its trials, in order; the last one if a task has several.
+        trials: its trials, in order; the last one if a task has several, and none that was given up after it had ended.
         abandoned: its trials that were stopped and tried again.
         remark: ignored content, in a sentence; "" for none.
     """
@@ -308,6 +308,8 @@ def read(path: Path) -> RunResults:
         kind = data.pop("kind", None)
         if kind == Abandoned.kind:
             abandoned.append(_decoded(path, number, Abandoned, data))
+            # A trial that had ended may be given up to be done again.
+            trials.pop(abandoned[-1].task, None)
             continue
         if kind != Trial.kind:
             raise ResultsError(f"{path}, line {number}: a record of unknown kind {kind!r}")

@@ -24,10 +24,8 @@ from harbor.agents.options import InstalledAgentOptions  # noqa: E402
 from harbor.environments.base import BaseEnvironment  # noqa: E402
 
 from wane.evaluation import bundle  # noqa: E402
-from wane.evaluation.harbor import flags, put_bundle  # noqa: E402
-
-STORE: Final = "wane"
-"""Folder of the proxy's sessions, in the agent's folder for logs."""
+from wane.evaluation.harbor import flags, last_line, put_bundle  # noqa: E402
+from wane.evaluation.running.journals import STORE  # noqa: E402
 
 LOG: Final = "wane-proxy.log"
 
@@ -70,7 +68,9 @@ class _ByWane(BaseInstalledAgent):  # type: ignore[misc, unused-ignore]
         await super().setup(environment)
         await put_bundle(environment, self.options.bundle)
         found = await self.exec_as_agent(environment, command=_FIND.format(program=self.PROGRAM))
-        path = (found.stdout or "").strip().splitlines()[-1]
+        path = last_line(found.stdout)
+        if not path:
+            raise RuntimeError(f"{self.PROGRAM} is not installed in this environment: its shell does not find it")
         wrap = _WRAP.format(
             real=_REAL, program=self.PROGRAM, found=shlex.quote(path), command=shlex.quote(self._command())
         )

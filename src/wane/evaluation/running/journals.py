@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import Final
 
 from wane.core.errors import WaneError
 from wane.evaluation.results import ContextFigures, Usage
@@ -16,16 +17,28 @@ from wane.lab.counting import count
 from wane.lab.readers import read_file
 from wane.prices import TokenUsage, cost_of
 
+SESSIONS: Final = "sessions"
+"""Folder of the agent's sessions, in its folder for logs."""
 
-def journals_in(folder: Path) -> tuple[Path, ...]:
-    """Return the session files in a folder, at any depth, each session once, the newest last.
+STORE: Final = "wane"
+"""Folder of the proxy's sessions, in the folder for logs of another agent."""
+
+
+def journals_in(trial: Path, sessions: str = SESSIONS) -> tuple[Path, ...]:
+    """Return the session files of a trial of Harbor, each session once, the newest last.
 
     A task of several steps may have a session for each step, and a copy of a session after each step. The longest copy
     counts, because journals only grow. The order is that of the names, which begin with the time, because copying and
     cleaning change the times of files.
+
+    Args:
+        trial: its folder, which also holds files of the grader and of the task itself.
+        sessions: the folder of the sessions in the agent's folder for logs.
     """
-    found = sorted(folder.rglob("*.jsonl"), key=lambda path: (path.name, path.stat().st_size))
-    newest = {path.name: path for path in found}
+    # Harbor puts the logs of a finished step into a folder of its own.
+    logs = [trial / "agent", *trial.glob("steps/*/agent")]
+    found = [path for folder in logs for path in (folder / sessions).rglob("*.jsonl")]
+    newest = {path.name: path for path in sorted(found, key=lambda path: (path.name, path.stat().st_size))}
     return tuple(newest.values())
 
 

@@ -27,6 +27,7 @@ from wane.evaluation.results import (
     Run,
     RunResults,
     Trial,
+    Usage,
     append,
     begin,
     read,
@@ -182,10 +183,10 @@ class Evaluation:
     def _open(self, run: _OneRun) -> None:
         """Read the results of a run, begin it if there are none, and clear away trials that did not end."""
         header = _header(self._config, run)
-        ended: set[str] = set()
+        ended: dict[str, Trial] = {}
         if run.file.exists():
             found = read(run.file)
-            ended = {trial.task for trial in found.trials}
+            ended = {trial.task: trial for trial in found.trials}
             _check_same(found, header)
             again = self._again if run.arm.protocol == "isolated" else ()
             run.done = {trial.task: trial for trial in found.trials if trial.error_kind not in again}
@@ -194,15 +195,17 @@ class Evaluation:
         else:
             begin(run.file, header)
         for attempt in run.missing():
-            if attempt.directory.exists():
-                self._abandon(run, attempt, "killed" if attempt.task.name not in ended else "again")
+            if (trial := ended.get(attempt.task.name)) is not None:
+                self._abandon(run, attempt, "again", trial.usage)
+            elif attempt.directory.exists():
+                self._abandon(run, attempt, "killed", attempt.spent())
 
-    def _abandon(self, run: _OneRun, attempt: Attempt, why: str) -> None:
-        """Record the usage of an attempt without a result, and delete its files."""
-        usage = attempt.spent()
+    def _abandon(self, run: _OneRun, attempt: Attempt, why: str, usage: Usage) -> None:
+        """Record the usage of an attempt that is no result, and delete its files."""
         append(run.file, Abandoned(attempt.arm, attempt.run, attempt.task.name, why, usage))
         run.spent += usage.cost or 0.0
-        shutil.rmtree(attempt.directory)
+        if attempt.directory.exists():  # not if the environment could not be made
+            shutil.rmtree(attempt.directory)
 
     def _lanes(self, run: _OneRun) -> list[tuple[_OneRun, int | None]]:
         """A session over tasks does them one after the other; isolated ones do not wait for each other."""
@@ -233,13 +236,13 @@ class Evaluation:
             trial = await self._try(self._config, replace(attempt, allowance=allowance))
         except asyncio.CancelledError:
             if attempt.directory.exists():
-                self._abandon(run, attempt, "stopped")
+                self._abandon(run, attempt, "stopped", attempt.spent())
             raise
         finally:
             self._reserved -= reserved
         if trial.error == COST_LIMIT and (scope != "task" or trial.usage.cost is None):
             # Not the task's own limit: with more money it would have gone on, so it is no result.
-            self._abandon(run, attempt, "cost limit")
+            self._abandon(run, attempt, "cost limit", trial.usage)
             return self._stop(run, scope if trial.usage.cost is not None else "price")
         append(run.file, trial)
         run.done[trial.task] = trial

@@ -13,7 +13,7 @@ from wane.core.errors import ConfigError
 from wane.evaluation import bundle, swe_bench
 from wane.evaluation.results import Arm, StepReward, Trial, Usage
 from wane.evaluation.running.config import BY_WANE_AGENTS, RIVAL, Config, kept_by_wane
-from wane.evaluation.running.journals import context_since, item_count, journals_in, since, usage_of
+from wane.evaluation.running.journals import STORE, context_since, item_count, journals_in, since, usage_of
 from wane.evaluation.running.tasks import Task
 
 if TYPE_CHECKING:
@@ -72,7 +72,11 @@ class Attempt:
         return usage_of(*filter(None, [self.earlier]))
 
     def spent(self) -> Usage:
-        """Return the trial's usage so far, by its journal."""
+        """Return the trial's usage so far, by its sessions; of another agent, by those of Wane's proxy if it uses one."""
+        if kept_by_wane(self.arm.strategy):
+            return usage_of(*journals_in(self.directory, STORE), forks=True)
+        if self.arm.strategy.startswith(RIVAL):
+            return Usage()
         # If the environment did not start, there is no copy of the session.
         journals = journals_in(self.directory)
         return since(usage_of(*journals), self.spent_before) if journals else Usage(cost=0.0)
@@ -203,8 +207,9 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
     timing = result.agent_execution
     timings = [timing] if timing else [step.agent_execution for step in steps if step.agent_execution]
     spans = [(it.finished_at - it.started_at).total_seconds() for it in timings if it.finished_at and it.started_at]
-    ours = not attempt.arm.strategy.startswith(RIVAL)
-    journals = journals_in(attempt.directory) if ours else ()
+    rival = attempt.arm.strategy.startswith(RIVAL)
+    tells_itself = rival and not kept_by_wane(attempt.arm.strategy)
+    journals = () if rival else journals_in(attempt.directory)
     journal = journals[-1] if journals else None
     return Trial(
         arm=attempt.arm,
@@ -216,7 +221,7 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
         error_message=_line(message),
         started=timings[0].started_at if timings else None,
         seconds=sum(spans) if spans else None,
-        usage=attempt.spent() if ours else _of_rival(attempt, result),
+        usage=_told(result) if tells_itself else attempt.spent(),
         context=context_since(journals, attempt.earlier, attempt.arm.budget),
         steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
         journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
@@ -237,9 +242,7 @@ def _reward(graded: Any) -> float | None:
     return float(next(iter(rewards.values()))) if len(rewards) == 1 else None
 
 
-def _of_rival(attempt: Attempt, result: TrialResult) -> Usage:
-    """Another agent's usage: by the proxy's sessions if it used one, else by its own report."""
-    if kept_by_wane(attempt.arm.strategy):
-        return usage_of(*journals_in(attempt.directory / "agent" / "wane"), forks=True)
+def _told(result: TrialResult) -> Usage:
+    """The usage that another agent tells of itself."""
     tokens_in, cached, out, cost = result.compute_token_cost_totals()
     return Usage(input_tokens=tokens_in or 0, cached_tokens=cached or 0, output_tokens=out or 0, cost=cost)
