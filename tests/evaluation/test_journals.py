@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from tests.cli.sample import Chat, save
-from wane.evaluation.results import ContextFigures, Usage
-from wane.evaluation.running.journals import SESSIONS, STORE, context_since, journals_in, usage_of
+from wane.evaluation.results import Arm, ContextFigures, Usage
+from wane.evaluation.running.journals import SESSIONS, STORE, JournalFigures, figures_of, journals_in, usage_of
+from wane.evaluation.running.tasks import Task
+from wane.evaluation.running.trial import Attempt
 from wane.journal import SPENT_NOTE, Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 
 
@@ -34,22 +37,39 @@ def test_a_file_of_the_grader_or_of_another_agent_is_no_session(tmp_path: Path) 
 
 def test_steps_in_sessions_of_their_own_are_summed(tmp_path: Path) -> None:
     journal = save(tmp_path / "trial" / "agent" / SESSIONS, cwd=tmp_path, budget=3_000)
-    alone = context_since([journal], None, 3_000)
-    assert alone is not None
+    calls, alone = figures_of(journal).since(JournalFigures(), 3_000)
     assert alone.passes > 0
     second = journal.with_name("second.jsonl")
     shutil.copy(journal, second)
     assert journals_in(tmp_path / "trial") == (journal, second)
-    both = context_since([journal, second], None, 3_000)
-    assert both is not None
+    twice, both = figures_of(journal, second).since(JournalFigures(), 3_000)
     assert (both.passes, both.evicted_tokens) == (2 * alone.passes, 2 * alone.evicted_tokens)
     assert both.peak_view == alone.peak_view
-    assert usage_of(journal, second).model_calls == 2 * usage_of(journal).model_calls
-    # What was there before does not count, and of what cannot be read nothing is known.
-    assert context_since([journal], journal, 3_000) == ContextFigures()
-    second.write_text("damaged\n")
-    assert context_since([journal, second], None, 3_000) is None
-    assert context_since([], None, 3_000) is None
+    assert twice == calls + calls
+    # What was there before does not count.
+    assert figures_of(journal).since(figures_of(journal), 3_000) == (Usage(cost=0.0), ContextFigures())
+
+
+def test_what_a_trial_did_is_what_its_session_did_after_the_trial_before(tmp_path: Path) -> None:
+    arm = Arm("b", "test:model", "cwl", 3_000, "single")
+    task = Task("two", tmp_path, None)
+    attempt = Attempt(arm, 1, 2, task, tmp_path)
+    whole = save(attempt.directory / "agent" / SESSIONS, cwd=tmp_path, budget=3_000)
+    usage, context = attempt.figures()
+    assert (usage, context) == figures_of(whole).since(JournalFigures(), 3_000)
+    assert context is not None
+    lines = whole.read_bytes().splitlines(keepends=True)
+    for end in range(1, len(lines) + 1):
+        earlier = tmp_path / "earlier.jsonl"
+        earlier.write_bytes(b"".join(lines[:end]))
+        before, context_before = figures_of(earlier).since(JournalFigures(), 3_000)
+        after, context_after = replace(attempt, earlier=earlier).figures()
+        assert context_after is not None
+        assert before.model_calls + after.model_calls == usage.model_calls
+        assert context_before + context_after == context
+    # Of what cannot be read nothing is known.
+    whole.write_text("damaged\n")
+    assert attempt.figures() == (Usage(), None)
 
 
 def test_summaries_are_paid_for_and_take_from_the_view(tmp_path: Path) -> None:
@@ -66,7 +86,6 @@ def test_summaries_are_paid_for_and_take_from_the_view(tmp_path: Path) -> None:
         journal.append(NoteRecord(SPENT_NOTE, spent))
         journal.append(StrategyRecord(5, "compact", {"from": 4, "summary": "Looked around.", "tokens": 4}))
     assert usage_of(journal.path) == Usage(3, 4_200, output_tokens=60, cost=1.25)
-    context = context_since([journal.path], None, 1_000)
-    assert context is not None
+    _, context = figures_of(journal.path).since(JournalFigures(), 1_000)
     assert (context.passes, context.peak_view, context.over_budget) == (1, 1_100, 2)
     assert 900 < context.evicted_tokens < 1_000

@@ -54,7 +54,6 @@ FULL = Trial(
     context=ContextFigures(2, 30_000, 79_000, 1, 3),
     steps=(StepReward("first", 1.0), StepReward("second", None)),
     journal="sessions/x.jsonl",
-    items_before=40,
     directory="001-a",
 )
 
@@ -68,7 +67,7 @@ def written(tmp_path: Path, *records: Trial | Abandoned) -> Path:
 
 
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
-    broken_off = Abandoned(ARM, 1, "b", "killed", Usage(3, cost=0.1), 12.0)
+    broken_off = Abandoned(ARM, 1, "b", "killed", Usage(3, cost=0.1))
     plain = Trial(ARM, 1, 2, "b", None)
     found = read(written(tmp_path, FULL, broken_off, plain))
     assert found.run == RUN
@@ -120,6 +119,7 @@ def test_a_trial_that_was_given_up_later_is_no_result(tmp_path: Path) -> None:
         (b'{"kind":"run"', "header, is missing"),
         (b'{"kind":"session","version":2}\n', "does not begin with"),
         (b'{"kind":"run","version":99}\n', "version 99"),
+        (b'{"kind":"run","version":1}\n', "version 1 of the format of results; this Wane reads version 2"),
         (b"[]\n", "not a JSON object"),
     ],
 )

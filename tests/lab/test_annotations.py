@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.tales import Tale
 from wane.core import Level
-from wane.lab.annotations import Annotations, annotations_of
+from wane.lab.annotations import Annotations, annotations_of, read_again
 from wane.lab.session import Compaction, Eviction, EvictionStep
 
 
@@ -52,7 +52,9 @@ class Story:
 
     @property
     def figures(self) -> Annotations:
-        return annotations_of(self.tale.material())
+        found = annotations_of(self.tale.material())
+        assert read_again(self.tale.session) == found.read_again
+        return found
 
 
 def test_marks_and_what_they_enclose() -> None:

@@ -1,6 +1,6 @@
 r"""Results of a benchmark on disk: one file a run, JSON lines, a header and then a line for each trial.
 
-    {"kind":"run","version":1,"arm":{…},"run":1,"order":["regex-log",…],…}
+    {"kind":"run","version":2,"arm":{…},"run":1,"order":["regex-log",…],…}
     {"kind":"trial","arm":{…},"run":1,"position":1,"task":"regex-log","reward":1.0,…}
     {"kind":"abandoned","arm":{…},"run":1,"task":"extract-elf","why":"killed",…}
 
@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 from wane.core.errors import FormatError
 from wane.journal.codec import SchemaError, decode, encode
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the file format that this Wane writes, and the only one that it reads."""
 
 FILE_NAME: Final = "results.jsonl"
@@ -79,6 +79,18 @@ class Usage:
     cache_write_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add the usage of other calls. A cost that is not known counts nothing, unless neither is known."""
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            self.model_calls + other.model_calls,
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(costs) if costs else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +149,6 @@ class Trial:
         steps: the rewards of its steps, for a task of several steps.
         journal: the session's journal after this task, as a path relative to the folder of the file; "" for none. In
             `single` it holds the earlier tasks as well.
-        items_before: items that the journal held before this task.
         directory: the trial's own folder, as a path relative to the folder of the file; "" for none.
     """
 
@@ -156,7 +167,6 @@ class Trial:
     context: ContextFigures | None = None
     steps: tuple[StepReward, ...] = ()
     journal: str = ""
-    items_before: int = 0
     directory: str = ""
 
     @property
@@ -183,7 +193,6 @@ class Abandoned:
         task: name of the task.
         why: why it was stopped, in a few words.
         usage: usage of its model calls.
-        seconds: how long the agent worked; None if it is not known.
     """
 
     kind: ClassVar[str] = "abandoned"
@@ -193,7 +202,6 @@ class Abandoned:
     task: str
     why: str
     usage: Usage = field(default_factory=Usage)
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

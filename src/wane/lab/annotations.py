@@ -154,6 +154,30 @@ def annotations_of(material: Material) -> Annotations:
     return _Reading(material).figures()
 
 
+def read_again(session: RecordedSession) -> int:
+    """Return how many results an agent fetched again after they had left the view."""
+    fetches = _Fetches(session)
+    return sum(fetches.again(at, part) for at, part in enumerate(session.parts) if part.kind is Kind.CALL)
+
+
+class _Fetches:
+    """What the exploring calls of a session fetched so far."""
+
+    def __init__(self, session: RecordedSession) -> None:
+        self._calls: dict[tuple[str, str], list[str | None]] = {}  # by call, the ids of earlier ones like it
+        self._results = {part.call_id: at for at, part in enumerate(session.parts) if part.kind is Kind.RESULT}
+        self._left = _left(session)
+
+    def again(self, index: int, part: Part) -> bool:
+        """Add a call; return whether it repeats an earlier one while no result of that one is in view any more."""
+        if part.tool == RECALL or judge_call(part.tool or "", part.arguments).activity is not Activity.EXPLORE:
+            return False
+        earlier = self._calls.setdefault((part.tool or "", _plain(part.arguments)), [])
+        results = [at for call in earlier if (at := self._results.get(call)) is not None and at < index]
+        earlier.append(part.call_id)
+        return bool(results) and all(self._left.get(at, index + 1) <= index for at in results)
+
+
 class _Reading:
     """Goes through a session once, item by item, with the verdicts and episodes of a window."""
 
@@ -167,10 +191,8 @@ class _Reading:
         self._ended: dict[int, int] = {}  # by number of an episode, the item that ended it
         self._readers: FileMap[list[Episode]] = FileMap()  # by file, the episodes that read it
         self._rests: dict[int, list[bool]] = {}  # by number of an act, whether it knows where it read each file
-        self._fetched: dict[tuple[str, str], list[str | None]] = {}  # by call, the ids of earlier ones like it
+        self._fetches = _Fetches(self._session)
         self._repeating: set[int] = set()  # numbers of explorations that fetched something again
-        self._results = {part.call_id: at for at, part in enumerate(self._session.parts) if part.kind is Kind.RESULT}
-        self._left = _left(self._session)
 
     def figures(self) -> Annotations:
         window = ContextWindow(MAX_BUDGET)
@@ -231,7 +253,7 @@ class _Reading:
         if part.tool == RECALL:
             self._sums["recalls"] += 1
             return
-        if self._is_fetched_again(index, part):
+        if self._fetches.again(index, part):
             self._sums["read_again"] += 1
             if owner is not None and owner.type is EpisodeType.EXPL:
                 self._repeating.add(owner.number)
@@ -252,15 +274,6 @@ class _Reading:
         if any(reader.type is EpisodeType.EXPL for reader in readers):
             known = any(reader is act or reader.name in act.dependencies for reader in readers)
             self._rests.setdefault(act.number, []).append(known)
-
-    def _is_fetched_again(self, index: int, part: Part) -> bool:
-        """Whether an exploring call repeats an earlier one while no result of that one is in view any more."""
-        if judge_call(part.tool or "", part.arguments).activity is not Activity.EXPLORE:
-            return False
-        earlier = self._fetched.setdefault((part.tool or "", _plain(part.arguments)), [])
-        results = [at for call in earlier if (at := self._results.get(call)) is not None and at < index]
-        earlier.append(part.call_id)
-        return bool(results) and all(self._left.get(at, index + 1) <= index for at in results)
 
     def _described(self) -> list[tuple[int, int]]:
         """Return, for each description, how many identifiers it should hold, and how many of them it holds.

@@ -213,8 +213,8 @@ def row_of(
         passed=_passed(table),
         errors=Counter(kind for trial in trials if (kind := trial.error_kind) is not None),
         exceptions=Counter(trial.error for trial in trials if trial.error),
-        usage=_summed([trial.usage for trial in trials]),
-        abandoned=_summed([it.usage for run in runs for it in run.abandoned]),
+        usage=sum((trial.usage for trial in trials), Usage()),
+        abandoned=sum((it.usage for run in runs for it in run.abandoned), Usage()),
         unpriced=sum(trial.usage.cost is None for trial in trials),
         seconds=fmean(seconds) if seconds else None,
         context=reduce(add, contexts) if contexts else None,
@@ -280,12 +280,6 @@ def _passed(table: Table) -> dict[int, tuple[float, float]]:
         if one is not None and every is not None:
             found[k] = (one, every)
     return found
-
-
-def _summed(usages: Sequence[Usage]) -> Usage:
-    costs = [usage.cost for usage in usages if usage.cost is not None]
-    sums = {it.name: sum(getattr(usage, it.name) for usage in usages) for it in fields(Usage) if it.name != "cost"}
-    return Usage(**sums, cost=sum(costs) if costs else None)
 
 
 def _compared_dict(it: Compared) -> dict[str, Any]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
-from operator import add
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from wane.core.errors import WaneError
 from wane.evaluation.results import ContextFigures, Usage
-from wane.formats import Transcript, get_format
-from wane.journal import MessageRecord, UsageRecord, model_calls, read
-from wane.lab.annotations import annotations_of
-from wane.lab.counting import count
-from wane.lab.readers import read_file
+from wane.journal import UsageRecord, model_calls, read
+from wane.lab.annotations import read_again
+from wane.lab.readers.journal import session_of
 from wane.prices import TokenUsage, cost_of
 
 SESSIONS: Final = "sessions"
@@ -22,6 +19,42 @@ SESSIONS: Final = "sessions"
 
 STORE: Final = "wane"
 """Folder of the proxy's sessions, in the folder for logs of another agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFigures:
+    """Figures of a session from its beginning.
+
+    Attributes:
+        calls: usage of all model calls, in order.
+        views: tokens of each request that shows a view; those for summaries show none.
+        passes: how often the strategy evicted anything.
+        evicted: tokens that left the view.
+        read_again: results that the agent fetched again after they had left the view.
+    """
+
+    calls: tuple[UsageRecord, ...] = ()
+    views: tuple[int, ...] = ()
+    passes: int = 0
+    evicted: int = 0
+    read_again: int = 0
+
+    def since(self, before: JournalFigures, budget: int | None) -> tuple[Usage, ContextFigures]:
+        """Return what the session did after an earlier state of it.
+
+        Args:
+            before: the figures of that state.
+            budget: tokens that the view may hold; None for no budget.
+        """
+        views = self.views[len(before.views) :]
+        context = ContextFigures(
+            passes=self.passes - before.passes,
+            evicted_tokens=self.evicted - before.evicted,
+            peak_view=max(views, default=0),
+            over_budget=sum(view > budget for view in views) if budget is not None else 0,
+            read_again=self.read_again - before.read_again,
+        )
+        return _summed(self.calls[len(before.calls) :]), context
 
 
 def journals_in(trial: Path, sessions: str = SESSIONS) -> tuple[Path, ...]:
@@ -42,6 +75,27 @@ def journals_in(trial: Path, sessions: str = SESSIONS) -> tuple[Path, ...]:
     return tuple(newest.values())
 
 
+def figures_of(*journals: Path) -> JournalFigures:
+    """Return the figures of some sessions, together.
+
+    Raises:
+        WaneError: if a journal cannot be read.
+    """
+    calls: list[UsageRecord] = []
+    views: list[int] = []
+    evicted: list[int] = []
+    again = 0
+    for journal in journals:
+        file = read(journal)
+        calls += model_calls(file.records)
+        views += [record.input_tokens for record in file.records if isinstance(record, UsageRecord)]
+        session = session_of(file)
+        evicted += [it.tokens_before - it.tokens_after for it in session.evictions if it.removed]
+        evicted += [(it.tokens_before or 0) - (it.tokens_after or 0) for it in session.compactions]
+        again += read_again(session)
+    return JournalFigures(tuple(calls), tuple(views), len(evicted), sum(evicted), again)
+
+
 def usage_of(*journals: Path, forks: bool = False) -> Usage:
     """Return the usage of all model calls of some sessions; empty and without a cost if a journal cannot be read.
 
@@ -56,83 +110,22 @@ def usage_of(*journals: Path, forks: bool = False) -> Usage:
             records += [record for record in model_calls(read(journal).records) if record not in known]
     except WaneError:
         return Usage()
-    costs = [record.cost if record.cost is not None else _price(record) for record in records]
+    return _summed(records)
+
+
+def _summed(calls: Sequence[UsageRecord]) -> Usage:
+    costs = [call.cost if call.cost is not None else _price(call) for call in calls]
     return Usage(
-        model_calls=len(records),
-        input_tokens=sum(record.input_tokens for record in records),
-        cached_tokens=sum(record.cache_read_tokens for record in records),
-        cache_write_tokens=sum(record.cache_write_tokens for record in records),
-        output_tokens=sum(record.output_tokens for record in records),
+        model_calls=len(calls),
+        input_tokens=sum(call.input_tokens for call in calls),
+        cached_tokens=sum(call.cache_read_tokens for call in calls),
+        cache_write_tokens=sum(call.cache_write_tokens for call in calls),
+        output_tokens=sum(call.output_tokens for call in calls),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
-
-
-def since(whole: Usage, before: Usage) -> Usage:
-    """Return the usage after `before`."""
-    known = whole.cost is not None and before.cost is not None
-    return Usage(
-        whole.model_calls - before.model_calls,
-        whole.input_tokens - before.input_tokens,
-        whole.cached_tokens - before.cached_tokens,
-        whole.cache_write_tokens - before.cache_write_tokens,
-        whole.output_tokens - before.output_tokens,
-        (whole.cost or 0.0) - (before.cost or 0.0) if known else None,
-    )
-
-
-def item_count(journal: Path) -> int:
-    """Return how many items of the history a session holds; 0 if its journal cannot be read."""
-    try:
-        file = read(journal)
-        format_ = get_format(file.header.format)
-        transcript = Transcript(format_)
-        for message in format_.load([record.message for record in file.records if isinstance(record, MessageRecord)]):
-            transcript.take(message)
-    except WaneError:
-        return 0
-    return transcript.item_count
-
-
-def context_since(journals: Iterable[Path], earlier: Path | None, budget: int | None) -> ContextFigures | None:
-    """Return the figures of the context since an earlier state of a session; None if they are not known.
-
-    Args:
-        journals: the session file, or several if the task's steps have sessions of their own.
-        earlier: the file as it was before; None for nothing.
-        budget: tokens that the view may hold; None for no budget.
-    """
-    try:
-        found = [_context_since(journal, earlier, budget) for journal in journals]
-    except WaneError:
-        return None
-    return reduce(add, found) if found else None
 
 
 def _price(record: UsageRecord) -> float | None:
     """The cost of a call whose record has none, such as those of the proxy."""
     used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
     return cost_of(used, record.model)
-
-
-def _context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures:
-    before = len(_views(earlier)) if earlier else 0
-    views = _views(journal)[before:]
-    passes, evicted, read_again = (late - early for late, early in zip(_totals(journal), _totals(earlier), strict=True))
-    over = sum(view > budget for view in views) if budget is not None else 0
-    return ContextFigures(passes, evicted, max(views, default=0), over, read_again)
-
-
-def _views(journal: Path) -> list[int]:
-    """Tokens of each request that shows a view; those for summaries show none."""
-    return [record.input_tokens for record in read(journal).records if isinstance(record, UsageRecord)]
-
-
-def _totals(journal: Path | None) -> tuple[int, int, int]:
-    """Passes, tokens evicted, and results fetched again, in a whole session."""
-    if journal is None:
-        return 0, 0, 0
-    (session,) = read_file(journal)
-    acts = [it.tokens_before - it.tokens_after for it in session.evictions if it.removed]
-    acts += [(it.tokens_before or 0) - (it.tokens_after or 0) for it in session.compactions]
-    again = annotations_of(count(session)).read_again
-    return len(acts), sum(acts), again

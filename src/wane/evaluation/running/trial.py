@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.core.errors import ConfigError
+from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
-from wane.evaluation.results import Arm, StepReward, Trial, Usage
+from wane.evaluation.results import Arm, ContextFigures, StepReward, Trial, Usage
 from wane.evaluation.running.config import BY_WANE_AGENTS, RIVAL, Config, kept_by_wane
-from wane.evaluation.running.journals import STORE, context_since, item_count, journals_in, since, usage_of
+from wane.evaluation.running.journals import STORE, figures_of, journals_in, usage_of
 from wane.evaluation.running.tasks import Task
 
 if TYPE_CHECKING:
@@ -69,17 +69,33 @@ class Attempt:
     @property
     def spent_before(self) -> Usage:
         """The session's usage before this trial."""
-        return usage_of(*filter(None, [self.earlier]))
+        return usage_of(*self._earlier)
 
     def spent(self) -> Usage:
-        """Return the trial's usage so far, by its sessions; of another agent, by those of Wane's proxy if it uses one."""
+        """Return the trial's usage so far."""
+        return self.figures()[0]
+
+    def figures(self) -> tuple[Usage, ContextFigures | None]:
+        """Return the trial's usage so far, and the figures of its context if they are known.
+
+        Those of Wane's agent are in its sessions. Of another agent the context is not known, and its usage is in the
+        sessions of Wane's proxy, if it uses one.
+        """
         if kept_by_wane(self.arm.strategy):
-            return usage_of(*journals_in(self.directory, STORE), forks=True)
+            return usage_of(*journals_in(self.directory, STORE), forks=True), None
         if self.arm.strategy.startswith(RIVAL):
-            return Usage()
-        # If the environment did not start, there is no copy of the session.
-        journals = journals_in(self.directory)
-        return since(usage_of(*journals), self.spent_before) if journals else Usage(cost=0.0)
+            return Usage(), None
+        if not (journals := journals_in(self.directory)):
+            # The environment did not start, so there is no copy of the session.
+            return Usage(cost=0.0), None
+        try:
+            return figures_of(*journals).since(figures_of(*self._earlier), self.arm.budget)
+        except WaneError:
+            return Usage(), None
+
+    @property
+    def _earlier(self) -> tuple[Path, ...]:
+        return (self.earlier,) if self.earlier else ()
 
 
 async def try_task(config: Config, attempt: Attempt) -> Trial:
@@ -208,9 +224,11 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
     timings = [timing] if timing else [step.agent_execution for step in steps if step.agent_execution]
     spans = [(it.finished_at - it.started_at).total_seconds() for it in timings if it.finished_at and it.started_at]
     rival = attempt.arm.strategy.startswith(RIVAL)
-    tells_itself = rival and not kept_by_wane(attempt.arm.strategy)
     journals = () if rival else journals_in(attempt.directory)
     journal = journals[-1] if journals else None
+    usage, context = attempt.figures()
+    if rival and not kept_by_wane(attempt.arm.strategy):
+        usage = _told(result)
     return Trial(
         arm=attempt.arm,
         run=attempt.run,
@@ -221,11 +239,10 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
         error_message=_line(message),
         started=timings[0].started_at if timings else None,
         seconds=sum(spans) if spans else None,
-        usage=_told(result) if tells_itself else attempt.spent(),
-        context=context_since(journals, attempt.earlier, attempt.arm.budget),
+        usage=usage,
+        context=context,
         steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
         journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
-        items_before=item_count(attempt.earlier) if attempt.earlier else 0,
         directory=attempt.directory.relative_to(attempt.folder).as_posix(),
     )
 

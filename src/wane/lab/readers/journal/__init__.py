@@ -17,10 +17,11 @@ from wane.core.errors import CorruptJournalError, FormatError, JournalVersionErr
 from wane.formats import Part, StoredFormat, get_format
 from wane.journal.codec import SchemaError, decode
 from wane.journal.lines import checksum_of, read_record
-from wane.journal.reader import open_session, read_header_of
+from wane.journal.reader import SessionFile, open_session, read_header_of
 from wane.journal.records import (
     RECORDS,
     ConfigRecord,
+    Header,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -53,14 +54,31 @@ def read(path: Path) -> list[RecordedSession]:
     problems = Problems()
     with open_session(path) as stream:
         header, checksum = read_header_of(stream, path)
-        fold = _Fold(SessionBuilder(path.stem, NAME, problems), get_format(header.format))
-        for number, record in _records(stream, checksum, problems):
-            fold.take(record, number)
+        return [_session(path.stem, header, _records(stream, checksum, problems), problems)]
+
+
+def session_of(file: SessionFile) -> RecordedSession:
+    """Return the session of a journal that has been read whole.
+
+    Raises:
+        FormatError: if its messages are in an unknown format.
+        MissingExtraError: if their format needs an extra that is not installed.
+    """
+    return _session(file.path.stem, file.header, enumerate(file.records, start=2), Problems())
+
+
+def _session(
+    name: str, header: Header, records: Iterable[tuple[int, Record]], problems: Problems
+) -> RecordedSession:
+    """The session of some records, each with the number of its line."""
+    fold = _Fold(SessionBuilder(name, NAME, problems), get_format(header.format))
+    for number, record in records:
+        fold.take(record, number)
     fold.finish()
     fold.builder.cwd = header.cwd
     session = fold.builder.build()
     session.evictions = fold.evictions
-    return [session]
+    return session
 
 
 def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iterator[tuple[int, Record]]:
