@@ -33,6 +33,11 @@ def table(*rows: tuple[float, ...]) -> Table:
     return {f"task-{n}": dict(enumerate(row, start=1)) for n, row in enumerate(rows)}
 
 
+def averaged(scores: Table) -> Table:
+    """One run, with the mean of each task."""
+    return {task: {1: fmean(row.values())} for task, row in scores.items()}
+
+
 def points(value: float | None) -> float:
     assert value is not None
     return round(100 * value, 2)
@@ -65,7 +70,8 @@ def test_pairing_by_task_is_what_makes_a_difference_visible() -> None:
     assert back is not None
     assert back.verdict == "undecided"
     # The reference drew its samples with another generator: -1.12 to 7.87. One trial of 445 is 0.22.
-    drawn = bootstrap(tables()["tmax-27b"], tables()["Qwen3.6-27B"])
+    # It drew tasks alone, as a table with a single run of each task does.
+    drawn = bootstrap(averaged(tables()["tmax-27b"]), averaged(tables()["Qwen3.6-27B"]))
     assert 100 * drawn.low == pytest.approx(-1.12, abs=0.23)
     assert 100 * drawn.high == pytest.approx(7.87, abs=0.23)
 
@@ -180,11 +186,12 @@ def test_the_bootstrap_repeats_itself_and_agrees_with_the_error() -> None:
     random = Random(3)
     rows = [tuple(float(random.random() < rate) for _ in range(5)) for rate in [n / 60 for n in range(60)]]
     found = score(table(*rows))
-    first = bootstrap(table(*rows), seed=5, resamples=4000)
-    assert first == bootstrap(table(*rows), seed=5, resamples=4000)
-    assert first != bootstrap(table(*rows), seed=6, resamples=4000)
+    nothing = table(*[(0.0,)] * 60)
+    first = bootstrap(averaged(table(*rows)), nothing, seed=5)
+    assert first == bootstrap(averaged(table(*rows)), nothing, seed=5)
+    assert first != bootstrap(averaged(table(*rows)), nothing, seed=6)
     assert first.width == pytest.approx(2 * 1.96 * se(found.by_task), rel=0.08)
-    both = bootstrap(table(*rows), seed=5, runs_too=True, resamples=4000)
+    both = bootstrap(table(*rows), nothing, seed=5)
     # Drawing runs again adds the noise of the runs to that of the tasks.
     assert both.width > first.width
 

@@ -13,15 +13,13 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 from wane.core.errors import ConfigError
 from wane.evaluation.running.tasks import find_tasks
 
 Messages: TypeAlias = Literal["full", "summary", "none"]
 """The agent's information about the failed attempt: its transcript, a summary of it, or only that it failed."""
-
-MESSAGES: Final = get_args(Messages)
 
 SUMMARY: Final = "summary.txt"
 """Beside a trajectory, the summary that the mode `summary` needs. Recovery-Bench has a model write it."""

@@ -28,7 +28,7 @@ Verdict: TypeAlias = Literal["equivalent", "better", "worse", "not worse", "unde
 LEVEL: Final = 0.95
 """Level of the intervals, unless told otherwise."""
 
-RESAMPLES: Final = 10_000
+_RESAMPLES: Final = 2_000
 """Samples that a bootstrap draws."""
 
 _POWER: Final = 0.8
@@ -197,39 +197,21 @@ def difference(first: Table, second: Table, margin: float) -> Difference | None:
     )
 
 
-def bootstrap(
-    first: Table,
-    second: Table | None = None,
-    *,
-    runs_too: bool = False,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-) -> Interval:
-    """Return the percentile interval of a score, or of a difference paired by task, from tasks drawn again.
+def bootstrap(first: Table, second: Table, *, seed: int = 0) -> Interval:
+    """Return the percentile interval of a difference paired by task, from tasks and runs within each drawn again.
 
     Args:
         first: scores of an arm.
-        second: scores of the arm that it is compared with; None for the score by itself.
-        runs_too: whether runs within each task drawn are drawn again as well.
+        second: scores of the arm that it is compared with.
         seed: tells one drawing from another.
-        resamples: how many samples to draw.
     """
     random = Random(seed)  # noqa: S311 - a repeatable sample, no secret
-    tasks = [task for task in first if second is None or task in second]
-    ours = [list(first[task].values()) for task in tasks]
-    theirs = None if second is None else [list(second[task].values()) for task in tasks]
-    apart = [fmean(row) - (fmean(theirs[place]) if theirs else 0.0) for place, row in enumerate(ours)]
-    places = range(len(tasks))
+    pairs = [(list(first[task].values()), list(second[task].values())) for task in first if task in second]
     found = []
-    for _ in range(resamples):
-        drawn = random.choices(places, k=len(tasks))
-        if not runs_too:
-            found.append(sum([apart[place] for place in drawn]) / len(tasks))
-            continue
-        total = 0.0
-        for place in drawn:
-            total += _redrawn(ours[place], random) - (_redrawn(theirs[place], random) if theirs else 0.0)
-        found.append(total / len(tasks))
+    for _ in range(_RESAMPLES):
+        drawn = random.choices(pairs, k=len(pairs))
+        apart = sum(_redrawn(ours, random) - _redrawn(theirs, random) for ours, theirs in drawn)
+        found.append(apart / len(pairs))
     found.sort()
     return Interval(_percentile(found, (1 - LEVEL) / 2), _percentile(found, (1 + LEVEL) / 2))
 

@@ -247,7 +247,7 @@ def _compared(table: Table, other: Table, baseline: Sequence[RunResults], margin
     apart = difference(table, other, margin) if other else None
     if apart is None:
         return None
-    return Compared(baseline[0].run.arm, apart, bootstrap(table, other, runs_too=True, resamples=2_000))
+    return Compared(baseline[0].run.arm, apart, bootstrap(table, other))
 
 
 def _windows(trials: Sequence[Trial], other: Table) -> list[Window]:
