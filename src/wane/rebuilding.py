@@ -13,7 +13,7 @@ from typing import Any, Final
 from wane.conversation.engine import Engine
 from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars
 from wane.core.errors import ConfigError, JournalError
-from wane.formats import Format, Part, Transcript
+from wane.formats import Part, StoredFormat, Transcript
 from wane.journal import (
     ConfigRecord,
     MessageRecord,
@@ -70,7 +70,7 @@ class Rebuilt:
 
 def rebuild(
     records: Iterable[Record],
-    format: Format[Any],  # noqa: A002 - the field's word
+    format: StoredFormat[Any],  # noqa: A002 - the field's word
     *,
     counter: Counter = chars,
 ) -> Rebuilt:

@@ -91,7 +91,7 @@ assert_type(request.report, wane.FitReport | None)
 assert_type(request.reminder, str | None)
 assert_type(conversation.ended, bool)
 assert_type(conversation.ingest(messages), Change)
-assert_type(conversation.answer(Call("delimiter", {"action": "end"}, "c1"), position=0), str)
+assert_type(conversation.answer(Call("delimiter", {"action": "end"}, "c1")), str)
 conversation.foresee([Call("delimiter", "{}")])
 conversation.budget = "1m"
 assert_type(conversation.budget, int)

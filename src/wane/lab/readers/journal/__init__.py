@@ -67,9 +67,7 @@ def session_of(file: SessionFile) -> RecordedSession:
     return _session(file.path.stem, file.header, enumerate(file.records, start=2), Problems())
 
 
-def _session(
-    name: str, header: Header, records: Iterable[tuple[int, Record]], problems: Problems
-) -> RecordedSession:
+def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], problems: Problems) -> RecordedSession:
     """The session of some records, each with the number of its line."""
     fold = _Fold(SessionBuilder(name, NAME, problems), get_format(header.format))
     for number, record in records:
