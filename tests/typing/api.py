@@ -9,7 +9,7 @@ from typing import Any, assert_type
 import wane
 from wane.conversation import Adapter, Call, Change, Conversations, Request
 from wane.conversation.events import Event, PassRan
-from wane.formats import Format, Transcript, get_format
+from wane.formats import StoredFormat, Transcript, get_format
 from wane.journal import Journal, MessageRecord, SessionInfo, SessionStore, UsageRecord, read
 from wane.rebuilding import Rebuilt, rebuild
 
@@ -123,7 +123,7 @@ except (wane.FormatError, wane.HistoryError, wane.MissingExtraError) as problem:
 
 # Formats and sessions
 
-format_: Format[Any] = get_format("openai")
+format_: StoredFormat[Any] = get_format("openai")
 transcript = Transcript(format_, wane.chars)
 assert_type(transcript.append(messages[0]), list[wane.Item])
 assert_type(transcript.text([0]), str)
