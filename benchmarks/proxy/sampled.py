@@ -36,7 +36,7 @@ PARTS: Final = {
     ("turn.py", "CachedSession.append"): "record",
     ("turn.py", "SessionTurn.answered"): "record",
     ("session.py", "Session.fit"): "the view, and the body upstream",
-    ("session.py", "Session.woven"): "the view, and the body upstream",
+    ("session.py", "Session.full_history"): "the view, and the body upstream",
     ("turn.py", "SessionTurn.__init__"): "the view, and the body upstream",
     ("client.py", "dumped"): "the view, and the body upstream",
     ("upstream.py", "Upstream.send"): "send it upstream",

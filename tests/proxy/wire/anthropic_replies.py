@@ -16,7 +16,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Reply, Round, Wire, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Reply, Round, Wire
 
 Block = dict[str, Any]
 
@@ -108,10 +108,11 @@ def play(made: Sequence[Made], *, stream: bool = True) -> tuple[bytes, list[Roun
     return out + client.finish(), rounds
 
 
-def woven(rounds: Sequence[Round]) -> list[WovenRound]:
+def answered(rounds: Sequence[Round]) -> list[AnsweredRound]:
     """Rounds with the results of their own calls."""
     return [
-        WovenRound(round_.message, WIRE.results([(one, f"done {one.id}") for one in round_.own])) for round_ in rounds
+        AnsweredRound(round_.message, WIRE.results([(one, f"done {one.id}") for one in round_.own]))
+        for round_ in rounds
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.proxy.wire.cuts import pieces
 from wane.conversation.request import Tool
-from wane.proxy.wire.base import Body, Reply, Round, Wire, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Body, Reply, Round, Wire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.wire import Provider
@@ -61,8 +61,8 @@ def run(reply: Reply, streams: Sequence[bytes], cuts: Sequence[int] = ()) -> Tol
     return told
 
 
-def woven(wire: Wire, rounds: Sequence[Round]) -> list[WovenRound]:
-    return [WovenRound(each.message, wire.results([(call, "ok") for call in each.own])) for each in rounds]
+def answered(wire: Wire, rounds: Sequence[Round]) -> list[AnsweredRound]:
+    return [AnsweredRound(each.message, wire.results([(call, "ok") for call in each.own])) for each in rounds]
 
 
 class Proxy:
@@ -70,14 +70,14 @@ class Proxy:
 
     def __init__(self, wire: Wire, upstream: Upstream) -> None:
         self.wire, self.upstream = wire, upstream
-        self.replies: list[list[WovenRound]] = []
+        self.replies: list[list[AnsweredRound]] = []
 
     def history(self, body: Body) -> list[Any]:
         replies = iter(self.replies)
         history: list[Any] = []
         for message in self.wire.messages(body):
             made = _is_made(message)
-            history += self.wire.weave(message, next(replies)) if made else [message]
+            history += self.wire.expand(message, next(replies)) if made else [message]
         return history
 
     def ask(self, body: Body) -> Told:
@@ -90,10 +90,10 @@ class Proxy:
             told.rounds.append(reply.end())
             if not told.rounds[-1].alone:
                 break
-            for each in woven(wire, told.rounds[-1:]):
+            for each in answered(wire, told.rounds[-1:]):
                 history += [each.message, *each.results]
         told.bytes += reply.finish()
-        self.replies.append(woven(wire, told.rounds))
+        self.replies.append(answered(wire, told.rounds))
         return told
 
 

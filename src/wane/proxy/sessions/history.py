@@ -1,4 +1,4 @@
-"""A session's history as its client has just sent it, with the rounds that the client does not see woven in."""
+"""A session's history as its client has just sent it, with the rounds that the client does not see inserted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
 from wane.formats.turns import required_opening
 from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, shape_of
-from wane.proxy.wire.base import Message, Wire, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Message, Wire
 from wane.strategies.base import Slot, Substitute, item_of
 
 _KINDS: Final = tuple(Kind)
@@ -69,8 +69,8 @@ class EditableOutline(Outline):
 
 
 @dataclass(frozen=True, slots=True)
-class WovenHistory:
-    """A whole history as a client has just sent it, with hidden rounds woven in.
+class FullHistory:
+    """A whole history as a client has just sent it, with hidden rounds inserted.
 
     Attributes:
         format: the messages' format.
@@ -169,7 +169,7 @@ def _item(slot: Slot) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Rounds that were woven in at one place.
+    """Rounds that were inserted at one place.
 
     Attributes:
         rounds: the rounds.
@@ -177,18 +177,18 @@ class Place:
             it.
     """
 
-    rounds: tuple[WovenRound, ...]
+    rounds: tuple[AnsweredRound, ...]
     ahead: bool = False
 
 
-class WovenRounds:
-    """A session's hidden rounds: those that wait for the client to send back the reply, and those woven in.
+class UnseenRounds:
+    """A session's hidden rounds: those that wait for the client to send back the reply, and those inserted.
 
     Args:
         wire: the client's protocol.
 
     Attributes:
-        places: where rounds were woven in, by position of the client's message.
+        places: where rounds were inserted, by position of the client's message.
         recent: shapes of the latest replies to the client.
     """
 
@@ -196,7 +196,7 @@ class WovenRounds:
         self.places: dict[int, Place] = {}
         self.recent: deque[bytes] = deque(maxlen=_RECENT)
         self._wire = wire
-        self._waiting: list[GivenReply] = []  # with rounds, not woven in yet
+        self._waiting: list[GivenReply] = []  # with rounds, not inserted yet
 
     def given(self, reply: GivenReply) -> None:
         """Take in a reply to the client, in this session or in one that it continues."""
@@ -225,7 +225,7 @@ class WovenRounds:
         self._waiting = [reply for reply in self._waiting if all(reply is not other for other in gone)]
         self.places[number] = Place(gone[-1].rounds, ahead=not made)
 
-    def weave(self, number: int, message: Message) -> list[Message]:
+    def expand(self, number: int, message: Message) -> list[Message]:
         """Return the messages of the history that a message of the client stands for.
 
         Args:
@@ -236,9 +236,9 @@ class WovenRounds:
         if place is None:
             return [message]
         if not place.ahead:
-            return self._wire.weave(message, place.rounds)
+            return self._wire.expand(message, place.rounds)
         parts = self._wire.format.parts
-        rounds = [each for woven in place.rounds for each in (woven.message, *woven.results) if parts(each)]
+        rounds = [each for round_ in place.rounds for each in (round_.message, *round_.results) if parts(each)]
         return [*rounds, message]
 
     def inherited(self, entries: Entries, stop: int) -> Iterator[GivenReply]:

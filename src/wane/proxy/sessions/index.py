@@ -18,7 +18,7 @@ from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.history import WovenHistory
+from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.messages import ASSISTANT, Alignment, Arrival, Entry, client_note, infers, prefix, root_of
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
@@ -369,7 +369,7 @@ def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
 
 async def _extended(
     session: Session, body: Body, arrivals: Sequence[Arrival], alignment: Alignment
-) -> tuple[list[Record], WovenHistory]:
+) -> tuple[list[Record], FullHistory]:
     """Take in a request; return the records of it, and the whole history."""
     records = [*session.setup(body), *session.amend(session.edits(arrivals, alignment))]
     entries, taken = list[Entry](), list[Record]()
@@ -379,7 +379,7 @@ async def _extended(
         taken += more
         if len(entries) % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    return [*records, *([client_note(entries)] if entries else []), *taken], session.woven(arrivals)
+    return [*records, *([client_note(entries)] if entries else []), *taken], session.full_history(arrivals)
 
 
 def _fit(cached: CachedSession, found: Alignment) -> tuple[int, bool, int]:

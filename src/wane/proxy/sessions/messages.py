@@ -19,7 +19,7 @@ from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy import jsons
-from wane.proxy.wire.base import Message, Wire, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Message, Wire
 
 ASSISTANT: Final = b"a"
 RESULTS: Final = b"r"
@@ -103,7 +103,7 @@ class Entry:
     Attributes:
         digest: digest of its exact content when it was last seen.
         shape: its shape, which survives edits (`shape_of`).
-        messages: number of messages of the history that it stands for: one, unless rounds are woven in.
+        messages: number of messages of the history that it stands for: one, unless rounds are inserted.
         tokens: its tokens when it was last seen, by our own count.
     """
 
@@ -212,7 +212,7 @@ class GivenReply:
     """
 
     shape: bytes
-    rounds: tuple[WovenRound, ...] = ()
+    rounds: tuple[AnsweredRound, ...] = ()
     inherited: bool = False
 
 
@@ -287,7 +287,7 @@ def reply_of(note: NoteRecord) -> GivenReply:
     """
     data = note.data
     with _readable("a reply"):
-        rounds = tuple(WovenRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
+        rounds = tuple(AnsweredRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
         return GivenReply(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
 
 

@@ -28,7 +28,7 @@ from wane.journal import (
 from wane.prices import NO_USAGE, CacheUse, TokenUsage, cost_of, prices_of
 from wane.proxy import jsons
 from wane.proxy.sessions.figures import Money
-from wane.proxy.sessions.history import EditableOutline, WovenHistory, WovenRounds
+from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
     CLIENT,
     EDITS,
@@ -48,7 +48,7 @@ from wane.proxy.sessions.messages import (
     shape_of,
 )
 from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import Body, Message, OwnCall, Round, Wire, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Body, Message, OwnCall, Round, Wire
 from wane.recall import Archive, answer
 from wane.strategies.base import Fitted, Settings, Slot
 
@@ -134,7 +134,7 @@ class Session:
         self.wire = wire
         self.infer = infer or settings.annotate == "infer"
         self.entries = Entries()
-        self.rounds = WovenRounds(wire)
+        self.rounds = UnseenRounds(wire)
         wanted = Settings(
             budget=settings.budget,
             policy=settings.policy,
@@ -223,16 +223,16 @@ class Session:
         """
         number, before, records = len(self.entries), self.engine.history, list[Record]()
         self.rounds.settle(number, arrival.shape)
-        woven = self.rounds.weave(number, arrival.message)
-        for message in woven:
+        messages = self.rounds.expand(number, arrival.message)
+        for message in messages:
             parts = arrival.parts if message is arrival.message else self.wire.format.parts(message)
             added = [self.engine.add(item, part) for item, part in self._outline.number(parts)]
             records.append(MessageRecord.of(message, added))
-        entry = Entry(arrival.digest, arrival.shape, len(woven), self.engine.history - before)
+        entry = Entry(arrival.digest, arrival.shape, len(messages), self.engine.history - before)
         self.entries.append(entry)
         return entry, records
 
-    def fit(self, history: WovenHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
+    def fit(self, history: FullHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
         """Return the view for a request, after a pass if one is due.
 
         Args:
@@ -274,7 +274,7 @@ class Session:
             return shown, []
         return shown, [StrategyRecord(engine.item_count, engine.name, dict(shown.done))]
 
-    def woven(self, arrivals: Sequence[Arrival]) -> WovenHistory:
+    def full_history(self, arrivals: Sequence[Arrival]) -> FullHistory:
         """Return the whole history, made from the messages that the client has just sent.
 
         Args:
@@ -287,15 +287,15 @@ class Session:
         edited: set[int] = set()
         places = self.rounds.places
         for number, arrival in enumerate(arrivals):
-            woven = self.rounds.weave(number, arrival.message) if number in places else [arrival.message]
+            messages = self.rounds.expand(number, arrival.message) if number in places else [arrival.message]
             known = self.entries.messages(number)
-            if len(woven) != known:
-                raise HistoryError(f"message {number} stood for {known} messages, and now for {len(woven)}")
+            if len(messages) != known:
+                raise HistoryError(f"message {number} stood for {known} messages, and now for {len(messages)}")
             if number in self._edited:
-                edited.update(range(len(history), len(history) + len(woven)))
-            history += woven
+                edited.update(range(len(history), len(history) + len(messages)))
+            history += messages
         engine = self.engine
-        return WovenHistory(self.wire.format, engine.name, history, self._outline, engine.item_count, frozenset(edited))
+        return FullHistory(self.wire.format, engine.name, history, self._outline, engine.item_count, frozenset(edited))
 
     # Replies
 
@@ -314,7 +314,7 @@ class Session:
         )
         return [record]
 
-    def recall(self, call: OwnCall, history: WovenHistory) -> str:
+    def recall(self, call: OwnCall, history: FullHistory) -> str:
         """Return the result of a call of `recall`.
 
         Args:
@@ -332,16 +332,16 @@ class Session:
         )
         return answer(call.arguments, archive)
 
-    def keep(self, rounds: Sequence[Round], woven: Sequence[WovenRound]) -> list[Record]:
+    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound]) -> list[Record]:
         """Take in a reply to the client; return the record of it.
 
         Args:
             rounds: its rounds.
-            woven: its rounds with the results of own calls.
+            answered: its rounds with the results of own calls.
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
-        reply = GivenReply(shape, tuple(woven) if own else ())
+        reply = GivenReply(shape, tuple(answered) if own else ())
         self.rounds.given(reply)
         return [reply_note(reply)]
 
@@ -442,7 +442,7 @@ class Session:
         before, self._setup = self._setup, setup
         return [] if setup == before else [NoteRecord(SETUP, setup)]
 
-    def _shown(self, history: WovenHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
+    def _shown(self, history: FullHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
         """The messages of a request: the view, and evicted content that the provider demands.
 
         Content that would take much of the budget is left out; a correction then makes the request valid.

@@ -15,10 +15,10 @@ from wane.core import DELIMITER, ContextWindow
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.history import WovenHistory
+from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction, Message, OwnCall, Round, WovenRound
+from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Message, OwnCall, Round
 from wane.recall import RECALL
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -236,7 +236,7 @@ class SessionTurn:
         cached: CachedSession,
         sent: Body,
         equipped: Body,
-        history: WovenHistory,
+        history: FullHistory,
         view: View,
         own: frozenset[str],
     ) -> None:
@@ -249,7 +249,7 @@ class SessionTurn:
         if view.reminder is not None and DELIMITER in own:
             self.body = self._wire.noted(self.body, view.reminder)
         self._rounds: list[Round] = []
-        self._woven: list[WovenRound] = []
+        self._answered: list[AnsweredRound] = []
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
         self._recalls = 0
         cached.turns.add(self)
@@ -271,12 +271,12 @@ class SessionTurn:
         """
         self._rounds.append(round_)
         results = self._wire.results(self._answers(round_.own)) if round_.own else ()
-        self._woven.append(WovenRound(round_.message, results))
+        self._answered.append(AnsweredRound(round_.message, results))
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
             return None
-        extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
+        extra = [message for round_ in self._answered for message in (round_.message, *round_.results)]
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
         body = self._wire.equip(self._sent, [], "") if last else self._equipped
@@ -330,5 +330,5 @@ class SessionTurn:
             if usage is not None and session.engine.item_count == self._history.items:
                 records += session.observe(usage, self.facts.model)
             if over:
-                records += session.keep(self._rounds, self._woven)
+                records += session.keep(self._rounds, self._answered)
             await cached.append(records)

@@ -1,9 +1,9 @@
-"""The interface of a protocol: how the proxy reads requests, builds replies, and weaves rounds into a history.
+"""The interface of a protocol: how the proxy reads requests, builds replies, and completes a history.
 
 A client sends its whole history with every request. The proxy adds tools of its own (`delimiter`), answers their calls
-itself, and never shows them to the client. So the provider's history holds more than the client's. *Weaving* puts that
-back: one assistant message of the client stands for one or more *rounds*, each an assistant message of the provider
-followed by the results of its own calls.
+itself, and never shows them to the client. So the provider's history holds more than the client's: one assistant
+message of the client stands for one or more *rounds*, each an assistant message of the provider followed by the results
+of its own calls. `Wire.expand` puts these back.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
-class WovenRound:
+class AnsweredRound:
     """One round in the history that the provider sees.
 
     Attributes:
@@ -307,7 +307,7 @@ class Wire(ABC):
         """
 
     @abstractmethod
-    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
+    def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for.
 
         The client's contents take precedence: its changes are sent, and what it left out (usually reasoning) stays out,

@@ -18,6 +18,7 @@ from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.turns import openings
 from wane.formats.writing import WritingFormat
+from wane.proxy.wire.anthropic.expansion import expanded
 from wane.proxy.wire.anthropic.reply import (
     THINKING,
     Block,
@@ -29,8 +30,8 @@ from wane.proxy.wire.anthropic.reply import (
     is_call_of,
     plain,
 )
-from wane.proxy.wire.anthropic.weaving import woven_from
 from wane.proxy.wire.base import (
+    AnsweredRound,
     Body,
     Correction,
     Message,
@@ -39,7 +40,6 @@ from wane.proxy.wire.base import (
     Round,
     Rounds,
     Wire,
-    WovenRound,
 )
 from wane.proxy.wire.reply import parsed
 
@@ -133,9 +133,9 @@ class AnthropicWire(Wire):
         content = [*blocks_of(messages[-1]), {"type": "text", "text": text}]
         return {**noted, "messages": [*messages[:-1], {**messages[-1], "content": content}]}
 
-    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-        """Return the messages that a client's message stands for; see `Wire.weave`."""
-        return woven_from(message, rounds)
+    def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+        """Return the messages that a client's message stands for; see `Wire.expand`."""
+        return expanded(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's assistant message for a reply of these rounds."""

@@ -9,9 +9,9 @@ from wane.conversation.request import Tool
 from wane.formats.openai import OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, Rounds, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Body, Message, OwnCall, Reply, Round, Rounds
+from wane.proxy.wire.chat.expansion import REASONING_LISTS, expanded, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
-from wane.proxy.wire.chat.weaving import REASONING_LISTS, merged, woven_from
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 
 _SYSTEM: Final = ("system", "developer")
@@ -101,9 +101,9 @@ class OpenAIChatWire(OpenAIWire):
             return body
         return {**body, "messages": [*before, {**last, "content": _appended(last.get("content"), text)}]}
 
-    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-        """Return the messages that a client's message stands for; see `Wire.weave`."""
-        return woven_from(message, rounds)
+    def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+        """Return the messages that a client's message stands for; see `Wire.expand`."""
+        return expanded(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's assistant message for a reply of these rounds."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
-from wane.proxy.wire.chat.weaving import (
+from wane.proxy.wire.chat.expansion import (
     REASONING_LISTS,
     REASONING_TEXTS,
     TEXTS,

@@ -9,8 +9,9 @@ from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Message, OwnCall, Reply, Round, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Body, Message, OwnCall, Reply, Round
 from wane.proxy.wire.openai import OpenAIWire, without_markers
+from wane.proxy.wire.responses.expansion import expanded
 from wane.proxy.wire.responses.reply import (
     Item,
     ResponseRounds,
@@ -19,7 +20,6 @@ from wane.proxy.wire.responses.reply import (
     call_id_of,
     without_reasoning,
 )
-from wane.proxy.wire.responses.weaving import woven_from
 
 _STORED: Final = ("previous_response_id", "conversation")
 _SEND_ALL: Final = (
@@ -115,9 +115,9 @@ class OpenAIResponsesWire(OpenAIWire):
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         return {**body, "input": [*_items(body), item]}
 
-    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-        """Return the messages that a client's message stands for; see `Wire.weave`."""
-        return woven_from(message, rounds)
+    def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+        """Return the messages that a client's message stands for; see `Wire.expand`."""
+        return expanded(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's message for a reply of these rounds."""

@@ -1,4 +1,4 @@
-"""Weaving Anthropic rounds back into what a client made of them, whatever it did to them."""
+"""What a client made of Anthropic rounds, expanded into the rounds again, whatever it did to them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.proxy.wire.anthropic_replies import (
     WIRE,
     Block,
     Made,
+    answered,
     call,
     make,
     own,
@@ -24,10 +25,9 @@ from tests.proxy.wire.anthropic_replies import (
     replies,
     text,
     thinking,
-    woven,
 )
 from tests.strategies import times
-from wane.proxy.wire.base import Message, Round, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Message, Round
 from wane.testing.anthropic import Anthropic
 
 THINKING = ("thinking", "redacted_thinking")
@@ -37,12 +37,12 @@ def rounds_of(*made: Made) -> list[Round]:
     return play(made)[1]
 
 
-def flat(rounds: list[WovenRound]) -> list[Message]:
+def flat(rounds: list[AnsweredRound]) -> list[Message]:
     return [each for one in rounds for each in (one.message, *one.results)]
 
 
-def weave(content: list[Block] | str, *made: Made) -> list[Message]:
-    return WIRE.weave({"role": "assistant", "content": content}, woven(rounds_of(*made)))
+def expand(content: list[Block] | str, *made: Made) -> list[Message]:
+    return WIRE.expand({"role": "assistant", "content": content}, answered(rounds_of(*made)))
 
 
 def contents(messages: list[Message]) -> list[list[Block]]:
@@ -163,8 +163,8 @@ def bare(block: Block) -> Block:
 @times(2)
 @given(replies())
 def test_what_the_client_was_shown_gives_the_rounds(made: list[Made]) -> None:
-    rounds = woven(played := rounds_of(*made))
-    result = WIRE.weave(WIRE.visible(played), rounds)
+    rounds = answered(played := rounds_of(*made))
+    result = WIRE.expand(WIRE.visible(played), rounds)
     assert result == flat(rounds)
     assert all(one is other for one, other in zip(result, flat(rounds), strict=True))
 
@@ -181,10 +181,10 @@ def test_the_client_makes_of_a_reply_what_it_was_shown(made: list[Made]) -> None
 def test_whatever_the_client_does_the_history_is_one_that_the_provider_takes(
     data: st.DataObject, made: list[Made]
 ) -> None:
-    rounds = woven(played := rounds_of(*made))
+    rounds = answered(played := rounds_of(*made))
     content = data.draw(edited(WIRE.visible(played)["content"]))
     message: Message = {"role": "assistant", "content": content}
-    result = WIRE.weave(message, rounds)
+    result = WIRE.expand(message, rounds)
     ids = [block["id"] for block in content if block["type"] == "tool_use"]
     check(around(message, result, ids))
     # Each own call stays, and its result follows it at once.
@@ -203,11 +203,11 @@ def test_whatever_the_client_does_the_history_is_one_that_the_provider_takes(
 @times(6)
 @given(st.data(), replies())
 def test_the_clients_own_contents_count(data: st.DataObject, made: list[Made]) -> None:
-    rounds = woven(played := rounds_of(*made))
+    rounds = answered(played := rounds_of(*made))
     shown = WIRE.visible(played)["content"]
     content = data.draw(edited(shown))
     result = [
-        block for each in contents(WIRE.weave({"role": "assistant", "content": content}, rounds)) for block in each
+        block for each in contents(WIRE.expand({"role": "assistant", "content": content}, rounds)) for block in each
     ]
     originals = {block.get("signature") or block.get("data"): block for block in shown if block["type"] in THINKING}
     expected = [originals.get(block.get("signature") or block.get("data"), block) for block in content]
@@ -220,26 +220,26 @@ def test_the_clients_own_contents_count(data: st.DataObject, made: list[Made]) -
     assert known == [block for block in expected if block["type"] not in THINKING]
     assert all(
         each[-1]["type"] not in THINKING
-        for each in contents(WIRE.weave({"role": "assistant", "content": content}, rounds))
+        for each in contents(WIRE.expand({"role": "assistant", "content": content}, rounds))
     )
 
 
 @times(6)
 @given(st.data(), replies())
-def test_weaving_what_was_woven_changes_nothing(data: st.DataObject, made: list[Made]) -> None:
-    rounds = woven(played := rounds_of(*made))
+def test_expanding_what_was_expanded_changes_nothing(data: st.DataObject, made: list[Made]) -> None:
+    rounds = answered(played := rounds_of(*made))
     content = data.draw(edited(WIRE.visible(played)["content"]))
-    once = WIRE.weave({"role": "assistant", "content": content}, rounds)
+    once = WIRE.expand({"role": "assistant", "content": content}, rounds)
     shown = [block for each in contents(once) for block in each if block.get("name") != "delimiter"]
-    assert WIRE.weave({"role": "assistant", "content": shown}, rounds) == once
+    assert WIRE.expand({"role": "assistant", "content": shown}, rounds) == once
 
 
 @given(st.data(), replies())
 def test_nothing_is_changed_in_place(data: st.DataObject, made: list[Made]) -> None:
-    rounds = woven(played := rounds_of(*made))
+    rounds = answered(played := rounds_of(*made))
     message: Message = {"role": "assistant", "content": data.draw(edited(WIRE.visible(played)["content"]))}
     before = deepcopy((message, rounds))
-    WIRE.weave(message, rounds)
+    WIRE.expand(message, rounds)
     assert (message, rounds) == before
 
 
@@ -252,85 +252,85 @@ LAST = make(thinking("So", "s2"), text("Now I read."), call("c1"), own("o2"))
 
 def test_merged_text_stands_where_it_begins() -> None:
     both = text("Let me start.\n\nNow I read.")
-    assert contents(weave([both, call("c1")], FIRST, LAST)) == [[both, own("o1")], [call("c1"), own("o2")]]
+    assert contents(expand([both, call("c1")], FIRST, LAST)) == [[both, own("o1")], [call("c1"), own("o2")]]
     start = thinking("Hm", "s1")
-    assert contents(weave([start, both, call("c1")], FIRST, LAST))[0] == [start, both, own("o1")]
+    assert contents(expand([start, both, call("c1")], FIRST, LAST))[0] == [start, both, own("o1")]
 
 
 def test_what_was_merged_into_one_text_is_not_looked_for_again() -> None:
     a, b = make(text("Alpha"), own("o1")), make(text("Beta"), own("o2"))
     again, other = make(text("Beta"), call("c1")), make(text("Gamma"), call("c1"))
     both = text("Alpha\n\nBeta")
-    assert contents(weave([both, text("Beta")], a, b, again)) == [[both, own("o1")], [own("o2")], [text("Beta")]]
-    assert contents(weave([both, text("Gamma")], a, b, other)) == [[both, own("o1")], [own("o2")], [text("Gamma")]]
-    assert contents(weave([text("Alp"), text("Beta")], a, again)) == [[text("Alp"), own("o1")], [text("Beta")]]
+    assert contents(expand([both, text("Beta")], a, b, again)) == [[both, own("o1")], [own("o2")], [text("Beta")]]
+    assert contents(expand([both, text("Gamma")], a, b, other)) == [[both, own("o1")], [own("o2")], [text("Gamma")]]
+    assert contents(expand([text("Alp"), text("Beta")], a, again)) == [[text("Alp"), own("o1")], [text("Beta")]]
 
 
 def test_text_as_a_string() -> None:
-    assert contents(weave(" Now I read.", FIRST, LAST)) == [[own("o1")], [text(" Now I read."), own("o2")]]
-    assert contents(weave("", FIRST, LAST)) == [[own("o1")], [own("o2")]]
+    assert contents(expand(" Now I read.", FIRST, LAST)) == [[own("o1")], [text(" Now I read."), own("o2")]]
+    assert contents(expand("", FIRST, LAST)) == [[own("o1")], [own("o2")]]
 
 
 def test_a_beginning_of_a_text_is_known() -> None:
-    assert contents(weave([text("Now"), call("c1")], FIRST, LAST))[1][0] == text("Now")
+    assert contents(expand([text("Now"), call("c1")], FIRST, LAST))[1][0] == text("Now")
 
 
 def test_a_text_that_comes_twice_is_that_of_the_thinking_it_stands_by() -> None:
     again = make(thinking("So", "s2"), text("Let me start."), call("c1"))
-    result = contents(weave([thinking("So", "s2"), text("Let me start."), call("c1")], FIRST, again))
+    result = contents(expand([thinking("So", "s2"), text("Let me start."), call("c1")], FIRST, again))
     assert result == [[thinking("Hm", "s1"), own("o1")], again.content]
-    first = contents(weave([text("Let me start."), thinking("So", "s2"), call("c1")], FIRST, again))
+    first = contents(expand([text("Let me start."), thinking("So", "s2"), call("c1")], FIRST, again))
     assert first == [[text("Let me start."), own("o1")], [thinking("So", "s2"), call("c1")]]
 
 
 def test_a_text_is_looked_for_behind_what_was_found_before_it() -> None:
     middle, last = make(thinking("So", "s2"), own("o2")), make(text("Let me start."), call("c1"))
     result = contents(
-        weave([thinking("So", "s2"), text("Let me start.")], make(text("Let me start."), own("o1")), middle, last)
+        expand([thinking("So", "s2"), text("Let me start.")], make(text("Let me start."), own("o1")), middle, last)
     )
     assert result == [[own("o1")], middle.content, [text("Let me start.")]]
 
 
 def test_a_text_is_looked_for_ahead_of_what_follows_it() -> None:
     end = make(text("Done."))
-    assert contents(weave([text("Done."), thinking("Hm", "s1")], SILENT, end)) == [[text("Done."), *SILENT.content]]
+    assert contents(expand([text("Done."), thinking("Hm", "s1")], SILENT, end)) == [[text("Done."), *SILENT.content]]
 
 
 def test_thinking_of_a_round_that_shows_nothing_else_follows_the_rest() -> None:
     """Without any, thinking may be off; with some, the turn must begin with it."""
-    kept = contents(weave([thinking("So", "s2"), text("Now I read."), call("c1")], SILENT, LAST))
+    kept = contents(expand([thinking("So", "s2"), text("Now I read."), call("c1")], SILENT, LAST))
     assert kept == [SILENT.content, LAST.content]
-    left_out = contents(weave([text("Now I read."), call("c1")], SILENT, LAST))
+    left_out = contents(expand([text("Now I read."), call("c1")], SILENT, LAST))
     assert left_out == [[own("o1")], [text("Now I read."), call("c1"), own("o2")]]
 
 
 def test_thinking_that_the_client_has_left_out_stays_out() -> None:
-    kept = contents(weave([text("Let me start."), thinking("So", "s2"), text("Now I read."), call("c1")], FIRST, LAST))
+    kept = contents(expand([text("Let me start."), thinking("So", "s2"), text("Now I read."), call("c1")], FIRST, LAST))
     assert kept == [[text("Let me start."), own("o1")], LAST.content]
 
 
 def test_thinking_that_a_client_has_run_together_is_given_as_it_was() -> None:
     """Its signature is that of the last, and the provider would refuse it with another text."""
-    result = contents(weave([thinking("HmSo", "s2"), call("c1")], SILENT, LAST))
+    result = contents(expand([thinking("HmSo", "s2"), call("c1")], SILENT, LAST))
     assert result == [SILENT.content, [thinking("So", "s2"), call("c1"), own("o2")]]
 
 
 def test_thinking_that_led_to_nothing_is_left_out() -> None:
     end = make(thinking("So", "s2"), text("Done."))
-    assert contents(weave([thinking("Hm", "s1"), thinking("So", "s2")], SILENT, end)) == [SILENT.content]
+    assert contents(expand([thinking("Hm", "s1"), thinking("So", "s2")], SILENT, end)) == [SILENT.content]
 
 
 def test_an_empty_last_round_is_left_out() -> None:
     end = make(text("Done."))
-    result = weave([], SILENT, end)
+    result = expand([], SILENT, end)
     assert [message["role"] for message in result] == ["assistant", "user"]
-    assert weave([], end) == []
+    assert expand([], end) == []
 
 
 def test_changed_and_unknown_calls_stand_in_the_last_round() -> None:
     other, new = call("c1", path="b"), call("c9")
-    assert contents(weave([text("Let me start."), other], FIRST, LAST))[1] == [other, own("o2")]
-    assert contents(weave([new, text("Now I read.")], FIRST, LAST)) == [
+    assert contents(expand([text("Let me start."), other], FIRST, LAST))[1] == [other, own("o2")]
+    assert contents(expand([new, text("Now I read.")], FIRST, LAST)) == [
         [own("o1")],
         [new, text("Now I read."), own("o2")],
     ]
@@ -338,20 +338,20 @@ def test_changed_and_unknown_calls_stand_in_the_last_round() -> None:
 
 def test_what_is_not_known_goes_with_what_stands_before_it() -> None:
     note = {"type": "hologram", "x": 1}
-    result = contents(weave([text("Let me start."), note, text("Now I read."), call("c1")], FIRST, LAST))
+    result = contents(expand([text("Let me start."), note, text("Now I read."), call("c1")], FIRST, LAST))
     assert result[0] == [text("Let me start."), note, own("o1")]
-    assert contents(weave([note], FIRST, LAST)) == [[note, own("o1")], [own("o2")]]
+    assert contents(expand([note], FIRST, LAST)) == [[note, own("o1")], [own("o2")]]
 
 
 def test_own_calls_keep_their_place_among_the_clients() -> None:
     mixed = make(text("a"), call("c1"), own("o1"), call("c2"), own("o2"))
     changed = [text("a"), call("c1", x=1), call("c2", x=2)]
-    assert contents(weave(changed, mixed)) == [[text("a"), call("c1", x=1), own("o1"), call("c2", x=2), own("o2")]]
+    assert contents(expand(changed, mixed)) == [[text("a"), call("c1", x=1), own("o1"), call("c2", x=2), own("o2")]]
 
 
 def test_breakpoints_of_the_client_stay_on_its_blocks() -> None:
     marked = {**call("c1"), "cache_control": {"type": "ephemeral"}}
-    result = contents(weave([*WIRE.visible(rounds_of(LAST))["content"][:-1], marked], LAST))
+    result = contents(expand([*WIRE.visible(rounds_of(LAST))["content"][:-1], marked], LAST))
     assert result == [[*LAST.content[:2], marked, own("o2")]]
 
 
@@ -359,16 +359,16 @@ def test_parts_that_anthropic_runs_stay_in_their_round() -> None:
     query = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     searched = make(query, found, text("Found."), own("o1"))
-    result = contents(weave([query, found, call("c1")], searched, LAST))
+    result = contents(expand([query, found, call("c1")], searched, LAST))
     assert result == [[query, found, own("o1")], [call("c1"), own("o2")]]
 
 
 @pytest.mark.parametrize("odd", [{"type": "thinking", "signature": {}}, {"type": "tool_use", "id": []}, {"x": {}}])
 def test_odd_blocks_do_not_stop_it(odd: Block) -> None:
-    assert [block for each in contents(weave([odd], FIRST, LAST)) for block in each if block is odd]
+    assert [block for each in contents(expand([odd], FIRST, LAST)) for block in each if block is odd]
 
 
 def test_many_blocks_take_no_long_time() -> None:
     many = make(*(text(f"t{number}") for number in range(500)), own("o1"))
     content = [text(f"u{number}") for number in range(2_000)]
-    assert len(contents(weave(content, many, LAST))[0]) == 2_001
+    assert len(contents(expand(content, many, LAST))[0]) == 2_001

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.reply import THINKING, Block, blocks_of, is_blank, is_call_of, plain
-from wane.proxy.wire.base import Message, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Message
 
 _Place: TypeAlias = tuple[int, int]
 """A round, and a block of it."""
@@ -17,8 +17,8 @@ _Placed: TypeAlias = tuple[_Place, Block]
 _START: Final = -1
 
 
-def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-    """Return the messages that a client's message stands for, as `Wire.weave` does.
+def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+    """Return the messages that a client's message stands for, as `Wire.expand` does.
 
     The round of each of a client's blocks is recognised: thinking by its signature, calls by their ids, text by its
     words. Blocks are matched in order, so that each belongs to the round of the block before it or to a later one;
@@ -29,25 +29,29 @@ def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     missing in between. So the thinking of a round of which nothing else is left stays only if the client has kept
     other thinking.
     """
-    own = {str(block.get("tool_use_id")) for woven in rounds for result in woven.results for block in blocks_of(result)}
+    own = {
+        str(block.get("tool_use_id")) for round_ in rounds for result in round_.results for block in blocks_of(result)
+    }
     given = blocks_of(message)
     thinks = any(block.get("type") in THINKING for block in given)
     shown = [
         ((number, place), block)
-        for number, woven in enumerate(rounds)
-        for place, block in enumerate(blocks_of(woven.message))
+        for number, round_ in enumerate(rounds)
+        for place, block in enumerate(blocks_of(round_.message))
         if not is_call_of(block, own)
     ]
     theirs: list[list[tuple[int, Block]]] = [[] for _ in rounds]
     for (number, place), block in _Aligner(shown, len(rounds) - 1).placed(given):
         theirs[number].append((place, block))
-    woven = (_woven(one, kept, own, thinks=thinks) for one, kept in zip(rounds, theirs, strict=True))
-    return [each for messages in woven for each in messages]
+    history = (_expanded(one, kept, own, thinks=thinks) for one, kept in zip(rounds, theirs, strict=True))
+    return [each for messages in history for each in messages]
 
 
-def _woven(woven: WovenRound, theirs: list[tuple[int, Block]], own: set[str], *, thinks: bool) -> Iterator[Message]:
+def _expanded(
+    round_: AnsweredRound, theirs: list[tuple[int, Block]], own: set[str], *, thinks: bool
+) -> Iterator[Message]:
     """Yield a round with the client's blocks in it; nothing if it is empty."""
-    made = list(enumerate(blocks_of(woven.message)))
+    made = list(enumerate(blocks_of(round_.message)))
     ours = [(place, block) for place, block in made if is_call_of(block, own)]
     if ours and thinks and not theirs:
         theirs = [(place, block) for place, block in made if block.get("type") in THINKING]
@@ -56,8 +60,8 @@ def _woven(woven: WovenRound, theirs: list[tuple[int, Block]], own: set[str], *,
         # No message may end with thinking; the client left out what followed it.
         content.pop()
     if content:
-        yield woven.message if content == woven.message.get("content") else {**woven.message, "content": content}
-    yield from woven.results
+        yield round_.message if content == round_.message.get("content") else {**round_.message, "content": content}
+    yield from round_.results
 
 
 class _Aligner:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from wane.formats.response_items import part_of
-from wane.proxy.wire.base import Message, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Message
 from wane.proxy.wire.responses.reply import Item, call_id_of, without_id
 
 _MESSAGE: Final = "message"
 
 
-def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-    """Return the provider's messages that a client's assistant message stands for, as `Wire.weave` does.
+def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+    """Return the provider's messages that a client's assistant message stands for, as `Wire.expand` does.
 
     Clients send items with or without their ids and states, drop reasoning, trim texts and rewrite arguments. So
     items are recognised one by one: by the call's id, by their own id, by their encrypted content, or by their
@@ -21,21 +21,21 @@ def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     """
     if not rounds:
         return [message]
-    own = [{call_id_of(item) for result in woven.results for item in result["items"]} - {None} for woven in rounds]
+    own = [{call_id_of(item) for result in round_.results for item in result["items"]} - {None} for round_ in rounds]
     slots = [
         _Slot(number, place, item)
-        for number, woven in enumerate(rounds)
-        for place, item in enumerate(woven.message["items"])
+        for number, round_ in enumerate(rounds)
+        for place, item in enumerate(round_.message["items"])
         if call_id_of(item) not in own[number]
     ]
     sent = _placed(message["items"], slots, len(rounds) - 1)
     history: list[Message] = []
-    for number, woven in enumerate(rounds):
+    for number, round_ in enumerate(rounds):
         theirs = sent[number]
-        items = _made(woven.message["items"], theirs, own[number]) if theirs else woven.message["items"]
+        items = _made(round_.message["items"], theirs, own[number]) if theirs else round_.message["items"]
         # The provider would refuse reasoning alone, whose own call was cut off.
         if theirs or any(_kind(item) != "reasoning" for item in items):
-            history += [{**woven.message, "items": items}, *woven.results]
+            history += [{**round_.message, "items": items}, *round_.results]
     return history or [message]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.formats.openai import says_something
-from wane.proxy.wire.base import Message, Round, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Message, Round
 from wane.proxy.wire.openai import unmarked
 
 REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
@@ -88,8 +88,8 @@ def next_index(entries: object) -> int:
     return max(indexed, default=-1) + 1
 
 
-def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-    """Return the provider's messages that a client's assistant message stands for, as `Wire.weave` does.
+def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+    """Return the provider's messages that a client's assistant message stands for, as `Wire.expand` does.
 
     Texts are split by the recorded texts of the rounds; from the first change on they belong to the last round.
     Calls are recognised by id.
@@ -100,36 +100,36 @@ def woven_from(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     calls = _calls_of(message, rounds)
     edited = any(changed for _, changed in parts.values())
     history: list[Message] = []
-    for number, woven in enumerate(rounds):
+    for number, round_ in enumerate(rounds):
         last = number == len(rounds) - 1
         mine = {key: found[number] for key, (found, _) in parts.items() if found[number]}
-        rest = _rest(message if last else woven.message)
-        theirs = any(not _is_own(call, woven) for call in calls[number])
+        rest = _rest(message if last else round_.message)
+        theirs = any(not _is_own(call, round_) for call in calls[number])
         if mine or theirs or edited or (last and rest):
-            kept = _made(woven.message, mine, calls[number], rest)
+            kept = _made(round_.message, mine, calls[number], rest)
         else:
             # The client has kept nothing of the round, so it is sent as recorded.
-            kept = woven.message
+            kept = round_.message
         if says_something(kept):
-            history += [kept, *woven.results]
+            history += [kept, *round_.results]
     return history or [message]
 
 
-def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:
+def _parts_of(message: Message, rounds: Sequence[AnsweredRound]) -> dict[str, tuple[Sequence[Any], bool]]:
     """Return each round's share of each text or list, by key, and whether the client has changed it."""
-    recorded = {key: [woven.message.get(key) for woven in rounds] for key in _SHARED}
+    recorded = {key: [round_.message.get(key) for round_ in rounds] for key in _SHARED}
     found: dict[str, tuple[Sequence[Any], bool]] = {key: _shares(message.get(key), recorded[key]) for key in TEXTS}
     return found | {key: (_list_shares(message.get(key), recorded[key]), False) for key in REASONING_LISTS}
 
 
-def _calls_of(message: Message, rounds: Sequence[WovenRound]) -> list[list[dict[str, Any]]]:
+def _calls_of(message: Message, rounds: Sequence[AnsweredRound]) -> list[list[dict[str, Any]]]:
     """Return each round's calls: own ones as recorded, the client's as it sent them."""
     sent = {call.get("id"): call for call in entries_of(message)}
     found: list[list[dict[str, Any]]] = []
-    for woven in rounds:
+    for round_ in rounds:
         calls: list[dict[str, Any]] = []
-        for call in entries_of(woven.message):
-            if _is_own(call, woven):
+        for call in entries_of(round_.message):
+            if _is_own(call, round_):
                 calls.append(call)
             elif (theirs := sent.pop(call.get("id"), None)) is not None:
                 calls.append(theirs)
@@ -138,8 +138,8 @@ def _calls_of(message: Message, rounds: Sequence[WovenRound]) -> list[list[dict[
     return found
 
 
-def _is_own(call: Mapping[str, Any], woven: WovenRound) -> bool:
-    return any(result.get("tool_call_id") == call.get("id") for result in woven.results)
+def _is_own(call: Mapping[str, Any], round_: AnsweredRound) -> bool:
+    return any(result.get("tool_call_id") == call.get("id") for result in round_.results)
 
 
 def _made(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, mark, run, woven
+from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, answered, mark, run
 from tests.strategies import times
 from wane.formats import get_format
-from wane.proxy.wire.base import Message, Round, Wire, WovenRound
+from wane.proxy.wire.base import AnsweredRound, Message, Round, Wire
+from wane.proxy.wire.chat.expansion import text_of
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.chat.weaving import text_of
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call
 from wane.testing import Reply as Scripted
@@ -89,12 +89,12 @@ def test_what_is_shown_stands_for_exactly_the_rounds(
     wire: Wire, provider: Any, script: list[Scripted], stream: bool
 ) -> None:
     rounds = rounds_of(wire, provider, script, stream=stream)
-    history = [message for each in woven(wire, rounds) for message in (each.message, *each.results)]
+    history = [message for each in answered(wire, rounds) for message in (each.message, *each.results)]
     shown = wire.visible(rounds)
     assert not any(name in json.dumps(shown) for name in OWN)
-    assert wire.weave(shown, woven(wire, rounds)) == history
+    assert wire.expand(shown, answered(wire, rounds)) == history
     # Through JSON, as a client has it.
-    assert wire.weave(json.loads(json.dumps(shown)), woven(wire, rounds)) == history
+    assert wire.expand(json.loads(json.dumps(shown)), answered(wire, rounds)) == history
 
 
 # What clients make of a message
@@ -194,14 +194,14 @@ def test_texts_are_split_where_rounds_met() -> None:
     shown = CHAT.visible(rounds)
     assert shown["content"] == "One.\n\nTwo."
     marker = {"cache_control": {"type": "ephemeral"}}
-    [one, _, two] = CHAT.weave(
-        {**shown, "content": [{"type": "text", "text": "One.\n\nTwo.", **marker}]}, woven(CHAT, rounds)
+    [one, _, two] = CHAT.expand(
+        {**shown, "content": [{"type": "text", "text": "One.\n\nTwo.", **marker}]}, answered(CHAT, rounds)
     )
     assert one["content"] == [{"type": "text", "text": "One."}]
     assert two["content"] == [{"type": "text", "text": "Two.", **marker}]
-    [one, _, two] = CHAT.weave({**shown, "content": "Other."}, woven(CHAT, rounds))
+    [one, _, two] = CHAT.expand({**shown, "content": "Other."}, answered(CHAT, rounds))
     assert (one["content"], two["content"]) == (None, "Other.")
-    [one, _, two] = CHAT.weave({**shown, "content": "One. Then"}, woven(CHAT, rounds))
+    [one, _, two] = CHAT.expand({**shown, "content": "One. Then"}, answered(CHAT, rounds))
     assert (one["content"], two["content"]) == ("One.", " Then")
 
 
@@ -209,7 +209,7 @@ def test_a_round_of_which_nothing_came_back_stays_as_it_was() -> None:
     script = [Scripted(None, "Hm.", (mark(),)), Scripted("Two.", "So.", (READ,))]
     for wire, provider in WIRES:
         rounds = rounds_of(wire, provider, script, stream=True)
-        history = wire.weave(no_reasoning(wire.visible(rounds)), woven(wire, rounds))
+        history = wire.expand(no_reasoning(wire.visible(rounds)), answered(wire, rounds))
         assert history[0] == rounds[0].message
         assert "So." not in json.dumps(history[-1])
 
@@ -218,27 +218,27 @@ def test_own_calls_beside_others_stay_where_they_were() -> None:
     script = [Scripted(None, "Hm.", (mark(), READ, mark()))]
     for wire, provider in WIRES:
         rounds = rounds_of(wire, provider, script, stream=True)
-        [said, *results] = wire.weave(wire.visible(rounds), woven(wire, rounds))
+        [said, *results] = wire.expand(wire.visible(rounds), answered(wire, rounds))
         assert [part.tool for part in wire.format.parts(said) if part.tool] == ["delimiter", "read", "delimiter"]
         assert len(results) == 2
 
 
 def test_an_own_call_gives_up_its_id_with_its_reasoning() -> None:
     rounds = rounds_of(RESPONSES, OpenAIResponses, [Scripted(None, "Hm.", (mark(), READ))], stream=False)
-    [said, _] = RESPONSES.weave(no_reasoning(RESPONSES.visible(rounds)), woven(RESPONSES, rounds))
+    [said, _] = RESPONSES.expand(no_reasoning(RESPONSES.visible(rounds)), answered(RESPONSES, rounds))
     assert [("id" in item, item["name"]) for item in said["items"]] == [(False, "delimiter"), (False, "read")]
 
 
 def test_a_message_that_no_rounds_stand_behind() -> None:
     for wire, _ in WIRES:
         message = user(wire, "x")
-        assert wire.weave(message, []) == [message]
+        assert wire.expand(message, []) == [message]
 
 
 def test_calls_that_the_client_left_out_stay_out() -> None:
     rounds = rounds_of(CHAT, OpenAIChat, [Scripted("A", calls=(READ, mark(), READ))], stream=False)
     shown = CHAT.visible(rounds)
-    [said, _] = CHAT.weave({**shown, "tool_calls": shown["tool_calls"][:1]}, woven(CHAT, rounds))
+    [said, _] = CHAT.expand({**shown, "tool_calls": shown["tool_calls"][:1]}, answered(CHAT, rounds))
     assert [call["function"]["name"] for call in said["tool_calls"]] == ["read", "delimiter"]
 
 
@@ -249,7 +249,7 @@ def test_a_last_round_of_which_nothing_came_back_stays_too() -> None:
         rounds = rounds_of(wire, provider, script, stream=False)
         shown = wire.visible(rounds)
         less = {"items": shown["items"][:1]} if "items" in shown else {**shown, "content": "One."}
-        assert wire.weave(less, woven(wire, rounds))[-1] == rounds[-1].message
+        assert wire.expand(less, answered(wire, rounds))[-1] == rounds[-1].message
 
 
 def test_equipped_requests_are_the_same_in_every_round() -> None:
@@ -262,4 +262,4 @@ def test_equipped_requests_are_the_same_in_every_round() -> None:
         assert second[key][: len(first[key])] == first[key]
         assert {k: v for k, v in first.items() if k != key} == {k: v for k, v in second.items() if k != key}
         assert first == wire.place(wire.equip(body, [DELIMITER], GUIDANCE), wire.messages(body))
-        assert WovenRound(first).results == ()
+        assert AnsweredRound(first).results == ()
