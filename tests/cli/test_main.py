@@ -242,7 +242,7 @@ class TestEnding:
     @pytest.mark.parametrize(
         ("args", "why"),
         [
-            (["plan", "-"], "standard input is empty"),
+            (["plan", "-"], "standard input: it is empty"),
             (["-p", "-"], "the task is empty"),
             ([], "the interactive session needs a terminal"),
         ],
