@@ -7,7 +7,7 @@ accounting. No policy runs, and nothing is inferred again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from wane.conversation.engine import Engine
@@ -90,12 +90,15 @@ def rebuild(
     """
     records = list(records)
     strategy = _strategy_of(records)
+    recorded = [record.message for record in records if isinstance(record, MessageRecord)]
+    messages = format.load(recorded)
+    if len(messages) != len(recorded):
+        raise JournalError("the session does not replay: its records hold parts of messages, not whole ones")
     try:
-        engine = Engine("cwl" if strategy is None or _by_episode(strategy) else strategy, Settings())
+        engine = Engine("cwl" if _by_episode(strategy) else strategy, _settings_of(records))
     except ConfigError as error:
         raise JournalError(f"the session does not replay: {error}") from error
-    recorded = [record.message for record in records if isinstance(record, MessageRecord)]
-    fold = _Fold(engine, Transcript(format, counter), format.load(recorded))
+    fold = _Fold(engine, Transcript(format, counter), messages)
     follow(records, fold.take, lambda: engine.item_count)
     if not engine.evicts:
         engine.redo(None)  # what follows from the history alone has no record, such as folding
@@ -105,14 +108,28 @@ def rebuild(
 def _strategy_of(records: Iterable[Record]) -> str | None:
     strategy: str | None = None
     for record in records:
-        if isinstance(record, NoteRecord) and record.topic in _BEGUN:
-            named = record.data.get("strategy")
-            strategy = named if isinstance(named, str) else strategy
-        elif isinstance(record, StrategyRecord):
-            strategy = record.strategy
-        elif isinstance(record, PassRecord) and strategy not in EPISODIC:
-            strategy = "cwl"
+        strategy = _strategy_after(record, strategy)
     return strategy
+
+
+def _strategy_after(record: Record, before: str | None) -> str | None:
+    if isinstance(record, NoteRecord) and record.topic in _BEGUN:
+        named = record.data.get("strategy")
+        return named if isinstance(named, str) else before
+    if isinstance(record, StrategyRecord):
+        return record.strategy
+    return "cwl" if isinstance(record, PassRecord) and before not in EPISODIC else before
+
+
+def _settings_of(records: Iterable[Record]) -> Settings:
+    """The settings with which a session began, as far as they are recorded; later records may change some."""
+    first = next((record for record in records if isinstance(record, ConfigRecord)), None)
+    settings = Settings() if first is None else Settings(first.budget, policy=first.policy)
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic in _BEGUN:
+            infers = record.data.get("annotate") == "infer" or record.data.get("infer") is True
+            settings = replace(settings, annotate="infer" if infers else "model")
+    return settings
 
 
 def _by_episode(strategy: str | None) -> bool:
@@ -128,9 +145,13 @@ class _Fold:
         self.items: list[tuple[Item, Part]] = []
         self.shortfalls: list[Pinned | None] = []
         self._coming = iter(messages)
+        self._strategy: str | None = None  # that of the next request
+        self._proxied = False
         self._anchored = -1  # number of items in the history at the last report
 
     def take(self, record: Record) -> None:
+        self._strategy = _strategy_after(record, self._strategy)
+        self._proxied |= isinstance(record, NoteRecord) and record.topic == "proxy"
         if isinstance(record, MessageRecord):
             self._add(record)
         elif isinstance(record, PassRecord):
@@ -158,9 +179,16 @@ class _Fold:
         self.shortfalls.append(None if record.satisfied else self.engine.window.pinned)
 
     def _observe(self, record: UsageRecord) -> None:
-        # Further reports on the same history include rounds that are not in it yet.
-        if self._anchored != record.items:
-            self._anchored = record.items
-            # The request was the view as it stands now, whether or not a pass ran before it.
-            self.engine.redo(None)
+        # Further reports of the proxy on the same history include rounds that are not in it yet.
+        if self._proxied and self._anchored == record.items:
+            return
+        self._anchored = record.items
+        # The request was the view as it stands now, whether or not a pass ran before it.
+        self.engine.redo(None)
+        by_episode = _by_episode(self._strategy)
+        if by_episode if self.engine.evicts else self._strategy == self.engine.name:
             self.engine.observe(record.input_tokens)
+        elif by_episode:
+            # Another strategy took over later, but the window tells what held the tokens at a pass.
+            self.engine.window.apply(())
+            self.engine.window.observe(record.input_tokens)

@@ -29,7 +29,7 @@ def follow(records: Iterable[Record], take: Callable[[Record], object], item_cou
             take(record)
             if isinstance(record, MessageRecord):
                 _check_marks(record, range(before, item_count()))
-        except (HistoryError, ConfigError, LookupError) as error:
+        except (HistoryError, ConfigError, LookupError, TypeError, ValueError) as error:
             raise JournalError(f"the session does not replay: line {line} ({record.kind}): {error}") from error
 
 

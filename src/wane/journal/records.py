@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
 from typing import Any, ClassVar, Final
 
 from wane.core import Added, FitReport, Mark, Policy, Step
@@ -94,7 +93,10 @@ class MessageRecord(Record):
     @property
     def marks_at(self) -> dict[int, tuple[Mark, ...]]:
         """The marks, by index of the item right after them."""
-        return {item: tuple(it.mark for it in placed) for item, placed in groupby(self.marks, lambda it: it.item)}
+        found: dict[int, tuple[Mark, ...]] = {}
+        for placed in self.marks:
+            found[placed.item] = (*found.get(placed.item, ()), placed.mark)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

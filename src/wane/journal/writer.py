@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -298,19 +298,20 @@ def delete_session(path: Path, *, dry: bool = False) -> int:
     if not path.exists():
         raise SessionNotFoundError(f"there is no session file {path}")
     freed = 0
+    held = Path(f"{path}.lock")
     try:
-        lock = _acquire(path)
-        try:
+        with ExitStack() as stack:
+            # Without that file no process writes the session, and a dry run leaves none behind.
+            if not dry or held.exists():
+                stack.callback(_acquire(path).release)
             for part in (path, Path(f"{path}.torn")):
                 if part.exists():
                     freed += part.stat().st_size
                     if not dry:
                         part.unlink()
-        finally:
-            lock.release()
         if not dry:
             # Whoever waits for the lock finds the session gone.
-            Path(f"{path}.lock").unlink(missing_ok=True)
+            held.unlink(missing_ok=True)
     except OSError as error:
         raise JournalError(f"cannot delete the session {path}: {error.strerror or error}") from error
     return freed
