@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +218,26 @@ def test_the_shared_sessions() -> None:
     for session in (long, large):
         assert all(call.usage and call.at for call in session.calls)
         assert all("broke off" in problem.what for problem in session.problems)
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        lambda records: "\n".join(json.dumps(record, indent=2) for record in records),
+        lambda records: ",\n".join(map(json.dumps, records)),
+        lambda records: " ".join(map(json.dumps, records)),
+        json.dumps,
+    ],
+    ids=["jq", "commas", "one line", "jq -s"],
+)
+def test_records_are_read_however_they_follow_each_other(
+    joined: Callable[[Sequence[Line]], str], tmp_path: Path
+) -> None:
+    turns = [message for number in range(40) for message in (user(f"turn {number}"), answer(said("yes")))]
+    entries = [entry(f"e{n}", f"e{n - 1}" if n else None, message=turn) for n, turn in enumerate(turns)]
+    records = [HEADER, *entries]
+    (tmp_path / "copy.jsonl").write_text(joined(records))
+    (as_lines,) = read_session(write_lines(tmp_path / "lines.jsonl", *records))
+    (again,) = read_session(tmp_path / "copy.jsonl")
+    assert (again.source, len(again.calls), again.problems) == ("pi", 40, [])
+    assert again.calls == as_lines.calls

@@ -51,6 +51,19 @@ def test_a_name_that_looks_like_a_pattern_is_a_name_if_it_is_there(tmp_path: Pat
     assert [session.name for session in read_session(tmp_path / "a[1].json")] == ["a[1]"]
 
 
+def test_messages_that_break_off_are_read_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    whole = "\n".join(json.dumps(message, indent=2) for message in json.loads(CHAT))
+    path.write_text(f'{whole}\n{{\n  "role": "us')
+    (session,) = read_session(path)
+    assert len(session.calls) == 1
+    (problem,) = session.problems
+    assert (problem.line, problem.what) == (
+        9,
+        "broken JSON (it breaks off) after 2 whole entries; the rest was left out",
+    )
+
+
 def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
     for data in (CHAT.encode(), gzip.compress(CHAT.encode())):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))

@@ -42,7 +42,10 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
     try:
         return [(None, json.loads(text))]
     except json.JSONDecodeError as error:
-        return _in_a_row(text) or _by_lines(text, problems) or _whole_part(text, error, problems)
+        row, stop = _in_a_row(text)
+        if row and stop == len(text):
+            return row
+        return _by_lines(text, problems) or _row_part(text, row, stop, problems) or _whole_part(text, error, problems)
     except RecursionError:
         raise FormatError("it is nested too deeply") from None
     except ValueError:
@@ -59,17 +62,29 @@ def _decoded(raw: bytes, problems: Problems) -> str:
         return raw.decode("utf-8-sig", errors="replace")
 
 
-def _in_a_row(text: str) -> list[Value]:
-    """Return lists and objects that follow each other, each with its first line; none if anything else is there."""
+def _in_a_row(text: str) -> tuple[list[Value], int]:
+    """Return lists and objects that follow each other, each with its first line, and the position of what follows.
+
+    None if there are other values.
+    """
     entries, stop = _entries(text, 0)
-    if stop < len(text) or not all(isinstance(value, dict | list) for _, value in entries):
-        return []
     line, seen = 1, 0
     found: list[Value] = []
     for start, value in entries:
         line, seen = line + text.count("\n", seen, start), start
         found.append((line, value))
-    return found
+    return (found if all(isinstance(value, dict | list) for _, value in found) else []), stop
+
+
+def _row_part(text: str, row: list[Value], stop: int, problems: Problems) -> list[Value]:
+    """Return values that follow each other, if there are several, up to where they break off."""
+    if len(row) < 2:
+        return []
+    try:
+        json.JSONDecoder().raw_decode(text, stop)
+    except (ValueError, RecursionError) as error:
+        _add_broken(text.count("\n", 0, stop) + 1, error, len(row), problems)
+    return row
 
 
 def _by_lines(text: str, problems: Problems) -> list[Value]:
@@ -102,12 +117,12 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     if not entries:
         binary = "\0" in text or text.startswith("\ufffd", error.pos)
         raise FormatError(f"it is not {'text in UTF-8' if binary else f'JSON: {placed_reason(error)}'}") from None
-    problems.add(
-        error.lineno,
-        f"broken JSON ({reason(error)}) after {len(entries)} whole entries; the rest was left out",
-        "broken",
-    )
+    _add_broken(error.lineno, error, len(entries), problems)
     return [(None, {wrapping[1]: entries} if wrapping else entries)]
+
+
+def _add_broken(line: int, error: ValueError | RecursionError, count: int, problems: Problems) -> None:
+    problems.add(line, f"broken JSON ({reason(error)}) after {count} whole entries; the rest was left out", "broken")
 
 
 def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:

@@ -169,16 +169,28 @@ def _read_any(path: Path) -> list[RecordedSession]:
     for name in _OF_DOCUMENTS:
         if (documents := _document_reader(name)).recognises(looked_at):
             return documents.sessions(found, path.stem, problems)
-    whole = looked_at[0] if len(found) == 1 else looked_at
-    values = whole if isinstance(whole, list) else looked_at
-    if agent := recording_agent(values):
+    values = [value for _, value in found]
+    inner = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+    if agent := recording_agent(inner[:_LOOKED_AT]):
         lines = _line_reader(_OF_LINES[agent])
-        return lines.read(path) if values is looked_at else _read_lines(lines, values, path)
-    raise FormatError(f"it is JSON, but of no known format: {shape(whole)}. {_EXPECTED}")
+        return lines.read(path) if inner is values and _is_by_lines(path) else _read_lines(lines, inner, path)
+    raise FormatError(
+        f"it is JSON, but of no known format: {shape(values[0] if len(values) == 1 else inner)}. {_EXPECTED}"
+    )
+
+
+def _is_by_lines(path: Path) -> bool:
+    """Whether the first line of a file is a record of its own."""
+    with path.open("rb") as file:
+        first = next((line for line in file if line.strip()), b"")
+    try:
+        return isinstance(json.loads(first), dict)
+    except ValueError:
+        return False
 
 
 def _read_lines(reader: LineReader, values: Sequence[object], path: Path) -> list[RecordedSession]:
-    """Read lines that stand in one list, as `jq -s` writes them."""
+    """Read records that stand in one list or over several lines, as `jq` writes them."""
     with TemporaryDirectory(prefix="wane-") as folder:
         copy = Path(folder) / path.name
         copy.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
