@@ -95,7 +95,7 @@ def rebuild(
     if len(messages) != len(recorded):
         raise JournalError("the session does not replay: its records hold parts of messages, not whole ones")
     try:
-        engine = Engine("cwl" if _by_episode(strategy) else strategy, _settings_of(records))
+        engine = Engine("cwl" if strategy is None or _by_episode(strategy) else strategy, _settings_of(records))
     except ConfigError as error:
         raise JournalError(f"the session does not replay: {error}") from error
     fold = _Fold(engine, Transcript(format, counter), messages)

@@ -250,7 +250,7 @@ def _search(chat: Host, text: str) -> None:
     offset = 0
     if not text:
         if chat.unseen is None:
-            raise ConfigError("/search needs a text or a regular expression to look for; no places of an earlier search are left")
+            raise ConfigError("/search needs a text or a pattern to look for: no places of an earlier search are left")
         text, offset = chat.unseen
     page = chat.session.search(text, offset)
     more = _MORE.search(page)
