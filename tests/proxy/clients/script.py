@@ -76,7 +76,11 @@ def turns(hands: Hands) -> tuple[tuple[Step, ...], ...]:
             Step(Reply(ANSWERS[1], "That was all.")),
         ),
         (
-            Step(Reply(None, "Once more.", (hands.run("cat notes.txt"), hands.read("big2.txt"))), beside=(end(),)),
+            # Agents run calls that only read at once, and send their results as they come: this one does more.
+            Step(
+                Reply(None, "Once more.", (hands.run("python3 a.py && cat notes.txt"), hands.read("big2.txt"))),
+                beside=(end(),),
+            ),
             Step(Reply(calls=(hands.read("big1.txt"),)), alone=(start("again", "expl"),)),
             Step(Reply(ANSWERS[2])),
         ),
