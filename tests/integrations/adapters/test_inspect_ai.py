@@ -33,6 +33,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolCall, tool
+from pydantic import TypeAdapter
 
 from wane.core import Kind
 from wane.formats.base import Part
@@ -118,8 +119,8 @@ class InspectThread:
 
     def again(self) -> InspectThread:
         other = InspectThread(*self._made)
-        form = InspectFormat()
-        other.messages = form.load(json.loads(json.dumps(form.dump(self.messages))))
+        messages = TypeAdapter(list[ChatMessage])
+        other.messages = messages.validate_json(messages.dump_json(self.messages, exclude_none=True))
         other.store = json.loads(json.dumps(self.store))
         return other
 
