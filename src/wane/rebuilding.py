@@ -65,7 +65,7 @@ class Rebuilt:
     @property
     def by_episode(self) -> bool:
         """Whether only whole levels of episodes can have left the view."""
-        return _by_episode(self.strategy)
+        return self.engine.evicts
 
 
 def rebuild(
@@ -95,7 +95,7 @@ def rebuild(
     if len(messages) != len(recorded):
         raise JournalError("the session does not replay: its records hold parts of messages, not whole ones")
     try:
-        engine = Engine("cwl" if strategy is None or _by_episode(strategy) else strategy, _settings_of(records))
+        engine = Engine(_engine_for(strategy), _settings_of(records))
     except ConfigError as error:
         raise JournalError(f"the session does not replay: {error}") from error
     fold = _Fold(engine, Transcript(format, counter), messages)
@@ -132,8 +132,9 @@ def _settings_of(records: Iterable[Record]) -> Settings:
     return settings
 
 
-def _by_episode(strategy: str | None) -> bool:
-    return strategy is None or strategy in EPISODIC or strategy == "none"
+def _engine_for(strategy: str | None) -> str:
+    """The strategy of the engine: `cwl` for all that evict by episode, and where nothing is managed."""
+    return "cwl" if strategy is None or strategy == "none" or strategy in EPISODIC else strategy
 
 
 class _Fold:
@@ -185,10 +186,10 @@ class _Fold:
         self._anchored = record.items
         # The request was the view as it stands now, whether or not a pass ran before it.
         self.engine.redo(None)
-        by_episode = _by_episode(self._strategy)
-        if by_episode if self.engine.evicts else self._strategy == self.engine.name:
+        sender = _engine_for(self._strategy)
+        if sender == self.engine.name:
             self.engine.observe(record.input_tokens)
-        elif by_episode:
+        elif sender == "cwl":
             # Another strategy took over later, but the window tells what held the tokens at a pass.
             self.engine.window.apply(())
             self.engine.window.observe(record.input_tokens)

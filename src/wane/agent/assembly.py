@@ -95,9 +95,9 @@ def build_agent(
 
 class _Lifecycle(ContextLifecycle):
     def tools_of(self, conversation: Conversation[ModelMessage]) -> Sequence[Tool]:
-        """Leave out `recall` if the model does not mark its work: it is the baseline for a model that does.
+        """Return no tools for a model that does not mark its work: it is the baseline for one that does.
 
-        A strategy that makes the model search is no such baseline.
+        Under a strategy that needs the model to search, it gets them all the same.
         """
         return super().tools_of(conversation) if conversation.delimits or conversation.searches else ()
 

@@ -225,12 +225,12 @@ class WaitingCalls(Generic[MessageT]):
             if part.kind is Kind.CALL and part.tool in own and part.call_id in open_calls:
                 self._own.append((_call(self._format, message, position, part), text))
 
-    def give(self, calls: Iterable[Call[MessageT]], results: Iterable[Part]) -> None:
-        """Take in own calls that were answered already, in a history from which this one branches.
+    def take_over(self, calls: Iterable[Call[MessageT]], results: Iterable[Part]) -> None:
+        """Take over own calls with their results, from a history from which this one branches.
 
         Args:
             calls: the calls.
-            results: the results of that history, the first for an id being the one.
+            results: the results of that history. If several have the id of a call, the first counts.
         """
         texts: dict[str | None, str] = {}
         for part in results:

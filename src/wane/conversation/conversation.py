@@ -518,7 +518,7 @@ class Conversation(ConversationSettings[M]):
         calls = still_open(self.format, self._line.transcript.messages, self.window.open_calls)
         if mine := [call for call in calls if call.name in own]:
             parts = (part for message in later for part in self.format.parts(message))
-            self._waiting.give(mine, [part for part in parts if part.kind is Kind.RESULT])
+            self._waiting.take_over(mine, [part for part in parts if part.kind is Kind.RESULT])
 
     def _answer_own(self) -> None:
         """Append the results of own calls that have none."""

@@ -238,7 +238,7 @@ async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
 
 
 def last_line(output: str | None) -> str:
-    """Return the last line of a command's output, ahead of which a shell may have greeted; "" if there is none."""
+    """Return the last line of a command's output, as a shell may print a greeting first; "" if there is none."""
     return (output or "").strip().rpartition("\n")[2]
 
 

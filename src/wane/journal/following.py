@@ -1,4 +1,4 @@
-"""Follows the records of a session, as long as they follow from each other."""
+"""Goes through the records of a session, and checks that each stands in its place."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class Settings:
     annotate: Annotate = "model"
 
     def annotator(self) -> Annotator:
-        """Return what infers episodes within this budget; it has stopped already if the agent marks its own."""
+        """Return the annotator for this budget. It is stopped from the start if the agent marks its own episodes."""
         annotator = Annotator(Limits.of(self.budget))
         if self.annotate == "model":
             annotator.stop()

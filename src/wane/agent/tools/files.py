@@ -1,4 +1,4 @@
-"""The harness's file tools, but for files that are written whole or not at all."""
+"""The harness's file tools, changed so that a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wane.agent.replacing import replace_file
 
 
 class WholeFiles(FileSystemToolset[Any]):
-    """The harness's file tools. They empty a file before they write it; here a copy replaces it."""
+    """The harness's file tools, which empty a file before they write it. Here, a new file takes its place."""
 
     @override
     def open_write(self, resolved: Path, *, read_back: bool, create: bool) -> tuple[BinaryIO, bool]:
-        """Open a file as the harness does, but for a copy in memory, which replaces it at the end."""
+        """Open a file as the harness does, and return a copy in memory that replaces the file once it is written."""
         file, created = super().open_write(resolved, read_back=read_back, create=create)
         with file:
             return _Copy(file.read() if read_back else b"", resolved), created

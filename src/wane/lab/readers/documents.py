@@ -63,9 +63,9 @@ def _decoded(raw: bytes, problems: Problems) -> str:
 
 
 def _in_a_row(text: str) -> tuple[list[Value], int]:
-    """Return lists and objects that follow each other, each with its first line, and the position of what follows.
+    """Return the values that follow each other, each with its first line, and the position of what is no value.
 
-    None if there are other values.
+    The list is empty unless all of them are lists or objects.
     """
     entries, stop = _entries(text, 0)
     line, seen = 1, 0

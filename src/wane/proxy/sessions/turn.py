@@ -75,7 +75,7 @@ class CachedSession:
     lost: bool = False
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
     corrections: list[Correction] = field(default_factory=list)
-    # Records until the store can be reached: no more than what a request of the client holds, so without a limit.
+    # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
     _waiting: list[Record] = field(default_factory=list)
     _outdated: bool = False
 
