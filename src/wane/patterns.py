@@ -20,6 +20,8 @@ _TOKEN: Final = re.compile(
     r"|(?P<repeat>(?:[*+?]|\{(?!\})\d*(?:,\d*)?\})[?+]?)|(?P<any>\.)|(?P<char>.)",
     re.DOTALL,
 )
+# What Python warns of, because it may mean a set within the set one day.
+_NESTED: Final = re.compile(r"\A\[|--|&&|\|\||~~")
 _MOST_ALTERNATIVES: Final = 64
 _MOST_BOUNDED: Final = 100  # repeats; more cost as much as repeats without a bound
 _SHORT: Final = 2  # characters of a plain text that stands in many texts
@@ -133,6 +135,8 @@ def _refused(pattern: str) -> str | None:
     """Why a pattern is not used as a regular expression; None if it is."""
     if len(pattern) > _LONGEST:
         return f"it is longer than {_LONGEST} characters"
+    if any(token.lastgroup == "set" and _NESTED.search(token[0][1:]) for token in _TOKEN.finditer(pattern)):
+        return r"sets within sets are not supported; in a set, write \[, \-, \&, \| and \~"
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -147,7 +151,7 @@ def _refused(pattern: str) -> str | None:
         if kind == "escape" and text[1].isdigit():
             return "a back reference may take too long"
         if kind == "repeat" and before == "open":
-            return "look-arounds and flags are not supported"
+            return "groups that begin with (? are not supported, except (?:"
         before = kind
     return None
 

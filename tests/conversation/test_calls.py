@@ -115,6 +115,41 @@ def test_the_loop_goes_on_after_own_calls_alone_and_ends_with_the_answer() -> No
     assert not conversation.ended
 
 
+@pytest.mark.parametrize(
+    ("format_", "empty"),
+    [
+        ("openai", {"role": "assistant", "content": None}),
+        ("openai", {"role": "assistant", "content": ""}),
+        ("anthropic", {"role": "assistant", "content": []}),
+        ("openai_responses", {"items": []}),
+    ],
+)
+def test_the_loop_ends_with_an_empty_answer(format_: str, empty: Any) -> None:
+    """A model that has nothing to add would be asked the same again, without end."""
+    conversation: Conversation[Any] = Conversation(format_)
+    conversation.append({"items": [user("Go.")]} if format_ == "openai_responses" else user("Go."))
+    conversation.request()
+    assert conversation.append(empty) == []
+    assert conversation.ended
+
+
+def test_an_own_call_whose_answer_is_interrupted_is_answered_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    conversation = Conversation(recall=True)
+    conversation.extend([user("Go."), answer(("c1", "recall", {"search": "Go"}))])
+    with monkeypatch.context() as patched:
+        patched.setattr("wane.conversation.conversation.answer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            conversation.request()
+    assert "was found in 1 place" in conversation.request().messages[-1]["content"]
+
+
+def test_calls_of_other_tools_are_not_answered() -> None:
+    assert "'read' is not a tool of this conversation" in Conversation().answer(Call("read"))
+
+
 def test_results_stand_ahead_of_what_the_user_says_next() -> None:
     """Anthropic takes nothing between a call and its result."""
     conversation = Conversation("anthropic")

@@ -274,6 +274,21 @@ def test_what_is_kept_is_kept_word_for_word_with_all_other_fields() -> None:
     assert len(message["content"]) == 5
 
 
+def test_a_request_has_all_results_of_an_answer_in_one_message() -> None:
+    first, second = ({"type": "tool_result", "tool_use_id": f"c{n}", "content": "ok"} for n in (1, 2))
+    calls = [{"type": "tool_use", "id": f"c{n}", "name": "read", "input": {}} for n in (1, 2)]
+    answer = {"role": "assistant", "content": calls}
+    results = [{"role": "user", "content": [first]}, {"role": "user", "content": [second]}]
+    more = {"role": "user", "content": "And?"}
+    text = {"type": "text", "text": "And?"}
+    assert FORMAT.wire([more, answer, *results, more]) == [
+        more,
+        answer,
+        {"role": "user", "content": [first, second, text]},
+    ]
+    assert results[0]["content"] == [first]
+
+
 def test_of_a_turn_the_results_can_go_and_what_was_said_stays() -> None:
     message = user(result("c1", is_error=True), result("c2"), text("Go on."), IMAGE)
     assert FORMAT.keep(message, [0, 2, 3]) == user(result("c1", is_error=True), text("Go on."), IMAGE)

@@ -250,9 +250,10 @@ class WaitingCalls(Generic[MessageT]):
             open_calls: ids of all calls without a result.
         """
         while self._own:
-            call, text = self._own.pop(0)
+            call, text = self._own[0]
             if call.id in open_calls:
                 yield call, text
+            del self._own[0]  # not before it is answered
 
 
 def still_open(

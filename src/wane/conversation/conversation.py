@@ -17,7 +17,18 @@ from wane.conversation.request import Request
 from wane.conversation.settings import ConversationSettings
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
-from wane.core import DEFAULT_BUDGET, Added, ContextWindow, Counter, Kind, Mark, Policy, ToolClass, parse_budget
+from wane.core import (
+    DEFAULT_BUDGET,
+    DELIMITER,
+    Added,
+    ContextWindow,
+    Counter,
+    Kind,
+    Mark,
+    Policy,
+    ToolClass,
+    parse_budget,
+)
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.formats import get_format
@@ -150,7 +161,7 @@ class Conversation(ConversationSettings[M]):
 
     @property
     def ended(self) -> bool:
-        """Whether the model has ended its turn: the last message is its answer and calls no tool."""
+        """Whether the model has ended its turn: the last message is an answer, maybe an empty one, without calls."""
         return self._line.ended
 
     @property
@@ -281,7 +292,10 @@ class Conversation(ConversationSettings[M]):
 
     @overhead.setter
     def overhead(self, overhead: int | str) -> None:
-        self._line.host_overhead = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
+        tokens = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
+        if not isinstance(tokens, int) or tokens < 0:
+            raise ConfigError(f"overhead is {overhead!r}; it must be a number of tokens, at least 0, or text to count")
+        self._line.host_overhead = tokens
 
     @property
     def asked(self) -> bool:
@@ -412,6 +426,8 @@ class Conversation(ConversationSettings[M]):
         """
         if call.name == RECALL:
             return answer(call.raw, self._line.archive)
+        if call.name != DELIMITER:
+            return f"Error: {call.name!r} is not a tool of this conversation; whoever offers it must run it."
         return self._verdicts.find(call)
 
     # State

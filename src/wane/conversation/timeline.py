@@ -310,7 +310,9 @@ class Timeline(Generic[MessageT]):
                 self.marks[index] = added.marks
             self._parts.append(part)
             taken.append((item, added))
-        self.ended = prepared.answers and not any(part.kind is Kind.CALL for part in prepared.parts)
+        # A message without parts is an empty answer (`Format.parts`).
+        answers = prepared.answers or not prepared.parts
+        self.ended = answers and not any(part.kind is Kind.CALL for part in prepared.parts)
         self.shown = None
         return taken
 

@@ -111,15 +111,22 @@ class AnthropicFormat(NativeFormat[Message]):
         return {**message, "content": [content[place] for place in places]}
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages of a request. Anthropic itself joins neighbouring messages of one role.
+        """Return the messages of a request.
 
-        It refuses blank text, and arguments that are not an object: those are wrapped in one, as Anthropic recommends.
+        Neighbouring messages of the user become one, as Anthropic asks for all results of an answer, and services that
+        imitate it insist. Anthropic refuses blank text, and arguments that are not an object: those are wrapped in one,
+        as it recommends.
         """
-        return [
-            sent
-            for message in messages
-            if (sent := message if message["role"] != "assistant" else _taken_back(message)) is not None
-        ]
+        taken = (message if message["role"] != "assistant" else _taken_back(message) for message in messages)
+        sent: list[Any] = []
+        for message in taken:
+            if message is None:
+                continue
+            if sent and message["role"] == sent[-1]["role"] == "user":
+                sent[-1] = {**sent[-1], "content": [*_as_blocks(sent[-1]), *_as_blocks(message)]}
+            else:
+                sent.append(message)
+        return sent
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the definition of a tool."""
@@ -155,6 +162,11 @@ class AnthropicFormat(NativeFormat[Message]):
         if marks and "cache_control" not in result:
             result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
+
+
+def _as_blocks(message: Message) -> list[Block]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 
 def _taken_back(message: Message) -> Message | None:
