@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from wane.core import Policy
 from wane.core.errors import ConfigError
+from wane.proxy.settings import ContextSettings
 from wane.strategies.base import Settings, Strategy
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, describe, get_strategy
 from wane.strategies.window import WindowStrategy
@@ -34,11 +37,17 @@ def test_an_unknown_name_is_told_with_those_that_are_known(ask: object) -> None:
         ask("cut")
 
 
-@pytest.mark.parametrize("settings", [Settings(budget=0), Settings(low_water=0), Settings(overhead=-1)])
-def test_settings_that_cannot_work_are_refused(settings: Settings) -> None:
-    for name in STRATEGY_NAMES:
-        with pytest.raises(ConfigError):
-            get_strategy(name, settings)
+@pytest.mark.parametrize("settings", [{"budget": 0}, {"budget": "80"}, {"low_water": 0}, {"overhead": -1}])
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Settings(**settings)
+
+
+@pytest.mark.parametrize("settings", [Settings, ContextSettings])
+def test_a_budget_may_be_text(settings: Callable[..., Settings | ContextSettings]) -> None:
+    assert settings(budget="80k").budget == 80_000
+    with pytest.raises(ConfigError, match="no unit"):
+        settings(budget="80")
 
 
 def test_low_water_is_of_cwl_and_not_of_the_paper() -> None:

@@ -121,7 +121,7 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
             (such as `80`), and a percentage above 100 or of an unknown window.
     """
     if not isinstance(text, str):
-        return check_budget(text)
+        return _checked(text)
     match = _BUDGET.fullmatch(text.strip())
     if not match:
         raise ConfigError(
@@ -135,24 +135,24 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
         if not unit and 0 < tokens < _LEAST_BARE:
             told = f"did you mean {text.strip()}k? For so few tokens write {tokens / 1_000:g}k"
             raise ConfigError(f"budget {_shown(text)} has no unit; {told}")
-        return check_budget(tokens)
+        return _checked(tokens)
     if window is None:
         raise ConfigError(
             f"budget {text!r} is a share of the model's window, which is not known here; give tokens (80k)"
         )
     if number > 100 * scale:
         raise ConfigError(f"budget {text!r} is more than the whole window")
-    return check_budget(_rounded(window * number, 100 * scale))
+    return _checked(_rounded(window * number, 100 * scale))
 
 
-def check_budget(budget: object) -> int:
+def _checked(budget: object) -> int:
     """Return the budget, in tokens, if it can work.
 
     Raises:
         ConfigError: if it is not a whole number, below 1 or above `MAX_BUDGET`.
     """
     if isinstance(budget, bool) or not isinstance(budget, int):
-        raise ConfigError(f"budget is {budget!r}; it must be a whole number of tokens, such as {DEFAULT_BUDGET}")
+        raise ConfigError(f'budget is {budget!r}; it must be a whole number of tokens, or text such as "80k"')
     if budget < 1:
         raise ConfigError(f"budget is {_shown(budget)}; it must be at least 1 token")
     if budget > MAX_BUDGET:

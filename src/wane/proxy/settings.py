@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from wane.conversation.engine import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
-from wane.core import DEFAULT_BUDGET, Policy, ToolClass
+from wane.core import DEFAULT_BUDGET, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
 from wane.proxy.http.head import HIDDEN, is_loopback, shown_path
 from wane.strategies.base import EPISODIC, Annotate, policy_of
@@ -268,7 +268,7 @@ class ContextSettings:
     """How contexts are managed.
 
     Attributes:
-        budget: tokens that a view may hold: a number (`wane.parse_budget` reads `80k`).
+        budget: tokens that a view may hold: a number, or text such as `"80k"`.
         strategy: how the budget is kept.
         policy: what a pass of `cwl` evicts, and how far.
         annotate: who marks episodes: the model, with a tool that the proxy adds, or inference from its calls.
@@ -279,6 +279,9 @@ class ContextSettings:
             quarter of that until it starts its first episode; None for never.
         cache_lifetime: seconds after which a provider's unused cache has expired.
         idle: seconds without a request after which a session leaves memory.
+
+    Raises:
+        ConfigError: for a budget that cannot work.
     """
 
     budget: int = DEFAULT_BUDGET
@@ -290,6 +293,9 @@ class ContextSettings:
     remind_at: float | None = REMIND_AT
     cache_lifetime: float = CACHE_LIFETIME
     idle: float = 900.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", parse_budget(self.budget))
 
     @property
     def marked(self) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass
-from wane.core.errors import HistoryError
+from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass, parse_budget
+from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits
 
@@ -157,13 +157,16 @@ class Settings:
     """Settings of a strategy.
 
     Attributes:
-        budget: tokens that a view may hold, including the overhead: a number (`wane.parse_budget` reads `80k`).
+        budget: tokens that a view may hold, including the overhead: a number, or text such as `"80k"`.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         policy: the policy of `cwl`.
         low_water: share of the budget down to which a strategy other than `paper` goes once it acts; None for the
             strategy's default.
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: who marks episodes, for strategies that evict by episode.
+
+    Raises:
+        ConfigError: for a budget, a share or an overhead that cannot work.
     """
 
     budget: int = DEFAULT_BUDGET
@@ -172,6 +175,13 @@ class Settings:
     low_water: float | None = None
     tool_classes: Mapping[str, ToolClass | str] | None = None
     annotate: Annotate = "model"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", parse_budget(self.budget))
+        if self.low_water is not None and not 0 < self.low_water <= 1:
+            raise ConfigError(f"low_water is {self.low_water}; it must be above 0 and at most 1")
+        if self.overhead < 0:
+            raise ConfigError(f"overhead is {self.overhead} tokens; it must be at least 0")
 
     def annotator(self) -> Annotator:
         """Return the annotator for this budget. It is stopped from the start if the agent marks its own episodes."""

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import Final
 
 from wane.core.errors import ConfigError, MissingExtraError
-from wane.core.policy import check_budget
 from wane.strategies.base import EPISODIC, Settings, Strategy, policy_of
 
 _OURS: Final = {
@@ -70,12 +69,11 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
         settings: its settings; the defaults if None.
 
     Raises:
-        ConfigError: for an unknown name, or settings that cannot work.
+        ConfigError: for an unknown name, or a tool class that cannot work.
         MissingExtraError: for a peer whose library is not installed.
     """
     _check(name)
     settings = Settings() if settings is None else settings
-    _check_settings(settings)
     if name in EPISODIC:
         from wane.strategies.window import WindowStrategy
 
@@ -104,12 +102,3 @@ def _check(name: str) -> None:
             f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, "
             f'and with the "peers" extra: {", ".join(PEER_NAMES)}'
         )
-
-
-def _check_settings(settings: Settings) -> None:
-    check_budget(settings.budget)
-    low = settings.low_water
-    if low is not None and not 0 < low <= 1:
-        raise ConfigError(f"low_water is {low}; it must be above 0 and at most 1")
-    if settings.overhead < 0:
-        raise ConfigError(f"overhead is {settings.overhead} tokens; it must be at least 0")

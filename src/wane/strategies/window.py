@@ -25,7 +25,7 @@ class WindowStrategy(Strategy):
         episodes: all episodes so far, including removed ones, in order of start.
 
     Raises:
-        ConfigError: for a budget or a tool class that cannot work.
+        ConfigError: for a tool class that cannot work.
     """
 
     def __init__(self, name: str, settings: Settings, policy: Policy, annotator: Annotator | None = None) -> None:
