@@ -122,6 +122,7 @@ def test_the_loop_goes_on_after_own_calls_alone_and_ends_with_the_answer() -> No
         ("openai", {"role": "assistant", "content": ""}),
         ("anthropic", {"role": "assistant", "content": []}),
         ("openai_responses", {"items": []}),
+        ("openai_responses", []),
     ],
 )
 def test_the_loop_ends_with_an_empty_answer(format_: str, empty: Any) -> None:

@@ -358,6 +358,14 @@ def test_what_is_told_after_the_fact_counts_for_the_request_it_was_about() -> No
     assert at_once.request().tokens == late.tokens == 450
 
 
+@pytest.mark.parametrize("overhead", [None, -5, 2.5])
+def test_an_overhead_that_is_no_number_of_tokens_is_refused(overhead: Any) -> None:
+    conversation = Conversation()
+    with pytest.raises(ConfigError, match="it must be a number of tokens, at least 0, or text to count"):
+        conversation.overhead = overhead
+    assert conversation.overhead == 0
+
+
 def test_an_overhead_is_told_in_tokens_or_as_text() -> None:
     log = Log()
     conversation = Conversation(on_event=log)

@@ -196,6 +196,8 @@ class Conversation(ConversationSettings[M]):
         """
         first = self.length
         self._append_all(message if isinstance(message, (list, tuple)) else [message], input_tokens, at)
+        if not message:
+            self._line.ended = True  # an answer without items
         return self._open(first)
 
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
@@ -292,7 +294,7 @@ class Conversation(ConversationSettings[M]):
 
     @overhead.setter
     def overhead(self, overhead: int | str) -> None:
-        tokens = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
+        tokens: object = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
         if not isinstance(tokens, int) or tokens < 0:
             raise ConfigError(f"overhead is {overhead!r}; it must be a number of tokens, at least 0, or text to count")
         self._line.host_overhead = tokens
