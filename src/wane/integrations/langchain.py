@@ -148,7 +148,10 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             return None
         with self._lock:
             try:
-                return self._conversation(request.state, request.messages)
+                conversation = self._conversation(request.state, request.messages)
+                # Until its answer is there, another run from the same checkpoint gets its own.
+                self._known.pop(_mark(request.state), None)
+                return conversation
             except (FormatError, HistoryError) as error:
                 self._warner.unmanaged(error)
                 return None
@@ -156,10 +159,9 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
     def _conversation(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
         """The thread's conversation, after it took in its messages."""
         messages = _with_refusals(messages)
-        kept = state.get("wane") or {}
-        conversation = self._known.get(kept.get("mark", ""))
+        conversation = self._known.get(_mark(state))
         if conversation is None:
-            conversation = resumed(self._make, kept, messages)
+            conversation = resumed(self._make, state.get("wane") or {}, messages)
         self._warner.ingested(conversation.ingest(messages))
         return conversation
 
@@ -198,6 +200,11 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
                 conversation = self._conversation(request.state, request.state["messages"])
                 text = conversation.answer(Call(name, call["args"], call_id))
         return ToolMessage(text, tool_call_id=call_id, name=name)
+
+
+def _mark(state: Mapping[str, Any]) -> str:
+    mark: str = (state.get("wane") or {}).get("mark", "")
+    return mark
 
 
 def _with_refusals(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import ModelRequest, ModelResponse, SummarizationMiddleware
+from langchain.agents.middleware import (
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    SummarizationMiddleware,
+)
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
@@ -243,3 +248,32 @@ def test_an_answer_waits_until_another_thread_is_done_with_the_conversations() -
     answered.set()
     other.join()
     assert overlaps == [False]
+
+
+def test_runs_from_the_same_checkpoint_know_nothing_of_each_other() -> None:
+    lifecycle = ContextLifecycle()
+    thread = [HumanMessage("Go.", id="1"), AIMessage("Ready.", id="2")]
+
+    def run(messages: list[Any], wane: dict[str, Any], answer: Callable[[], AIMessage]) -> dict[str, Any]:
+        request: ModelRequest[Any] = ModelRequest(
+            model=FakeListChatModel(responses=[]), messages=messages, state={"messages": messages, "wane": wane}
+        )
+        response = lifecycle.wrap_model_call(request, lambda _: ModelResponse(result=[answer()]))
+        assert isinstance(response, ExtendedModelResponse)
+        assert response.command is not None
+        kept: dict[str, Any] = response.command.update["wane"]
+        return kept
+
+    def start(name: str) -> AIMessage:
+        mark = {"action": "start", "name": "look", "type": "expl"}
+        return AIMessage("", tool_calls=[{"name": "delimiter", "args": mark, "id": name}])
+
+    def both() -> AIMessage:
+        others.append(run([*thread, HumanMessage("This way.", id="3")], kept, lambda: start("other")))
+        return start("mine")
+
+    others: list[dict[str, Any]] = []
+    kept = run(thread[:1], {}, lambda: thread[1])
+    mine = run([*thread, HumanMessage("That way.", id="4")], kept, both)
+    assert mine["told"]["mine"].startswith('Started exploration "look"')
+    assert others[0]["told"]["other"].startswith('Started exploration "look"')
