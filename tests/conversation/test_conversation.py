@@ -668,11 +668,66 @@ def test_the_conversation_that_a_call_is_of_is_found() -> None:
     start = {"action": "start", "name": "look", "type": "expl"}
     first = conversations.of([user("One."), said(None, ("a", "delimiter", start))])
     second = conversations.of([user("Two.")])
-    second.foresee([Call("delimiter", start, "b")])
-    assert conversations.answering(Call("delimiter", start, "a")) is first
-    assert conversations.answering(Call("delimiter", start, "b")) is second
-    assert conversations.answering(Call("delimiter", start, "c")) is None
-    assert conversations.answering(Call("delimiter", start)) is None
+    conversations.answered(second, [Call("delimiter", start, "b")], ["an answer"])
+    assert conversations.answering(Call("delimiter", start, "a"), None) is first
+    assert conversations.answering(Call("delimiter", start, "b"), None) is second
+    assert conversations.answering(Call("delimiter", start, "c"), None) is None
+    assert conversations.answering(Call("delimiter", start), None) is None
+
+
+def test_calls_that_a_server_numbers_are_told_apart_by_their_answers() -> None:
+    conversations: Conversations[dict[str, Any]] = Conversations(Conversation)
+    answers = [{"of": "the first"}, {"of": "the second"}]
+    both = [conversations.of([user(f"Number {number}.")]) for number in (1, 2)]
+    call: Call[Any] = Call("recall", {"search": "Number"}, "call_0")
+    for conversation, answer in zip(both, answers, strict=True):
+        conversations.answered(conversation, [call], [answer])
+    for conversation, answer in zip(both, answers, strict=True):
+        assert conversations.answering(call, answer) is conversation
+    assert conversations.answering(call, {"of": "the first"}) is None
+
+
+def test_a_run_that_begins_while_another_of_its_history_awaits_an_answer_has_its_own() -> None:
+    conversations: Conversations[dict[str, Any]] = Conversations(Conversation)
+    start = {"action": "start", "name": "look", "type": "expl"}
+    history = [user("One."), said("Yes."), user("This way.")]
+    runs = []
+    for call_id, messages in (("a", history), ("b", [*history, user("That way.")])):
+        run = conversations.of(messages)
+        run.request()
+        conversations.answered(run, [Call("delimiter", start, call_id)], ())
+        runs.append(run)
+        assert run.answer(Call("delimiter", start, call_id)).startswith("Started")
+    assert runs[0] is not runs[1]
+
+
+def test_conversations_whose_answer_is_awaited_stay() -> None:
+    conversations: Conversations[dict[str, Any]] = Conversations(Conversation, limit=2)
+    runs = []
+    for number in range(4):
+        runs.append(conversations.of([user(f"Run {number}.")]))
+        runs[-1].request()
+    for number, run in enumerate(runs):
+        conversations.answered(run, [Call("read", "{}", f"c{number}")], ())
+    assert [conversations.answering(Call("read", "{}", f"c{number}"), None) for number in range(4)] == runs
+    for run in runs:
+        conversations.answered(run, (), ())
+    conversations.of([user("Another.")])
+    assert len(conversations) == 2
+
+
+def test_states_of_a_conversation_that_left_memory_are_still_counted() -> None:
+    states = StatesInMemory()
+    conversations: Conversations[dict[str, Any]] = Conversations(Conversation, limit=1, states=states, kept=1)
+    histories: list[list[dict[str, Any]]] = [[user(f"Number {number}.")] for number in range(3)]
+    for turn in range(4):
+        for history in histories:
+            run = conversations.of(history)
+            run.request()
+            conversations.answered(run, (), ())
+            conversations.save(run)
+            history += [said(f"Answer {turn}."), user("On.")]
+    assert len(states) == len(histories)
 
 
 def test_a_history_that_comes_again_while_an_answer_is_under_way_is_another_run() -> None:
@@ -689,7 +744,7 @@ def test_a_history_that_comes_again_while_an_answer_is_under_way_is_another_run(
     assert first is not second
     for run, call_id in zip(runs, ("a", "b"), strict=True):
         assert run.answer(Call("delimiter", start, call_id)).startswith("Started")
-        assert conversations.answering(Call("read", {}, f"read-{call_id}")) is run
+        assert conversations.answering(Call("read", {}, f"read-{call_id}"), None) is run
     for run, call_id in zip(runs, ("a", "b"), strict=True):
         answer = said(None, (call_id, "delimiter", start))
         assert conversations.of([*history, answer]) is run

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol
 
 from wane.conversation.calls import NO_VERDICTS, Call, calls_of
 from wane.conversation.conversation import Conversation
-from wane.formats.base import MessageT
+from wane.formats.base import MessageT, is_answer
 
 KEPT_STATES: Final = 8
 """States kept of one conversation, by default."""
+
+_MOST_BUSY: Final = 10  # times the limit
 
 
 class States(Protocol):
@@ -41,6 +44,9 @@ class StatesInMemory:
         self._limit = limit
         self._states: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._states)
+
     def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
         """Return the state of the first of these digests that is known."""
         known = next((digest for digest in digests if digest in self._states), None)
@@ -61,12 +67,35 @@ class StatesInMemory:
         self._states.pop(digest, None)
 
 
+@dataclass(eq=False, slots=True)
+class _Known(Generic[MessageT]):
+    """A conversation in memory.
+
+    Attributes:
+        conversation: the conversation.
+        states: digests of its states, oldest first.
+        answer: the host's objects of its latest answer.
+        ended: whether that answer calls no tool.
+    """
+
+    conversation: Conversation[MessageT]
+    states: deque[str] = field(default_factory=deque)
+    answer: Sequence[object] = ()
+    ended: bool = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is awaited, or the results of its calls."""
+        return self.conversation.asked and not self.ended
+
+
 class Conversations(Generic[MessageT]):
     """Finds the conversation that a history continues, or begins a new one.
 
     Args:
         make: makes a conversation.
-        limit: the most conversations in memory; the least recently used one is dropped first.
+        limit: the most conversations in memory besides those whose answer is awaited; the least recently used one is
+            dropped first.
         states: where `save` stores states, so that another process continues with the same view; None for memory only.
         kept: states kept of one conversation; with more, a history may continue from an earlier message.
     """
@@ -83,8 +112,7 @@ class Conversations(Generic[MessageT]):
         self._limit = limit
         self._kept = kept
         self._states: States = StatesInMemory() if states is None else states
-        self._all: list[Conversation[MessageT]] = []  # the latest last
-        self._saved: dict[int, deque[str]] = {}  # by the id of each, digests of its states
+        self._all: list[_Known[MessageT]] = []  # the latest last
 
     def __len__(self) -> int:
         return len(self._all)
@@ -93,8 +121,8 @@ class Conversations(Generic[MessageT]):
         """Return the conversation of a history, after it took in the history.
 
         It is the one that shares most of the history and has nothing else. If the history leaves a known one after an
-        answer, it gets a branch, because both may continue. If the same history comes again while its answer is
-        awaited, it gets a conversation of its own.
+        answer, or goes on without the answer that it awaits, it gets a branch, because both may continue. If the same
+        history comes again while its answer is awaited, it gets a conversation of its own.
 
         Raises:
             FormatError: for a message of another format.
@@ -102,47 +130,91 @@ class Conversations(Generic[MessageT]):
         """
         other = self._make()
         messages = other.read(history)
-        shared, conversation = self._nearest(messages)
-        if conversation is not None and shared < conversation.length:
-            conversation = conversation.branch(shared)
-        elif state := self._states.find((conversation or other).digests(messages)):
-            conversation = other if other.restore(state, messages) else conversation
-        if conversation is None:
-            conversation = other
-        elif conversation is not other and not conversation.ingest(messages).added and conversation.asked:
+        shared, known = self._nearest(messages)
+        if known is not None and _leaves(messages, shared, known.conversation):
+            known = _Known(known.conversation.branch(shared))
+        elif state := self._states.find((known.conversation if known else other).digests(messages)):
+            known = _Known(other, deque([state["digest"]])) if other.restore(state, messages) else known
+        if known is None:
+            known = _Known(other)
+        conversation = known.conversation
+        if conversation is not other and not conversation.ingest(messages).added and conversation.asked:
             state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they belong to the awaited answer
-            conversation = other if other.restore(state, messages) else conversation
-        conversation.ingest(messages)
-        self._all = [each for each in self._all if each is not conversation][-self._limit + 1 :]
-        self._all.append(conversation)
-        return conversation
+            known = _Known(other) if other.restore(state, messages) else known
+        known.conversation.ingest(messages)
+        known.ended = False
+        self._use(known)
+        return known.conversation
 
-    def answering(self, call: Call[Any]) -> Conversation[MessageT] | None:
-        """Return the conversation whose latest answer made a call, by the call's id; None if none did."""
-        return next((each for each in reversed(self._all) if each.made(call)), None)
+    def answered(
+        self, conversation: Conversation[MessageT], calls: Sequence[Call[Any]], answer: Sequence[object]
+    ) -> None:
+        """Judge the calls of an answer that is not in the history yet; see `Conversation.foresee`.
+
+        Args:
+            conversation: whose answer it is.
+            calls: all its calls, in order.
+            answer: objects of the host by which `answering` knows it again.
+        """
+        conversation.foresee(calls)
+        known = self._known(conversation)
+        known.answer, known.ended = answer, not calls
+
+    def answering(self, call: Call[Any], made_by: object) -> Conversation[MessageT] | None:
+        """Return the conversation whose latest answer made a call; None if that cannot be told for sure.
+
+        Args:
+            call: the call.
+            made_by: an object that `answered` was given. If it is not known, the call's id must be enough: some servers
+                number the calls of each conversation alike.
+        """
+        for known in reversed(self._all):
+            if any(each is made_by for each in known.answer):
+                return known.conversation
+        made = [known.conversation for known in self._all if known.conversation.made(call)]
+        return made[0] if len(made) == 1 else None
 
     def save(self, conversation: Conversation[MessageT]) -> None:
         """Store the state of a conversation, once its latest request was answered."""
-        state = conversation.state()
+        state, known = conversation.state(), self._known(conversation)
         self._states.put(state)
-        saved = self._saved.setdefault(id(conversation), deque())
-        if state["digest"] not in saved:
-            saved.append(state["digest"])
-        if len(saved) > self._kept:
-            self._states.drop(saved.popleft())
-        known = set(map(id, self._all))
-        self._saved = {key: digests for key, digests in self._saved.items() if key in known}
+        if state["digest"] not in known.states:
+            known.states.append(state["digest"])
+        if len(known.states) > self._kept:
+            self._states.drop(known.states.popleft())
 
-    def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, Conversation[MessageT] | None]:
+    def _known(self, conversation: Conversation[MessageT]) -> _Known[MessageT]:
+        known = next((each for each in self._all if each.conversation is conversation), None) or _Known(conversation)
+        self._use(known)
+        return known
+
+    def _use(self, known: _Known[MessageT]) -> None:
+        """Make a conversation the latest, also one that was dropped while its answer was awaited."""
+        others = [each for each in self._all if each is not known]
+        idle = [each for each in others if not each.busy]
+        gone = idle[: max(0, len(others) + 1 - self._limit)]
+        # An answer that is awaited may never come.
+        kept = [each for each in others if each not in gone][1 - _MOST_BUSY * self._limit :]
+        self._all = [*kept, known]
+
+    def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, _Known[MessageT] | None]:
         """The conversation that shares most with a history, and how many messages."""
-        rows = [(each.shares(messages), each) for each in self._all]
+        rows = [(known.conversation.shares(messages), known) for known in self._all]
         most = max((shared for shared, _ in rows), default=0)
         if not most:
             return 0, None
-        best = [each for shared, each in rows if shared == most]
+        best = [known for shared, known in rows if shared == most]
         # Prefer those with nothing else, and of these the one that made the calls that come next.
-        best = [each for each in best if each.length == most] or best
+        best = [known for known in best if known.conversation.length == most] or best
         if len(best) > 1:
-            calls = calls_of(best[0].format, messages[most : most + 1])
-            best = [each for each in best if any(map(each.made, calls))] or best
+            calls = calls_of(best[0].conversation.format, messages[most : most + 1])
+            best = [known for known in best if any(map(known.conversation.made, calls))] or best
         return most, best[-1]
+
+
+def _leaves(messages: Sequence[MessageT], shared: int, conversation: Conversation[MessageT]) -> bool:
+    """Whether a history leaves a conversation after the first messages, or does not have the answer that it awaits."""
+    if shared < conversation.length:
+        return True
+    coming = messages[shared : shared + 1]
+    return conversation.asked and any(not is_answer(conversation.format.parts(message)) for message in coming)

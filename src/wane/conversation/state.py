@@ -55,12 +55,8 @@ class Digest(Generic[MessageT]):
 
     def _key(self, message: MessageT) -> bytes:
         key: Hashable | None = self._adapter.key(message)
-        text = (
-            str(key)
-            if key is not None
-            else json.dumps(content_of(self._format, message), ensure_ascii=False, default=str)
-        )
-        return f"{'content' if key is None else 'key'}:{text}".encode("utf-8", "surrogatepass")
+        content = json.dumps(content_of(self._format, message), ensure_ascii=False, default=str)
+        return f"{'' if key is None else key}:{content}".encode("utf-8", "surrogatepass")
 
 
 def export_conversation(line: Timeline[MessageT], digest: Digest[MessageT], verdicts: Verdicts) -> dict[str, Any]:

@@ -118,7 +118,8 @@ class ContextLifecycle(ToolSource):
             request = conversation.request()
             output = await answering.generate(self._with_guidance(request.messages), tools)
             conversation.observe(_held(output), request=request)
-            conversation.foresee(calls_of(conversation.format, [choice.message for choice in output.choices[:1]]))
+            answer = [choice.message for choice in output.choices[:1]]
+            self._conversations.answered(conversation, calls_of(conversation.format, answer), answer)
             self._conversations.save(conversation)
             _asking.set(conversation)
             return _answered(state, output)

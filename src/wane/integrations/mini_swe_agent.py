@@ -126,7 +126,7 @@ class ContextLifecycle(LitellmModel):
             return unmanaged
         answer: Message = super().query(view, tools=self._tools, **kwargs)
         with self._lock:
-            conversation.foresee(calls_of(conversation.format, [answer]))
+            self._conversations.answered(conversation, calls_of(conversation.format, [answer]), [answer])
         return answer
 
     def _ready(self, conversation: Conversation[Message]) -> Conversation[Message]:
@@ -174,7 +174,7 @@ class ContextLifecycle(LitellmModel):
         results = {result["tool_call_id"]: result for result in made}
         with self._lock:
             for call in own:
-                conversation = self._conversations.answering(call)
+                conversation = self._conversations.answering(call, message)
                 text = _UNKNOWN if conversation is None else conversation.answer(call)
                 results[call.id] = {"role": "tool", "tool_call_id": call.id, "content": text}
         return [results[call["id"]] for call in message["tool_calls"] if call["id"] in results]

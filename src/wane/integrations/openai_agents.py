@@ -148,7 +148,7 @@ class ContextLifecycle:
         items = [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in output]
         with self._lock:
             conversation.observe(tokens, request=request)
-            conversation.foresee(calls_of(conversation.format, conversation.read(items)))
+            self._conversations.answered(conversation, calls_of(conversation.format, conversation.read(items)), output)
             self._conversations.save(conversation)
 
     def _tool(self, tool: Tool) -> FunctionTool:
@@ -157,7 +157,7 @@ class ContextLifecycle:
                 self._warner.warn(_FILTERED)
             call: Call[Message] = Call(tool.name, arguments, context.tool_call_id)
             with self._lock:
-                conversation = self._conversations.answering(call)
+                conversation = self._conversations.answering(call, context.tool_call)
                 if conversation is None:
                     self._warner.warn(_UNMANAGED)
                     return _NOWHERE
