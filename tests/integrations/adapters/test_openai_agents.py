@@ -152,6 +152,27 @@ def test_runs_of_the_same_prompt_at_once_have_a_window_each() -> None:
     assert all(results(model)[0].startswith("Started exploration") for model in models)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_runs_whose_calls_are_numbered_alike_recall_their_own(stream: bool) -> None:
+    lifecycle = ContextLifecycle(budget="80k", recall=True)
+    search = function_call("recall", {"search": "number"}, call_id="call_0")
+    models = [ScriptedModel([[search.model_copy()], [assistant_message("Done.")]]) for _ in range(5)]
+
+    async def one(number: int, model: ScriptedModel) -> None:
+        agent = lifecycle.equip(Agent("a", model=model))
+        if not stream:
+            await Runner.run(agent, f"I am number {number}.")
+            return
+        async for _ in Runner.run_streamed(agent, f"I am number {number}.").stream_events():
+            pass
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one(number, model) for number, model in enumerate(models)))
+
+    asyncio.run(all_of_them())
+    assert all(f"I am number {number}." in results(model)[0] for number, model in enumerate(models))
+
+
 def test_an_agent_as_a_tool_has_a_window_of_its_own_and_a_handoff_goes_on() -> None:
     lifecycle = ContextLifecycle(budget="80k")
     inner = started("look", "inner")
