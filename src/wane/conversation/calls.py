@@ -104,7 +104,7 @@ class Verdicts:
         """
         marks = [(part, text) for part, text in zip(parts, texts, strict=True) if text is not None]
         verdicts = [
-            _Verdict(position, part.call_id, _normalised(part.arguments), text)
+            _Verdict(position, part.call_id, normalised(part.arguments), text)
             for position, (part, text) in enumerate(marks)
         ]
         same = self._foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]
@@ -131,7 +131,7 @@ class Verdicts:
         self._ahead += marks
         for call in new:
             if call.name == DELIMITER:
-                verdict = _Verdict(len(self._answer), call.id, _normalised(call.raw), next(texts))
+                verdict = _Verdict(len(self._answer), call.id, normalised(call.raw), next(texts))
                 self._answer.append(verdict)
                 self._left[verdict.position] = verdict
                 if verdict.id is not None:
@@ -157,8 +157,8 @@ class Verdicts:
             return self._by_id[call.id]
         if call.id is not None and self._by_id:
             return NOT_A_CALL
-        left, normalised = list(self._left.values()), _normalised(call.raw)
-        for verdict in [v for v in left if v.arguments == normalised] or left:
+        left, arguments = list(self._left.values()), normalised(call.raw)
+        for verdict in [v for v in left if v.arguments == arguments] or left:
             # Another thread may have taken it.
             if self._left.pop(verdict.position, None) is not None:
                 return verdict.text
@@ -176,8 +176,8 @@ class Verdicts:
         self._left = {verdict.position: verdict for verdict in self._answer}
 
 
-def _normalised(raw: str | None) -> str:
-    """Arguments in normal form: frameworks reorder them, and pass missing ones as null."""
+def normalised(raw: str | None) -> str:
+    """Return arguments in normal form: frameworks reorder them, and pass missing ones as null."""
     try:
         value = json.loads(raw or "")
     except (ValueError, RecursionError):

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.sessions.test_index import SMALL, disk, result, work, worker
+from tests.proxy.sessions.test_index import SMALL, delimiters, disk, result, work, worker
 from tests.proxy.world import CLIENTS, AnthropicClient, ChatClient, Client, Upstream, exchange, run_turn
+from wane import Kind
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request
@@ -132,6 +133,107 @@ def test_sessions_that_begin_alike_keep_their_own_rounds(make: type[Client]) -> 
             # Beside its definition, the call that the model made.
             assert json.dumps(following.bodies[0]).count('"name": "delimiter"') > 1
         assert len(index.status()) == 4
+
+    asyncio.run(main())
+
+
+def marking(secret: str) -> list[Reply]:
+    """Hidden rounds that begin and end an exploration."""
+    start = {"action": "start", "name": "look", "type": "expl"}
+    end = {"action": "end", "description": secret}
+    return [Reply(calls=(Call("delimiter", start),)), Reply(calls=(Call("delimiter", end),))]
+
+
+@every_client
+def test_a_history_that_has_the_same_answer_gets_no_rounds_of_another_session(make: type[Client]) -> None:
+    async def main() -> None:
+        alice, bob = make(), make()
+        script = [*marking("Carol earns 90,000"), Reply("Done."), Reply("Done."), Reply("Yes.")]
+        upstream = Upstream(alice.provider, lambda _: script.pop(0))
+        index = SessionIndex(MemoryStore(), SMALL)
+        alice.say("Look into the salaries.")
+        await exchange(index, alice, upstream)
+        bob.say("Rename the file.")
+        # Bob begins without this proxy.
+        begun = await exchange(SessionIndex(MemoryStore(), SMALL), bob, upstream)
+        bob.take(begun.answer, result)
+        bob.say("Now delete it.")
+        await exchange(index, bob, upstream)
+        assert "Carol" not in json.dumps(upstream.requests[-1].body)
+        assert delimiters(upstream) == 0
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_client_that_rewrites_its_first_message_keeps_its_own_rounds(make: type[Client]) -> None:
+    async def main() -> None:
+        index, clients = SessionIndex(MemoryStore(), SMALL), [make(), make()]
+        for name, client in zip(("one", "two"), clients, strict=True):
+            script = [
+                *marking(f"facts of {name}"),
+                Reply("Done."),
+                Reply(f"It is {name}, {name} and again {name}." * 20),
+                Reply("Well."),
+            ]
+            upstream = Upstream(client.provider, lambda _, script=script: script.pop(0))
+            for text in (f"Today is Monday. Task of {name}.", "Tell me more.", "And on."):
+                client.say(text)
+                done = await exchange(index, client, upstream)
+                client.take(done.answer, result)
+        client, upstream = clients[1], Upstream(clients[1].provider, lambda _: Reply("Yes."))
+        client.history = json.loads(json.dumps(client.history).replace("Monday", "Tuesday"))
+        client.say("Go on.")
+        await exchange(index, client, upstream)
+        sent = json.dumps(upstream.requests[-1].body)
+        assert "facts of two" in sent
+        assert "facts of one" not in sent
+        assert len(index.status()) == 3
+
+    asyncio.run(main())
+
+
+@every_client
+def test_calls_that_a_server_numbers_do_not_mix_up_sessions_that_begin_alike(make: type[Client]) -> None:
+    def model(request: Request) -> Reply:
+        turn = sum(part.kind is Kind.RESULT for part in request.parts)
+        who = next(names, "")
+        hidden = Call("delimiter", {"action": "start", "name": who, "type": "expl"}, id="delimiter:0")
+        read = Call("read", {"path": f"{who}.py"}, id="read:1")
+        return Reply(calls=(hidden, read)) if not turn else Reply("Done.")
+
+    async def main() -> None:
+        clients = [make(), make()]
+        upstream = Upstream(clients[0].provider, model)
+        index = SessionIndex(MemoryStore(), SMALL)
+        answers = []
+        for client in clients:
+            client.say("The same for all.")
+            answers.append(await exchange(index, client, upstream))
+        for client, done, who in zip(clients, answers, ("first", "second"), strict=True):
+            client.take(done.answer, lambda _, arguments: f"Content by {arguments}")
+            await exchange(index, client, upstream)
+            started = [part for part in upstream.requests[-1].parts if part.tool == "delimiter"]
+            assert [json.loads(part.text)["name"] for part in started] == [who]
+
+    names = iter(("first", "second"))
+    asyncio.run(main())
+
+
+@every_client
+def test_a_later_reply_without_rounds_takes_the_place_of_one_with_rounds(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        script = [*marking("first"), Reply("OK."), Reply("OK."), Reply("Yes.")]
+        upstream = Upstream(client.provider, lambda _: script.pop(0))
+        index = SessionIndex(MemoryStore(), SMALL)
+        client.say("Go.")
+        await exchange(index, client, upstream)
+        done = await exchange(index, client, upstream)  # a retry
+        client.take(done.answer, result)
+        client.say("On.")
+        await exchange(index, client, upstream)
+        assert delimiters(upstream) == 0
 
     asyncio.run(main())
 

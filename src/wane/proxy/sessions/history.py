@@ -13,7 +13,7 @@ from wane.conversation.timeline import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
 from wane.formats.turns import required_opening
-from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, shape_of
+from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, Overlap, shape_of
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 from wane.strategies.base import Slot, Substitute, item_of
 
@@ -189,19 +189,21 @@ class UnseenRounds:
 
     Attributes:
         places: where rounds were inserted, by position of the client's message.
-        recent: shapes of the latest replies to the client.
+        recent: the latest replies to the client, each by its place and shape.
     """
 
     def __init__(self, wire: Wire) -> None:
         self.places: dict[int, Place] = {}
-        self.recent: deque[bytes] = deque(maxlen=_RECENT)
+        self.recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT)
         self._wire = wire
         self._waiting: list[GivenReply] = []  # with rounds, not inserted yet
 
     def given(self, reply: GivenReply) -> None:
         """Take in a reply to the client, in this session or in one that it continues."""
         if not reply.inherited:
-            self.recent.append(reply.shape)
+            self.recent.append((reply.place, reply.shape))
+            # Of several with the same shape the client has the latest.
+            self._waiting = [each for each in self._waiting if each.inherited or each.shape != reply.shape]
         if reply.rounds:
             self._waiting.append(reply)
 
@@ -215,15 +217,12 @@ class UnseenRounds:
         made = shape[:1] == ASSISTANT
         wanted = shape if made else _EMPTY
         found = [reply for reply in self._waiting if reply.shape == wanted]
-        # Of several with the same shape the client has the latest.
-        gone = [reply for reply in found if not reply.inherited]
-        if not gone and wanted not in self.recent:
-            # Those of another session are used in order.
-            gone = found[:1]
-        if not gone:
-            return
-        self._waiting = [reply for reply in self._waiting if all(reply is not other for other in gone)]
-        self.places[number] = Place(gone[-1].rounds, ahead=not made)
+        own = [reply for reply in found if not reply.inherited]
+        theirs = [reply for reply in found if reply.place == number and (number, wanted) not in self.recent]
+        if own or theirs:
+            reply = [*own, *theirs][0]
+            self._waiting = [each for each in self._waiting if each is not reply]
+            self.places[number] = Place(reply.rounds, ahead=not made)
 
     def expand(self, number: int, message: Message) -> list[Message]:
         """Return the messages of the history that a message of the client stands for.
@@ -241,16 +240,19 @@ class UnseenRounds:
         rounds = [each for round_ in place.rounds for each in (round_.message, *round_.results) if parts(each)]
         return [*rounds, message]
 
-    def inherited(self, entries: Entries, stop: int) -> Iterator[GivenReply]:
+    def inherited(self, entries: Entries, shared: Overlap) -> Iterator[GivenReply]:
         """Yield the replies for a session that forks or rewrites this one.
 
         Args:
             entries: the client's messages in this session.
-            stop: number of them that both share. Later rounds belong to this session only.
+            shared: those that both share. Other rounds belong to this session only.
         """
+        first, stop, shift = shared.theirs, shared.theirs + shared.count, shared.ours - shared.theirs
         for number in sorted(self.places):
             place = self.places[number]
-            if number < stop or (number == stop and place.ahead):
-                yield GivenReply(_EMPTY if place.ahead else entries.shape(number), place.rounds, inherited=True)
-        if stop == len(entries):
-            yield from (replace(reply, inherited=True) for reply in self._waiting)
+            if first <= number < stop or (number == stop and place.ahead):
+                shape = _EMPTY if place.ahead else entries.shape(number)
+                yield GivenReply(shape, number + shift, place.rounds, inherited=True)
+        for reply in self._waiting:
+            if first <= reply.place <= stop:
+                yield replace(reply, place=reply.place + shift, inherited=True)

@@ -19,7 +19,17 @@ from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
-from wane.proxy.sessions.messages import ASSISTANT, Alignment, Arrival, Entry, client_note, infers, prefix, root_of
+from wane.proxy.sessions.messages import (
+    ASSISTANT,
+    Alignment,
+    Arrival,
+    Entry,
+    Overlap,
+    client_note,
+    infers,
+    prefix,
+    root_of,
+)
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import ContextSettings
@@ -254,26 +264,29 @@ class SessionIndex:
         return CachedSession(session, None, session_id, created, last, strict=self._strict)
 
     async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
-        """A new session, with the rounds of a known one that has the same answers of the assistant.
+        """A new session, with the rounds of a known one if most of its messages are the same.
 
         Raises:
             StoreError: in strict mode, if it may be the session that could not be read.
         """
-        made = {arrival.shape for arrival in arrivals if arrival.shape[:1] == ASSISTANT}
-        for cached in self._sessions.values() if made else ():
-            if cached.session.wire is wire and cached.session.knows(made):
-                return await self._retaken(cached, root)
+        made = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+        alike = [cached for cached in self._sessions.values() if cached.session.wire is wire] if made else []
+        rows = [(cached, row) for cached in alike if (row := cached.session.entries.overlap(arrivals)) is not None]
+        if rows:
+            best, shared = max(rows, key=lambda each: each[1].count)
+            return await self._retaken(best, root, shared)
         if made and unread and self._strict:
             raise StoreError(unread)
         # A history that began without marks has none to read.
-        cached = await self._begun(Session(wire, self.settings, infer=bool(made)), root, [])
+        cached = await self._begun(Session(wire, self.settings, infer=made), root, [])
         cached.remark = unread if made else ""
         return cached
 
-    async def _retaken(self, cached: CachedSession, root: str, common: int | None = None) -> CachedSession:
-        """A new session with the rounds of one that its client rewrote, or forked after `common` messages."""
+    async def _retaken(self, cached: CachedSession, root: str, shared: Overlap | None = None) -> CachedSession:
+        """A new session with the rounds of one that its client rewrote or forked; None: they share all messages."""
         session = cached.session.blank()
-        return await self._begun(session, root, session.inherit(cached.session, common))
+        shared = shared or Overlap(0, 0, len(cached.session.entries))
+        return await self._begun(session, root, session.inherit(cached.session, shared))
 
     async def _stored_anew(self, cached: CachedSession, root: str) -> CachedSession:
         """A new session in place of one that the store has lost, such as by an emptied database."""
@@ -286,12 +299,12 @@ class SessionIndex:
     async def _forked(self, cached: CachedSession, alignment: Alignment, root: str) -> CachedSession:
         """A fork of a session, with everything that happened to the messages that they share."""
         if not self._store.persistent:
-            return await self._retaken(cached, root, alignment.common)
+            return await self._retaken(cached, root, Overlap(0, 0, alignment.common))
         try:
             records = prefix(await self._store.read(cached.id), alignment.common)
         except StoreError as error:
             _LOGGER.warning("%s", error)
-            return await self._retaken(cached, root, alignment.common)
+            return await self._retaken(cached, root, Overlap(0, 0, alignment.common))
         forked = self._brought_back(cached.session.wire, cached.id, records)
         return await self._begun(forked.session, root, records)
 

@@ -5,6 +5,7 @@ A message is identified by a digest of its exact content, and by a shape that su
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Any, Final
 
+from wane.conversation.calls import normalised
 from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
@@ -25,8 +27,13 @@ ASSISTANT: Final = b"a"
 RESULTS: Final = b"r"
 OTHER: Final = b"o"
 
+# Such as `call_0` and `functions.read:0`.
+_NUMBERED: Final = re.compile(r"[A-Za-z_.-]*[:_-]?\d{0,5}")
 _TURNS: Final = (Kind.USER, Kind.NOTICE)
 _ROOT_LENGTH: Final = 24
+# What a request must share with a session to continue it under another beginning.
+_LEAST_ANSWERS: Final = 2
+_LEAST_TOKENS: Final = 100
 
 SETUP: Final = "proxy"
 """Topic of the note on the session's settings from here on: its `api`, `strategy`, whether its episodes are inferred
@@ -76,15 +83,21 @@ def shape_of(parts: Sequence[Part]) -> bytes:
     """Return a digest that stays the same if a client drops or edits some of a message's content.
 
     For an assistant's message it covers the ids of its calls or, without calls, its text except spaces; for a message
-    with results, the ids of the calls that they answer; for all others, only the kind of the first part.
+    with results, the ids of the calls that they answer; for all others, only the kind of the first part. Where a server
+    numbers the calls of each session alike, it covers the calls too.
     """
     if is_answer(parts):
-        ids = [part.call_id or "" for part in parts if part.kind is Kind.CALL]
+        ids = [_identity(part) for part in parts if part.kind is Kind.CALL]
         text = " ".join(word for part in parts if part.kind is Kind.TEXT for word in part.text.split())
         return ASSISTANT + (_hash(map(_bytes, ["calls", *ids]), 8) if ids else _hash([b"text", _bytes(text)], 8))
     if ids := sorted(part.call_id or "" for part in parts if part.kind is Kind.RESULT):
         return RESULTS + _hash(map(_bytes, ids), 8)
     return OTHER + _hash((_bytes(part.kind) for part in parts[:1]), 8)
+
+
+def _identity(call: Part) -> str:
+    call_id = call.call_id or ""
+    return f"{call_id} {call.tool} {normalised(call.arguments)}" if _NUMBERED.fullmatch(call_id) else call_id
 
 
 def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
@@ -129,6 +142,21 @@ class Alignment:
     answered: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Messages in a row that a request or a session shares with another session.
+
+    Attributes:
+        ours: position of the first of them here.
+        theirs: its position in the other session.
+        count: number of them.
+    """
+
+    ours: int
+    theirs: int
+    count: int
+
+
 class Entries:
     """The known messages of a client, in order; each takes some 100 bytes."""
 
@@ -145,9 +173,28 @@ class Entries:
     def __getitem__(self, number: int) -> Entry:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
-    def share(self, shapes: set[bytes]) -> bool:
-        """Return whether a message of the assistant has one of these shapes."""
-        return not shapes.isdisjoint(self._answers)
+    def overlap(self, arrivals: Sequence[Arrival]) -> Overlap | None:
+        """Return the longest row of messages that a request shares exactly, at the same places or at others.
+
+        None if the row is so short that another session may hold the same by chance. Ids of calls prove nothing: some
+        servers number the calls of each session alike.
+        """
+        if self._answers.isdisjoint(arrival.shape for arrival in arrivals):
+            return None
+        places: dict[bytes, list[int]] = {}
+        for number, arrival in enumerate(arrivals):
+            places.setdefault(arrival.digest, []).append(number)
+        best = Overlap(0, 0, 0)
+        ending: dict[int, int] = {}  # by place in the request, the length of the row that ends there
+        for number, digest in enumerate(self._digests):
+            ending = {place: ending.get(place - 1, 0) + 1 for place in places.get(digest, ())}
+            for place, count in ending.items():
+                if count > best.count:
+                    best = Overlap(place - count + 1, number - count + 1, count)
+        row = range(best.theirs, best.theirs + best.count)
+        answers = sum(self._shapes[number][:1] == ASSISTANT for number in row)
+        tokens = sum(self._tokens[number] for number in row)
+        return best if answers >= _LEAST_ANSWERS and tokens >= _LEAST_TOKENS else None
 
     def shape(self, number: int) -> bytes:
         """Return the shape of a message."""
@@ -171,7 +218,7 @@ class Entries:
         self._digests[number] = digest
         self._tokens[number] = tokens
 
-    def align(self, arrivals: Sequence[Arrival], replied: Container[bytes] = ()) -> Alignment:
+    def align(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]] = ()) -> Alignment:
         """Return how far a request agrees with the known messages.
 
         An edited message with the same shape counts as the same if a later assistant's message is the same, because
@@ -179,7 +226,7 @@ class Entries:
 
         Args:
             arrivals: the request's messages.
-            replied: shapes of replies that the client has received and not sent back yet.
+            replied: replies that the client has received, each by its place and shape.
         """
         changed, reached = [], 0
         # Up to the last assistant's message that agrees: the number of messages, and of edits.
@@ -194,7 +241,7 @@ class Entries:
             if self._shapes[number][:1] == ASSISTANT:
                 sure, edits = reached, len(changed)
         answered = sure
-        if reached == len(self) < len(arrivals) and arrivals[reached].shape in replied:
+        if reached < len(arrivals) and (reached, arrivals[reached].shape) in replied:
             edits, answered = len(changed), reached + 1
         first = next(islice(changed, edits, None), None)
         common = reached if first is None else max(sure, first)
@@ -207,11 +254,13 @@ class GivenReply:
 
     Attributes:
         shape: shape of the client's message for it.
+        place: position of that message.
         rounds: its rounds, if any of them has own calls; else empty.
         inherited: whether it belongs to another session, which this one forks or rewrites.
     """
 
     shape: bytes
+    place: int
     rounds: tuple[AnsweredRound, ...] = ()
     inherited: bool = False
 
@@ -271,7 +320,7 @@ def edits_of(note: NoteRecord) -> list[Edit]:
 def reply_note(replied: GivenReply) -> NoteRecord:
     """Return the note on a reply."""
     rounds = [{"message": round_.message, "results": list(round_.results)} for round_ in replied.rounds]
-    data: dict[str, Any] = {"shape": replied.shape.hex()}
+    data: dict[str, Any] = {"shape": replied.shape.hex(), "place": replied.place}
     if rounds:
         data["rounds"] = rounds
     if replied.inherited:
@@ -288,7 +337,8 @@ def reply_of(note: NoteRecord) -> GivenReply:
     data = note.data
     with _readable("a reply"):
         rounds = tuple(AnsweredRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
-        return GivenReply(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
+        shape, place = bytes.fromhex(data["shape"]), int(data["place"])
+        return GivenReply(shape, place, rounds, data.get("inherited") is True)
 
 
 @contextmanager

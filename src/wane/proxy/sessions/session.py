@@ -40,6 +40,7 @@ from wane.proxy.sessions.messages import (
     Entries,
     Entry,
     GivenReply,
+    Overlap,
     edits_note,
     edits_of,
     entries_of,
@@ -164,10 +165,6 @@ class Session:
     def cut_short(self) -> bool:
         """Whether the followed records end within a request, such as when a process died while writing."""
         return bool(self._due)
-
-    def knows(self, shapes: set[bytes]) -> bool:
-        """Whether this session has an assistant's message with one of these shapes."""
-        return self.entries.share(shapes) or not shapes.isdisjoint(self.rounds.recent)
 
     # Requests
 
@@ -341,7 +338,7 @@ class Session:
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
-        reply = GivenReply(shape, tuple(answered) if own else ())
+        reply = GivenReply(shape, len(self.entries), tuple(answered) if own else ())
         self.rounds.given(reply)
         return [reply_note(reply)]
 
@@ -379,15 +376,14 @@ class Session:
             elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
                 self.engine.redo(record.done)
 
-    def inherit(self, other: Session, common: int | None = None) -> list[Record]:
+    def inherit(self, other: Session, shared: Overlap) -> list[Record]:
         """Take over rounds of another session, which this new one forks or rewrites; return records of them.
 
         Args:
             other: the other session.
-            common: number of the client's messages that both share, for a fork; later rounds belong to the other
-                session only. None if the client has rewritten its history.
+            shared: the client's messages that both share.
         """
-        replies = list(other.rounds.inherited(other.entries, len(other.entries) if common is None else common))
+        replies = list(other.rounds.inherited(other.entries, shared))
         for reply in replies:
             self.rounds.given(reply)
         return [reply_note(reply) for reply in replies]
