@@ -15,7 +15,8 @@ from tests.proxy.world import AnthropicClient, Client, RemindedClient
 from wane import Kind, chars
 from wane.cli.sessions.saved import Session, load_session
 from wane.formats import Part, get_format
-from wane.journal import MessageRecord, UsageRecord
+from wane.journal import MessageRecord
+from wane.prices import Prices
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.testing import Reply, Request, Usage
 
@@ -104,6 +105,10 @@ def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> 
     assert evicted == pytest.approx(kept.facts.evicted, rel=0.02)
     asked = sum(len(exchange.bodies) for exchange in kept.exchanges)
     assert data["usage"]["calls"] == asked > len(kept.exchanges), "rounds that the client did not see count too"
+    rates, used = Prices.of(kept.facts.model).tiers[0], data["usage"]
+    spent = used["input_tokens"] * rates.input + used["output_tokens"] * rates.output
+    assert used["cost"] == pytest.approx(spent, abs=1e-6)
+    assert "cost unknown" not in run("show", kept.facts.session).out
     assert [turn["text"] for turn in data["turns"]] == [
         *(f"User turn {number}: please do thing {number}." for number in range(6)),
         "One thing more.",
@@ -133,4 +138,3 @@ def test_what_an_agent_put_in_is_shown_where_its_user_said_nothing(keep: Keep) -
     client.history.append({"role": "user", "content": [{"type": "text", "text": "<system-reminder>be good"}]})
     session = load_session(keep(client).path)
     assert session.turns[0].text.startswith("<system-reminder>be good")
-    assert not [record for record in session.file.records if isinstance(record, UsageRecord) and record.cost]

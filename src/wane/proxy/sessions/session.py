@@ -307,6 +307,7 @@ class Session:
             output_tokens=usage.output,
             cache_read_tokens=usage.cache_read,
             cache_write_tokens=usage.cache_write,
+            cost=cost_of(usage, model),
             model=model,
         )
         return [record]
