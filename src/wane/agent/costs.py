@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -35,7 +35,7 @@ class Totals:
     cost: float | None = 0.0
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Self:
+    def of(cls, records: Sequence[Record]) -> Self:
         """Return the totals of a recorded session."""
         totals = cls()
         for record in model_calls(records):

@@ -12,6 +12,7 @@ from wane.journal.lines import (
 )
 from wane.journal.reader import SessionFile, read
 from wane.journal.records import (
+    FORK_NOTE,
     SPENT_NOTE,
     ConfigRecord,
     Header,
@@ -28,6 +29,7 @@ from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, 
 from wane.journal.writer import Journal
 
 __all__ = [
+    "FORK_NOTE",
     "SESSION_DIR_VARIABLE",
     "SPENT_NOTE",
     "Clock",

@@ -6,7 +6,7 @@ Each class is one kind of line. The fields are the file format: a change here ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -241,10 +241,17 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
 SPENT_NOTE: Final = "spent"
 """Topic of a note on the usage of a model call that is no usage record, because it must not anchor the accounting."""
 
+FORK_NOTE: Final = "fork"
+"""Topic of a note that ends the records that a session has copied from the one it branches off from."""
 
-def model_calls(records: Iterable[Record]) -> Iterator[UsageRecord]:
-    """Yield the usage of each model call, in order; calls that are only noted, such as for a summary, have 0 items."""
-    for record in records:
+
+def model_calls(records: Sequence[Record]) -> Iterator[UsageRecord]:
+    """Yield the usage of each model call of a session, in order, without those of a session that it branches off from.
+
+    Calls that are only noted, such as for a summary, have 0 items.
+    """
+    forks = [at for at, record in enumerate(records) if isinstance(record, NoteRecord) and record.topic == FORK_NOTE]
+    for record in records[forks[-1] if forks else 0 :]:
         if isinstance(record, UsageRecord):
             yield record
         elif isinstance(record, NoteRecord) and record.topic == SPENT_NOTE:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.proxy.server.support import MARK, Asked, ask, body, message, provider, proxy, response, run
+from wane.agent.costs import Totals
+from wane.journal import read
+from wane.prices import TokenUsage, cost_of
 from wane.proxy.server.app import sums_usage
+from wane.proxy.server.run import Running
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ReportedUsage
+from wane.proxy.store import open_store
 
 CLAUDE = "claude-cli/2.1.329 (external, sdk-cli)"
 CODEX = "codex_exec/0.169.0 (Debian 12.0.0; x86_64) dumb (codex_exec; 0.169.0)"
@@ -62,6 +69,42 @@ def test_the_sums_stand_in_headers_status_and_metrics(client: str, told: tuple[i
             assert status.json["sessions"][0]["used"] == used
             metrics = (await ask(running, b"", "/wane/metrics", "GET")).body.decode()
             assert 'wane_tokens_total{api="anthropic",kind="input"} 460.0' in metrics
+
+    run(main)
+
+
+def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_path: Path) -> None:
+    each = {"input": 130, "output": 5, "cache_read": 0, "cache_write": 0}
+
+    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(SAID))
+
+    async def status(running: Running) -> Any:
+        return (await ask(running, b"", "/wane/status", "GET")).json
+
+    async def main() -> None:
+        price = cost_of(TokenUsage(130, 5), "claude-sonnet-4-5")
+        async with provider(says) as up:
+            async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
+                for number in range(3):
+                    await ask(running, turn(number, model="claude-sonnet-4-5"))
+                forked = turn(2, model="claude-sonnet-4-5")
+                forked["messages"][-1] = {"role": "user", "content": "Something else."}
+                answer = await ask(running, forked)
+                assert answer.header("x-wane-used-input") == "130"
+                told = await status(running)
+                assert price is not None
+                assert running.traffic.spent == pytest.approx(4 * price)
+                assert told["money"]["spent"] == pytest.approx(4 * price, abs=1e-6)
+                assert [session["used"] for session in told["sessions"]] == [each, {**each, "input": 390, "output": 15}]
+            journals = [read(path).records for path in tmp_path.rglob("*.jsonl")]
+            assert sorted(Totals.of(records).calls for records in journals) == [1, 3]
+            # A restarted proxy goes on from there.
+            forked["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
+            async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
+                assert (await ask(running, forked)).header("x-wane-used-input") == "260"
+                (session,) = (await status(running))["sessions"]
+                assert session["money"]["spent"] == pytest.approx(2 * price, abs=1e-6)
 
     run(main)
 

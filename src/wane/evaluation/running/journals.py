@@ -12,7 +12,6 @@ from wane.evaluation.results import ContextFigures, Usage
 from wane.journal import UsageRecord, model_calls, read
 from wane.lab.annotations import read_again
 from wane.lab.readers.journal import session_of
-from wane.prices import TokenUsage, cost_of
 
 SESSIONS: Final = "sessions"
 """Folder of the agent's sessions, in its folder for logs."""
@@ -96,25 +95,20 @@ def figures_of(*journals: Path) -> JournalFigures:
     return JournalFigures(tuple(calls), tuple(views), len(evicted), sum(evicted), again)
 
 
-def usage_of(*journals: Path, forks: bool = False) -> Usage:
+def usage_of(*journals: Path) -> Usage:
     """Return the usage of all model calls of some sessions; empty and without a cost if a journal cannot be read.
 
     Args:
         journals: the session files.
-        forks: whether one may begin with the records of another, which then count once.
     """
-    records: list[UsageRecord] = []
     try:
-        for journal in journals:
-            known = set(records) if forks else ()
-            records += [record for record in model_calls(read(journal).records) if record not in known]
+        return _summed([call for journal in journals for call in model_calls(read(journal).records)])
     except WaneError:
         return Usage()
-    return _summed(records)
 
 
 def _summed(calls: Sequence[UsageRecord]) -> Usage:
-    costs = [call.cost if call.cost is not None else _price(call) for call in calls]
+    costs = [call.cost for call in calls]
     return Usage(
         model_calls=len(calls),
         input_tokens=sum(call.input_tokens for call in calls),
@@ -123,9 +117,3 @@ def _summed(calls: Sequence[UsageRecord]) -> Usage:
         output_tokens=sum(call.output_tokens for call in calls),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
-
-
-def _price(record: UsageRecord) -> float | None:
-    """The cost of a call whose record has none, such as those of the proxy."""
-    used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
-    return cost_of(used, record.model)

@@ -82,7 +82,7 @@ class Attempt:
         sessions of Wane's proxy, if it uses one.
         """
         if kept_by_wane(self.arm.strategy):
-            return usage_of(*journals_in(self.directory, STORE), forks=True), None
+            return usage_of(*journals_in(self.directory, STORE)), None
         if self.arm.strategy.startswith(RIVAL):
             return Usage(), None
         if not (journals := journals_in(self.directory)):

@@ -19,7 +19,7 @@ from wane.conversation.calls import normalised
 from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
-from wane.journal import MessageRecord, NoteRecord, Record
+from wane.journal import FORK_NOTE, MessageRecord, NoteRecord, Record
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 
@@ -350,12 +350,16 @@ def _readable(what: str) -> Iterator[None]:
 
 
 def prefix(records: Sequence[Record], count: int) -> list[Record]:
-    """Return the records of a session about the client's first messages.
+    """Return the first records of a fork: those of a session about the client's first messages, and a note.
 
     Args:
         records: the session's records.
         count: number of the client's messages to keep.
     """
+    return [*_first(records, count), NoteRecord(FORK_NOTE)]
+
+
+def _first(records: Sequence[Record], count: int) -> list[Record]:
     kept: list[Record] = []
     whole, left = count, 0  # `left`: messages of the history still to keep
     for number, record in enumerate(records):

@@ -17,6 +17,7 @@ from wane.core import FitReport, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
+    FORK_NOTE,
     ConfigRecord,
     MessageRecord,
     NoteRecord,
@@ -417,6 +418,9 @@ class Session:
             if not reply.inherited:
                 self._asked()
             self.rounds.given(reply)
+        elif note.topic == FORK_NOTE:
+            # The other session has paid for the calls so far; they only tell the engine the size of its requests.
+            self.used, self.ledger.money = NO_USAGE, Money()
 
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
