@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import stat
 import threading
@@ -17,8 +18,10 @@ from typing import Any
 import pytest
 
 from tests.journal.support import in_a_child
+from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, response, run
 from tests.proxy.store.support import add, files, new_root, note, topics
 from wane.journal import MessageRecord, SessionStore, read
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
@@ -202,6 +205,40 @@ def test_a_session_that_was_closed_takes_nothing(tmp_path: Path) -> None:
             await add(log, note(1))
 
     asyncio.run(act())
+
+
+@posix_only
+@pytest.mark.parametrize("moved", [False, True], ids=["deleted", "moved"])
+def test_a_session_whose_file_is_gone_is_stored_anew(moved: bool, tmp_path: Path) -> None:
+    root = tmp_path / "sessions"
+
+    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(message("hi")))
+
+    async def main() -> None:
+        sent = body(stream=False)
+        async with provider(says) as up, proxy(up.url, index=SessionIndex(open_store(str(root)))) as running:
+
+            async def go_on() -> tuple[str | None, str | None]:
+                answer = await ask(running, sent)
+                assert answer.status == 200
+                sent["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
+                return answer.header("x-wane-session"), answer.header("x-wane-warning")
+
+            first, _ = await go_on()
+            if moved:
+                root.rename(tmp_path / "elsewhere")
+            else:
+                shutil.rmtree(root)
+            second, warning = await go_on()
+            assert second != first
+            assert warning == f"the store has lost session {first}; it continues as {second}"
+            assert await go_on() == (second, None)
+        # Its file has the whole history.
+        assert second is not None
+        assert sum(isinstance(record, MessageRecord) for record in read(path_of(root, second)).records) == 5
+
+    run(main)
 
 
 def test_sessions_that_nobody_wrote_to_are_deleted_but_for_the_agents_and_open_ones(tmp_path: Path) -> None:

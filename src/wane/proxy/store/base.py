@@ -100,7 +100,7 @@ class Log:
         Raises:
             SessionBusyError: if another task holds it for too long.
             SessionLostError: if the session is gone, or does not continue from the end that this log knows. A store
-                that opens a session in one process only does not check that.
+                that opens a session in one process only does not check its end.
             StoreError: if the store cannot be reached or read.
         """
         try:

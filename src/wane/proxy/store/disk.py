@@ -22,6 +22,7 @@ from wane.proxy.store.base import (
     MAX_FOUND,
     Log,
     SessionBusyError,
+    SessionLostError,
     StoredSession,
     StoreError,
     are_heavy,
@@ -187,6 +188,9 @@ class _DiskLog(Log):
     async def _news(self) -> Sequence[Record]:
         # No other process can write while the file is open here, so only the first hold has records.
         journal = self._journal
+        if not os.path.exists(journal.path):
+            # The system lets a process write to a deleted file, and drops it once the process closes it.
+            raise SessionLostError(f"the session {journal.path} is no longer there: it was deleted or moved")
         records, journal.found = journal.found.records, replace(journal.found, records=())
         return records
 
