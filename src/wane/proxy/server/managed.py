@@ -232,34 +232,37 @@ class ManagedRequest:
         """Handle a round's reply that broke off, or cannot be decoded."""
         if isinstance(error, httpx2.DecodingError) and self.exchange.rounds > 1:
             raise self._unusable("sent a reply that cannot be decoded") from error
-        late = isinstance(error, httpx2.TimeoutException)
-        self.exchange.upstream_error("timeout" if late else "reset")
-        self.exchange.outcome = "broken"
+        refusal = self._cut_off(late=isinstance(error, httpx2.TimeoutException))
         if not self.client.started:
-            raise RefusedError(504 if late else 502, f"the reply from {self.upstream.url.origin} broke off") from error
+            raise refusal from error
         await self.client.write(self._reply.rest())
         raise BrokenOffError from error
 
     async def _end_round(self) -> Round | None:
-        """Return a completed round; None if its reply was not understood and was passed on."""
+        """Return a completed round; None if its reply could not be used and was passed on."""
         try:
             round_ = self._reply.end()
         except BrokenReplyError as error:
+            refusal = self._cut_off() if error.cut else self._unusable("sent a reply that is not understood")
+            why = f"{refusal.message}: {error}"
+            _LOGGER.warning("%s: %s", self.exchange.what, why)
             if not error.reported and (self.exchange.rounds > 1 or self._reply.hides):
-                _LOGGER.warning("%s: the provider's reply was not understood: %s", self.exchange.what, error)
-                raise self._unusable("sent a reply that is not understood") from error
+                raise refusal from error
             # Unchanged: the client may understand it.
-            self.exchange.upstream_error("malformed")
-            self.exchange.outcome = "broken"
-            self._warning = self._warning or f"the provider's reply was not understood: {error}"
-            _LOGGER.warning("%s: %s", self.exchange.what, self._warning)
+            self._warning = self._warning or why
             await self._end(self._reply.rest())
             return None
         self.exchange.round(round_, str(self.body.get("model", "")))
         return round_
 
+    def _cut_off(self, *, late: bool = False) -> RefusedError:
+        """Return the error for a reply that stopped before its end, or did not go on in time."""
+        self.exchange.upstream_error("timeout" if late else "reset")
+        self.exchange.outcome = "broken"
+        return RefusedError(504 if late else 502, f"the reply from {self.upstream.url.origin} broke off")
+
     def _unusable(self, what: str) -> RefusedError:
-        """Return the error for a reply that can neither be used nor passed on."""
+        """Return the error for a reply that cannot be used."""
         self.exchange.upstream_error("malformed")
         self.exchange.outcome = "broken"
         return RefusedError(502, f"{self.upstream.url.origin} {what}")

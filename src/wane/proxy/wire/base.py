@@ -140,11 +140,12 @@ class BrokenReplyError(WaneError):
     Args:
         message: what is wrong with it.
         reported: whether the provider reported an error itself, which the client gets as part of the reply.
+        cut: whether it began as a reply of its protocol, and only stops before its end.
     """
 
-    def __init__(self, message: str, *, reported: bool = False) -> None:
+    def __init__(self, message: str, *, reported: bool = False, cut: bool = False) -> None:
         super().__init__(message)
-        self.reported = reported
+        self.reported, self.cut = reported, cut
 
 
 class Reply(ABC):

@@ -198,9 +198,11 @@ class StreamedReply(Reply):
     def end(self) -> Round:
         """Return the round, at the end of the provider's stream."""
         self._begin_round()
+        sound = not (self._failure or self._lost)
         self._take_last()
         if self._failure:
-            raise BrokenReplyError(self._failure, reported=self._reported)
+            # What only the last event of a stream lacks is its end.
+            raise BrokenReplyError(self._failure, reported=self._reported, cut=sound and not self._reported)
         round_ = self._round()
         self._over = True
         return round_

@@ -56,7 +56,8 @@ class StreamedMessage(StreamedReply):
 
     def _round(self) -> Round:
         if not self._ending or not self._stopped:
-            raise BrokenReplyError(f"the provider's stream ended without message_{'stop' if self._ending else 'delta'}")
+            why = f"the provider's stream ended without message_{'stop' if self._ending else 'delta'}"
+            raise BrokenReplyError(why, cut=bool(self._usage or self._slots))
         stop = self._ending["delta"].get("stop_reason")
         round_ = make_round(list(self._slots.values()), self._own, stop, self._usage)
         return self._rounds.add(round_, self._usage)

@@ -216,7 +216,7 @@ class StreamedChat(StreamedReply):
 
     def _round(self) -> Round:
         if self._draft.finish is None and not self._done:
-            raise BrokenReplyError("the provider's stream stopped before its end")
+            raise BrokenReplyError("the provider's stream stopped before its end", cut=self._rounds.id is not None)
         return self._rounds.add(self._draft.round(_seed(self._rounds), self._usage), self._usage)
 
     def _closing(self) -> Iterator[bytes]:

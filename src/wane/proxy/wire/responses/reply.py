@@ -122,7 +122,7 @@ class StreamedResponse(StreamedReply):
 
     def _round(self) -> Round:
         if self._terminal is None:
-            raise BrokenReplyError("the provider's stream stopped before its end")
+            raise BrokenReplyError("the provider's stream stopped before its end", cut=self._rounds.id is not None)
         return self._rounds.close(self._terminal, [self._items[index] for index in sorted(self._items)])
 
     def _hides(self) -> bool:
