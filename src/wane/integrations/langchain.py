@@ -12,6 +12,8 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
+from operator import is_
 from typing import Annotated, Any, Final, NotRequired, Unpack
 
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
@@ -34,6 +36,7 @@ from wane.formats.frameworks.langchain import LangChainFormat
 __all__ = ["ContextLifecycle", "LifecycleState"]
 
 _UNREAD: Final = "Error: the call's arguments are not a JSON object. Call the tool again with correct arguments."
+_UNMANAGED: Final = "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
 _KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 
 
@@ -84,6 +87,8 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         self._own = frozenset(tool.name for tool in sample.own_tools)
         # By the mark of its last state: an older checkpoint has another mark.
         self._known: OrderedDict[str, Conversation[BaseMessage]] = OrderedDict()
+        # Those of `request` that wait for `update`, with the mark and the messages of their states; the latest last.
+        self._asked: list[tuple[str, list[BaseMessage], Conversation[BaseMessage]]] = []
         self._lock = threading.RLock()  # tools of one answer, and agents, run in threads
 
     # In an agent
@@ -92,19 +97,15 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Send a view of the thread instead of all of it."""
-        if (conversation := self._managed(request)) is None:
-            return handler(request)
-        response = handler(self._view(conversation, request))
-        return ExtendedModelResponse(response, Command(update=self._left(conversation, response.result)))
+        conversation, sent = self._outgoing(request)
+        return self._answered(conversation, handler(sent))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Send a view of the thread instead of all of it."""
-        if (conversation := self._managed(request)) is None:
-            return await handler(request)
-        response = await handler(self._view(conversation, request))
-        return ExtendedModelResponse(response, Command(update=self._left(conversation, response.result)))
+        conversation, sent = self._outgoing(request)
+        return self._answered(conversation, await handler(sent))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
@@ -126,56 +127,85 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         Args:
             state: the node's state, with `messages` and `wane`.
             system: the text of the system message, which should include `instructions`.
+
+        Raises:
+            FormatError: for a message that cannot be part of a conversation.
+            HistoryError: for messages that no provider would accept.
         """
+        messages = state["messages"]
         with self._lock:
-            conversation = self._conversation(state, state["messages"])
-            conversation.overhead = system
+            conversation = self._begun(state, messages, system)
+            self._asked = [*self._asked, (_mark(state), list(messages), conversation)][-_KEPT:]
             return conversation.request()
 
     def update(self, state: Mapping[str, Any], *answer: BaseMessage) -> dict[str, Any]:
         """Return the update of the state after the model has answered `request`: its messages, and Wane's state."""
+        mark, messages = _mark(state), state["messages"]
         with self._lock:
-            return {"messages": list(answer), **self._left(self._conversation(state, state["messages"]), answer)}
+            # Only for these very messages: unrelated threads may have the same ids, or none.
+            asked = (
+                conversation
+                for its_mark, its, conversation in reversed(self._asked)
+                if its_mark == mark and len(its) == len(messages) and all(map(is_, its, messages))
+            )
+            conversation = next(asked, None) or self._found(state, messages)
+            self._take_in(conversation, messages)
+            return {"messages": list(answer), **self._left(conversation, answer)}
 
     # Internals
 
-    def _managed(self, request: ModelRequest[Any]) -> Conversation[BaseMessage] | None:
+    def _outgoing(self, request: ModelRequest[Any]) -> tuple[Conversation[BaseMessage] | None, ModelRequest[Any]]:
+        """What to send, and the conversation if it is managed."""
         if getattr(request.model, "use_previous_response_id", False):
             self._warner.warn(
                 "the model keeps the conversation at its provider, so nothing can be evicted. Set its "
                 "use_previous_response_id to False"
             )
-            return None
+            return None, self._without_tools(request)
+        system = request.system_message
+        if self.instructions:
+            blocks = [] if system is None else list(system.content_blocks)
+            system = SystemMessage(content_blocks=[*blocks, {"type": "text", "text": self.instructions}])
+        definitions = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+        overhead = f"{system.text if system else ''}{json.dumps(definitions)}"
         with self._lock:
             try:
-                conversation = self._conversation(request.state, request.messages)
-                # Until its answer is there, another run from the same checkpoint gets its own.
-                self._known.pop(_mark(request.state), None)
-                return conversation
+                conversation = self._begun(request.state, request.messages, overhead)
             except (FormatError, HistoryError) as error:
                 self._warner.unmanaged(error)
-                return None
+                return None, self._without_tools(request)
+            conversation.keep_opening = has_budget(getattr(request.model, "thinking", None))
+            return conversation, request.override(messages=conversation.request().messages, system_message=system)
 
-    def _conversation(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
-        """The thread's conversation, after it took in its messages."""
-        messages = _with_refusals(messages)
-        conversation = self._known.get(_mark(state))
+    def _without_tools(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        return request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) not in self._own])
+
+    def _answered(
+        self, conversation: Conversation[BaseMessage] | None, response: ModelResponse[Any]
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         if conversation is None:
-            conversation = resumed(self._make, state.get("wane") or {}, messages)
-        self._warner.ingested(conversation.ingest(messages))
+            return response
+        return ExtendedModelResponse(response, Command(update=self._left(conversation, response.result)))
+
+    def _begun(
+        self, state: Mapping[str, Any], messages: Sequence[BaseMessage], overhead: str
+    ) -> Conversation[BaseMessage]:
+        """The thread's conversation for a request."""
+        conversation = self._found(state, messages)
+        # Until its answer is there, another run from the same checkpoint gets its own.
+        self._known.pop(_mark(state), None)
+        # Before the messages come in: the usage of their answers includes it.
+        conversation.overhead = overhead
+        self._take_in(conversation, messages)
         return conversation
 
-    def _view(self, conversation: Conversation[BaseMessage], request: ModelRequest[Any]) -> ModelRequest[Any]:
-        conversation.keep_opening = has_budget(getattr(request.model, "thinking", None))
-        system = request.system_message
-        blocks = [] if system is None else list(system.content_blocks)
-        if self.instructions:
-            blocks.append({"type": "text", "text": self.instructions})
-            system = SystemMessage(content_blocks=blocks)
-        definitions = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
-        with self._lock:
-            conversation.overhead = f"{system.text if system else ''}{json.dumps(definitions)}"
-            return request.override(messages=conversation.request().messages, system_message=system)
+    def _found(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
+        """The thread's conversation, before it took in the new messages."""
+        known = self._known.get(_mark(state))
+        return known or resumed(self._make, state.get("wane"), _with_refusals(messages))
+
+    def _take_in(self, conversation: Conversation[BaseMessage], messages: Sequence[BaseMessage]) -> None:
+        self._warner.ingested(conversation.ingest(_with_refusals(messages)))
 
     def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """The data to store in the thread's state after an answer."""
@@ -184,6 +214,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             kept = after_answer(conversation, calls)
             self._known = OrderedDict((m, each) for m, each in self._known.items() if each is not conversation)
             self._known[kept["mark"]] = conversation
+            self._asked = [row for row in self._asked if row[-1] is not conversation]
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         return {"wane": kept}
@@ -193,30 +224,43 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         name, call_id = call["name"], call["id"] or ""
         if name not in self._own:
             return None
-        kept = request.state.get("wane") or {}
-        text = kept.get("told", {}).get(call_id)
-        if text is None:
+        text = _part(_part(request.state.get("wane"), "told"), call_id)
+        if not isinstance(text, str):
             with self._lock:
-                conversation = self._conversation(request.state, request.state["messages"])
-                text = conversation.answer(Call(name, call["args"], call_id))
+                try:
+                    conversation = self._found(request.state, request.state["messages"])
+                    self._take_in(conversation, request.state["messages"])
+                    text = conversation.answer(Call(name, call["args"], call_id))
+                except (FormatError, HistoryError):
+                    text = _UNMANAGED
         return ToolMessage(text, tool_call_id=call_id, name=name)
 
 
 def _mark(state: Mapping[str, Any]) -> str:
-    mark: str = (state.get("wane") or {}).get("mark", "")
-    return mark
+    mark = _part(state.get("wane"), "mark")
+    return mark if isinstance(mark, str) else ""
+
+
+def _part(data: object, key: str) -> object:
+    """A part of stored data, which may be damaged or another's."""
+    return data.get(key) if isinstance(data, Mapping) else None
 
 
 def _with_refusals(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Messages with a result for each call that LangChain could not read, which `ToolNode` does not give."""
-    answered = {None, *(message.tool_call_id for message in messages if isinstance(message, ToolMessage))}
     whole: list[BaseMessage] = []
     for number, message in enumerate(messages, 1):
         whole.append(message)
         # The last answer's tools may still run.
-        if isinstance(message, AIMessage) and number < len(messages):
-            refused = [call for call in message.invalid_tool_calls if call["id"] not in answered]
-            whole += [ToolMessage(_UNREAD, tool_call_id=call["id"], name=call["name"]) for call in refused]
+        if isinstance(message, AIMessage) and message.invalid_tool_calls and number < len(messages):
+            # Up to the next answer, and one for each call: some providers use an id again.
+            after = takewhile(lambda each: not isinstance(each, AIMessage), messages[number:])
+            answered = [each.tool_call_id for each in after if isinstance(each, ToolMessage)]
+            for call in (*message.tool_calls, *message.invalid_tool_calls):
+                if call["id"] in answered:
+                    answered.remove(call["id"])
+                elif call["id"] is not None and call in message.invalid_tool_calls:
+                    whole.append(ToolMessage(_UNREAD, tool_call_id=call["id"], name=call["name"]))
     return whole
 
 

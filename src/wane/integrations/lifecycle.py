@@ -57,18 +57,19 @@ def maker(
 
 
 def resumed(
-    make: Callable[[], Conversation[MessageT]], kept: Mapping[str, Any], messages: Sequence[MessageT]
+    make: Callable[[], Conversation[MessageT]], kept: object, messages: Sequence[MessageT]
 ) -> Conversation[MessageT]:
     """Return a new conversation that continues from the data of `after_answer`.
 
     Args:
         make: makes a conversation.
-        kept: the data that the framework has stored; empty if none.
+        kept: the data that the framework has stored; with anything else, the conversation begins anew.
         messages: the history, to be passed to `ingest` next.
     """
     conversation = make()
-    if kept:
-        conversation.restore(kept["state"], messages)
+    state = kept.get("state") if isinstance(kept, Mapping) else None
+    if isinstance(state, Mapping):
+        conversation.restore(state, messages)
     return conversation
 
 

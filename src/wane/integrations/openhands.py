@@ -71,21 +71,21 @@ class _Window(Adapter[Message]):
     def taken(self, lifecycle: ContextLifecycle) -> Conversation[Message]:
         """Return the conversation with these settings, after it took in all events."""
         state: Any = self.state()
-        events = OpenHandsFormat().read(state.view.events)
+        events, tools = OpenHandsFormat().read(state.view.events), [*state.agent.tools_map.values()]
         if self._conversation is None or self._settings != lifecycle:
-            kept = state.agent_state.get(_STATE) or {}
-            self._conversation = resumed(lambda: lifecycle._make(self), kept, events)
+            self._conversation = resumed(lambda: lifecycle._make(self), state.agent_state.get(_STATE), events)
             self._settings, self._tools = lifecycle, []
+        if tools != self._tools:  # the SDK takes milliseconds to make their definitions
+            made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
+            # Before the events come in: the usage of their answers includes it.
+            self._tools, self._conversation.overhead = tools, json.dumps(made)
         _warner.ingested(self._conversation.ingest(events))
         return self._conversation
 
     def view(self, lifecycle: ContextLifecycle) -> list[Any]:
         """Return the events of the next request, and store the state for other processes."""
         state: Any = self.state()
-        conversation, llm, tools = self.taken(lifecycle), state.agent.llm, [*state.agent.tools_map.values()]
-        if tools != self._tools:  # the SDK takes milliseconds to make their definitions
-            made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
-            self._tools, conversation.overhead = tools, json.dumps(made)
+        conversation, llm = self.taken(lifecycle), state.agent.llm
         conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
         request = conversation.request()
         # Each assignment saves the whole state.

@@ -17,14 +17,15 @@ from langchain.agents.middleware import (
 )
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage
 from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken
+from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken, PassRan, UsageObserved
+from wane.core import Kind, chars
 from wane.formats.base import Part
 from wane.formats.frameworks.langchain import LangChainFormat
 from wane.integrations.langchain import ContextLifecycle, LifecycleState
@@ -163,6 +164,22 @@ def test_results_of_calls_that_could_not_be_read_are_known_again_in_a_new_proces
     assert new == ["a", "On."]
 
 
+def graph_of(model: Any, lifecycle: ContextLifecycle, tools: list[Any], system: str = "") -> Any:
+    """A graph of one's own."""
+
+    def node(state: LifecycleState) -> dict[str, Any]:
+        first = [("system", system)] if system else []
+        return lifecycle.update(state, model.invoke([*first, *lifecycle.request(state, system).messages]))
+
+    graph = StateGraph(LifecycleState)
+    graph.add_node("model", node)
+    graph.add_node("tools", ToolNode(tools, wrap_tool_call=lifecycle.wrap_tool_call))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition, {"tools": "tools", END: END})
+    graph.add_edge("tools", "model")
+    return graph.compile()
+
+
 def test_a_graph_of_ones_own_goes_on_after_calls_that_could_not_be_read() -> None:
     told: list[Any] = []
     lifecycle = ContextLifecycle(recall=True, on_event=told.append)
@@ -173,16 +190,7 @@ def test_a_graph_of_ones_own_goes_on_after_calls_that_could_not_be_read() -> Non
     with ScriptedServer(replies) as server:
         model = TestChat().model(server.url).bind_tools(tools)
 
-        def node(state: LifecycleState) -> dict[str, Any]:
-            return lifecycle.update(state, model.invoke(lifecycle.request(state).messages))
-
-        graph = StateGraph(LifecycleState)
-        graph.add_node("model", node)
-        graph.add_node("tools", ToolNode(tools, wrap_tool_call=lifecycle.wrap_tool_call))
-        graph.add_edge(START, "model")
-        graph.add_conditional_edges("model", tools_condition, {"tools": "tools", END: END})
-        graph.add_edge("tools", "model")
-        thread = graph.compile().invoke({"messages": [("user", "Go.")]})["messages"]
+        thread = graph_of(model, lifecycle, tools).invoke({"messages": [("user", "Go.")]})["messages"]
     assert not server.refusals
     results = server.requests[-1].results
     assert all("not a JSON object" in results[call_id] for call_id in ("r1", "d1"))
@@ -277,3 +285,137 @@ def test_runs_from_the_same_checkpoint_know_nothing_of_each_other() -> None:
     mine = run([*thread, HumanMessage("That way.", id="4")], kept, both)
     assert mine["told"]["mine"].startswith('Started exploration "look"')
     assert others[0]["told"]["other"].startswith('Started exploration "look"')
+
+
+# What a request carries besides its messages
+
+SYSTEM = "Be good. " * 2_000  # 4,500 tokens
+FITS = {"budget": "12k", "annotate": "infer"}
+
+
+def reads(count: int) -> list[Reply]:
+    """Reads of 250 tokens, one after the other, and an answer."""
+    calls = [Call("read", {"path": str(n)}, f"r{n}") for n in range(count)]
+    return [*(Reply(calls=(call,)) for call in calls), Reply("Done.")]
+
+
+def test_a_history_with_usage_counts_the_system_prompt_once() -> None:
+    told: list[Any] = []
+    with ScriptedServer([*reads(6), Reply("Again.")]) as server:
+        model = TestChat().model(server.url)
+        thread = create_agent(model, [read], system_prompt=SYSTEM).invoke({"messages": [("user", "Go.")]})
+        lifecycle = ContextLifecycle(**FITS, on_event=told.append)
+        managed: Any = create_agent(model, [read], system_prompt=SYSTEM, middleware=[lifecycle])
+        managed.invoke({"messages": [*thread["messages"], ("user", "On.")]})
+    assert len([event for event in told if isinstance(event, UsageObserved)]) == 8
+    assert not [event for event in told if isinstance(event, PassRan)]
+    assert len(server.requests[-1].results) == 6
+
+
+def test_a_graph_of_ones_own_counts_the_system_prompt_once() -> None:
+    told: list[Any] = []
+    lifecycle = ContextLifecycle(**FITS, on_event=told.append)
+    with ScriptedServer(reads(6)) as server:
+        model = TestChat().model(server.url).bind_tools([read])
+        graph_of(model, lifecycle, [read], SYSTEM).invoke({"messages": [("user", "Go.")]})
+    assert not [event for event in told if isinstance(event, PassRan)]
+    assert len(server.requests[-1].results) == 6
+
+
+def test_a_state_that_cannot_be_restored_counts_the_system_prompt_once() -> None:
+    with ScriptedServer([*reads(6), Reply("Again.")]) as server:
+        thread = LangChainThread(TestChat().model(server.url), {"budget": "12k"})
+        thread._agent = create_agent(
+            thread._model,
+            [read],
+            system_prompt=SYSTEM,
+            middleware=[ContextLifecycle("12k", remind_at=None)],
+            checkpointer=thread._saver,
+        )
+        thread.turn("Go.")
+        told: list[Any] = []
+        thread._agent = create_agent(
+            thread._model,
+            [read],
+            system_prompt=SYSTEM,
+            middleware=[ContextLifecycle(**FITS, on_event=told.append)],
+            checkpointer=thread._saver,
+        )
+        assert thread.turn("On.") == "Again."
+    assert not [event for event in told if isinstance(event, PassRan)]
+    assert len(server.requests[-1].results) == 6
+
+
+def test_threads_that_wait_at_the_same_time_share_nothing() -> None:
+    told: list[Any] = []
+    lifecycle = ContextLifecycle(on_event=told.append)
+    prompt = HumanMessage("Go.", id="1")
+    threads = [{"messages": [HumanMessage(name, id="0"), prompt]} for name in ("One.", "Two.")]
+    systems = ["Be good.", SYSTEM]
+    for state, system in zip(threads, systems, strict=True):
+        lifecycle.request(state, system)
+    mark = {"action": "start", "name": "look", "type": "expl"}
+    for state, system in zip(threads, systems, strict=True):
+        answer = AIMessage("", tool_calls=[{"name": "delimiter", "args": mark, "id": "d"}])
+        kept = lifecycle.update({**state, "messages": [*state["messages"]]}, answer)["wane"]
+        assert kept["told"]["d"].startswith("Started")
+        assert kept["state"]["fixed"] == chars(system)
+    assert not [event for event in told if isinstance(event, (HistoryForked, HistoryReplaced))]
+    assert not lifecycle._asked
+
+
+# Histories and states that Wane cannot use
+
+
+def test_a_history_that_cannot_be_managed_gets_no_tools_and_goes_on() -> None:
+    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "d")
+    with ScriptedServer([Reply(calls=(look,)), Reply("Done.")]) as server:
+        agent: Any = create_agent(TestChat().model(server.url), [read], middleware=[ContextLifecycle()])
+        with pytest.warns(UserWarning, match="sent as it is"):
+            thread = agent.invoke({"messages": [ChatMessage("Be good.", role="system"), ("user", "Go.")]})
+    assert [request.tools for request in server.requests] == [("read",)] * 2
+    assert "not managed" in server.requests[-1].results["d"]
+    assert thread["messages"][-1].text == "Done."
+
+
+@pytest.mark.parametrize(
+    "kept", ["old", ["old"], {"mark": ["x"]}, {"mark": "x", "state": "old"}, {"state": {"messages": 1}, "told": "old"}]
+)
+def test_a_foreign_state_begins_anew(kept: Any) -> None:
+    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "d")
+    lifecycle = ContextLifecycle()
+    with ScriptedServer([Reply(calls=(look,)), Reply("Done.")]) as server:
+        model = TestChat().model(server.url).bind_tools(lifecycle.tools)
+        graph = graph_of(model, lifecycle, lifecycle.tools)
+        thread = graph.invoke({"messages": [("user", "Go.")], "wane": kept})
+    assert server.requests[-1].results["d"].startswith("Started")
+    assert thread["messages"][-1].text == "Done."
+
+
+# Calls with the same id, as some providers make them
+
+
+def test_parallel_calls_with_one_id_all_run() -> None:
+    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "0")
+    both = (Call("read", {"path": "a"}, "0"), Call("read", {"path": "b"}, "0"))
+    with ScriptedServer([Reply(calls=both), Reply(calls=(look,)), Reply("Done.")]) as server:
+        agent: Any = create_agent(TestChat().model(server.url), [read], middleware=[ContextLifecycle()])
+        agent.invoke({"messages": [("user", "Go.")]})
+    assert not server.refusals
+    first, second, third = server.requests[-1].texts(Kind.RESULT)
+    assert [first, second] == [adapters.content_of("a"), adapters.content_of("b")]
+    assert third.startswith("Started")
+
+
+def test_a_call_that_could_not_be_read_has_a_result_though_its_id_was_used_before() -> None:
+    lifecycle = ContextLifecycle()
+    tools = [read, *lifecycle.tools]
+    wrong = (Call("read", "a, please", "0"), Call("read", {"path": "b"}, "1"))
+    replies = [Reply(calls=(Call("read", {"path": "a"}, "0"),)), Reply(calls=wrong), Reply("Done.")]
+    with ScriptedServer(replies) as server:
+        model = TestChat().model(server.url).bind_tools(tools)
+        graph_of(model, lifecycle, tools).invoke({"messages": [("user", "Go.")]})
+    assert not server.refusals
+    results = server.requests[-1].texts(Kind.RESULT)
+    assert len(results) == 3
+    assert any("not a JSON object" in text for text in results)

@@ -7,7 +7,7 @@ LangChain's own blocks (`v1`). Calls stand in `tool_calls` and, where their argu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
@@ -23,7 +23,7 @@ except ImportError as error:
     raise MissingExtraError("wane.formats.frameworks.langchain", "langchain") from error
 
 Place: TypeAlias = tuple[str, Any]
-"""Where a part stands: in a block of the content, in the text, in a field, or as a call of some id."""
+"""Where a part stands: in a block of the content, in the text, in a field, or as which of the calls."""
 
 Slot: TypeAlias = tuple[Place, Part]
 
@@ -62,26 +62,26 @@ class LangChainFormat(NativeFormat[BaseMessage]):
             return message
         found = self.slots(message)
         places = {found[position][0] for position in kept}
-        calls = {found[position][1].call_id for position in kept if found[position][1].kind is Kind.CALL}
+        calls = _calls(message)
+        stay = {number for where, number in places if where == "call"}
         more = dict(message.additional_kwargs)
         if "tool_calls" in more:
-            more["tool_calls"] = [call for call in more["tool_calls"] if call.get("id") in calls]
+            raw = more["tool_calls"]
+            numbers = _numbers((call.get("id") for call in raw), calls)
+            more["tool_calls"] = [call for call, number in zip(raw, numbers, strict=True) if number in stay]
         if (_REASONING_FIELD, None) not in places:
             more.pop(_REASONING_FIELD, None)
         content: Any = message.content
         if isinstance(content, str):
             content = content if _TEXT in places else ""
         else:
-            content = [
-                block
-                for number, block in enumerate(content)
-                if ("block", number) in places or (_is_call(block) and _call_id(block) in calls)
-            ]
+            content = [block for block, place in zip(content, _places(content, calls), strict=True) if place in places]
+        valid = len(message.tool_calls)
         update = {
             "content": content,
             "additional_kwargs": more,
-            "tool_calls": [call for call in message.tool_calls if call["id"] in calls],
-            "invalid_tool_calls": [call for call in message.invalid_tool_calls if call["id"] in calls],
+            "tool_calls": [call for number, call in enumerate(calls[:valid]) if number in stay],
+            "invalid_tool_calls": [call for number, call in enumerate(calls[valid:], valid) if number in stay],
         }
         return message.model_copy(update=update)
 
@@ -105,9 +105,10 @@ class LangChainFormat(NativeFormat[BaseMessage]):
 
 
 def _answer(message: AIMessage) -> Iterator[Slot]:
-    calls = {
-        call["id"]: Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=shown_text(call["args"]))
-        for call in (*message.tool_calls, *message.invalid_tool_calls)
+    calls = _calls(message)
+    left: dict[Place, Part] = {
+        ("call", number): Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=shown_text(call["args"]))
+        for number, call in enumerate(calls)
     }
     thought = message.additional_kwargs.get(_REASONING_FIELD)
     if isinstance(thought, str) and thought:
@@ -117,10 +118,9 @@ def _answer(message: AIMessage) -> Iterator[Slot]:
         if content:
             yield _TEXT, Part(Kind.TEXT, content)
     else:
-        for number, block in enumerate(content):
-            place = ("block", number)
+        for block, place in zip(content, _places(content, calls), strict=True):
             if _is_call(block):
-                if (part := calls.pop(_call_id(block), None)) is not None:
+                if (part := left.pop(place, None)) is not None:
                     yield place, part
             elif isinstance(block, dict) and block.get("type") in _REASONING:
                 yield place, _reasoning(block)
@@ -128,7 +128,26 @@ def _answer(message: AIMessage) -> Iterator[Slot]:
                 text, extra = _said([block])
                 if text or extra:
                     yield place, Part(Kind.TEXT, text, extra_tokens=extra)
-    yield from ((("call", call_id), part) for call_id, part in calls.items())
+    yield from left.items()
+
+
+def _calls(message: AIMessage) -> list[Any]:
+    return [*message.tool_calls, *message.invalid_tool_calls]
+
+
+def _numbers(ids: Iterable[Any], calls: Sequence[Any]) -> list[int | None]:
+    """The number of the call of each id; calls with the same id come in order."""
+    numbers: dict[Any, list[int]] = {}
+    for number, call in enumerate(calls):
+        numbers.setdefault(call["id"], []).append(number)
+    found = (numbers.get(each, [None]) for each in ids)
+    return [same.pop(0) if len(same) > 1 else same[0] for same in found]
+
+
+def _places(content: Sequence[Any], calls: Sequence[Any]) -> list[Place]:
+    """The place of each block: a call's is that of the call."""
+    numbers = iter(_numbers((_call_id(block) for block in content if _is_call(block)), calls))
+    return [("call", next(numbers)) if _is_call(block) else ("block", here) for here, block in enumerate(content)]
 
 
 def _couple(message: AIMessage, found: list[Slot]) -> list[Slot]:

@@ -1,0 +1,48 @@
+"""Messages of LangChain, part by part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_core", reason="needs the extra langchain")
+
+from langchain_core.messages import AIMessage
+
+from wane.formats.frameworks.langchain import LangChainFormat
+
+FORMAT = LangChainFormat()
+
+
+def raw(call_id: str, path: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "read", "arguments": f'{{"path":"{path}"}}'}}
+
+
+def call(call_id: str, path: str) -> Any:
+    return {"name": "read", "args": {"path": path}, "id": call_id}
+
+
+def block(call_id: str, path: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": "read", "input": {"path": path}}
+
+
+@pytest.mark.parametrize("in_content", [False, True])
+def test_calls_with_one_id_are_several_calls(*, in_content: bool) -> None:
+    made = [("0", "a"), ("1", "b"), ("0", "c")]
+    message = AIMessage(
+        [block(*each) for each in made] if in_content else "",
+        tool_calls=[call(*each) for each in made],
+        invalid_tool_calls=[{"name": "read", "args": "d, please", "id": "0", "error": None}],
+        additional_kwargs={} if in_content else {"tool_calls": [raw(*each) for each in made]},
+    )
+    parts = FORMAT.parts(message)
+    assert [part.call_id for part in parts] == ["0", "1", "0", "0"]
+    assert [part.arguments for part in parts] == ['{"path":"a"}', '{"path":"b"}', '{"path":"c"}', "d, please"]
+    for place in range(4):
+        kept = FORMAT.keep(message, [place])
+        assert isinstance(kept, AIMessage)
+        assert FORMAT.parts(kept) == [parts[place]]
+        assert kept.content == ([block(*each) for each in made[place : place + 1]] if in_content else "")
+        if not in_content:
+            assert kept.additional_kwargs["tool_calls"] == [raw(*each) for each in made[place : place + 1]]
