@@ -1,4 +1,4 @@
-"""What stands in one request alone: taken out ahead of a conversation, and put back where it stood."""
+"""What adapters share: a conversation continued from stored data, and what stands in one request alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wane import Conversation
-from wane.integrations.lifecycle import joined, parted
+from wane.integrations.lifecycle import after_answer, joined, parted, resumed
 
 
 def said(role: str, text: str) -> dict[str, Any]:
@@ -59,3 +59,19 @@ def test_what_left_the_view_moves_nothing() -> None:
     sent = joined(conversation.request(), passing, conversation)
     assert len(sent) < len(messages)
     assert sent[sent.index(MEMORY) + 1] == AGAIN
+
+
+def test_a_conversation_continues_from_its_data() -> None:
+    conversation = Conversation(budget=1_000)
+    conversation.overhead = 7
+    conversation.ingest([GO])
+    conversation.request()
+    again = resumed(lambda: Conversation(budget=1_000), after_answer(conversation, []), [GO])
+    assert (again.length, again.overhead) == (1, 7)
+
+
+@pytest.mark.parametrize("kept", [None, {}, "old", ["old"], {"mark": "x"}, {"state": None}, {"state": "old"}])
+def test_with_anything_else_it_begins_anew(kept: object) -> None:
+    again = resumed(lambda: Conversation(budget=1_000), kept, [GO])
+    assert again.length == 0
+    assert again.ingest([GO]).added == 1

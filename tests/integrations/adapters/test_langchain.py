@@ -307,7 +307,7 @@ def test_a_history_with_usage_counts_the_system_prompt_once() -> None:
         lifecycle = ContextLifecycle(**FITS, on_event=told.append)
         managed: Any = create_agent(model, [read], system_prompt=SYSTEM, middleware=[lifecycle])
         managed.invoke({"messages": [*thread["messages"], ("user", "On.")]})
-    assert len([event for event in told if isinstance(event, UsageObserved)]) == 8
+    assert len([event for event in told if isinstance(event, UsageObserved)]) == 7
     assert not [event for event in told if isinstance(event, PassRan)]
     assert len(server.requests[-1].results) == 6
 

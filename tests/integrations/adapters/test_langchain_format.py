@@ -38,7 +38,7 @@ def test_calls_with_one_id_are_several_calls(*, in_content: bool) -> None:
     )
     parts = FORMAT.parts(message)
     assert [part.call_id for part in parts] == ["0", "1", "0", "0"]
-    assert [part.arguments for part in parts] == ['{"path":"a"}', '{"path":"b"}', '{"path":"c"}', "d, please"]
+    assert [part.arguments for part in parts] == ['{"path": "a"}', '{"path": "b"}', '{"path": "c"}', "d, please"]
     for place in range(4):
         kept = FORMAT.keep(message, [place])
         assert isinstance(kept, AIMessage)

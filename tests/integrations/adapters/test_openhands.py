@@ -38,6 +38,7 @@ from openhands.sdk.event.condenser import Condensation
 from openhands.sdk.subagent import register_agent
 from openhands.sdk.tool import ToolExecutor
 
+from wane.conversation.events import PassRan, UsageObserved
 from wane.core import Kind, Policy
 from wane.formats.base import Part
 from wane.formats.frameworks.openhands import OpenHandsFormat
@@ -92,7 +93,16 @@ class GrepTool(ToolDefinition[GrepAction, TextObservation]):
         ]
 
 
+class LongTool(ReadTool):
+    name = "long"
+
+    @classmethod
+    def create(cls, conv_state: Any = None, **_: Any) -> Sequence[Any]:
+        return [tool.model_copy(update={"description": "Read a file. " * 2_000}) for tool in super().create(conv_state)]
+
+
 register_tool("read", ReadTool)
+register_tool("long", LongTool)
 register_tool("grep", GrepTool)
 TOOLS = [Tool(name="read"), Tool(name="grep")]
 
@@ -333,3 +343,17 @@ def test_events_that_cannot_be_taken_in_are_sent_as_they_are(tmp_path: Path) -> 
     view = conversation.state.view
     with pytest.warns(UserWarning, match="sent as it is"):
         assert lifecycle.condense(view) is view
+
+
+def test_events_with_usage_count_the_tools_once(tmp_path: Path) -> None:
+    told: list[Any] = []
+    reads = [Reply(calls=(Call("long", {"path": str(n)}, f"r{n}"),)) for n in range(6)]
+    with said(*reads, Reply("Done."), Reply("Again.")) as server:
+        thread = OpenHandsThread(model_at(server.url), {"budget": "14k"}, tmp_path, uuid4(), [Tool(name="long")])
+        thread.turn("Go.")
+        thread._conversation.state.agent_state = {}  # as if the conversation were older than Wane
+        thread._made[1]["on_event"] = told.append
+        assert thread.again().turn("On.") == "Again."
+    assert not [event for event in told if isinstance(event, PassRan)]
+    assert [event for event in told if isinstance(event, UsageObserved)]
+    assert len(server.requests[-1].results) == 6
