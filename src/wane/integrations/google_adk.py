@@ -8,10 +8,10 @@ session's state, for each agent and branch, so that any process can continue it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
 from uuid import uuid4
+from weakref import finalize
 
 from wane.conversation import Adapter, Call, Conversation, Tool
 from wane.core import DEFAULT_BUDGET
@@ -20,6 +20,7 @@ from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer,
 
 try:
     from google.adk.agents.callback_context import CallbackContext
+    from google.adk.agents.invocation_context import InvocationContext
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from google.adk.plugins.base_plugin import BasePlugin
@@ -34,7 +35,6 @@ from wane.formats.frameworks.google_adk import GoogleADKFormat, is_of_another_ag
 
 __all__ = ["ContextLifecycle"]
 
-_KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 _STORED: Final = (
     "the Interactions API keeps the conversation and requests hold only what is new, so nothing can be evicted. Set "
     "use_interactions_api of the model to False"
@@ -69,8 +69,8 @@ class ContextLifecycle(BasePlugin):
         sample = self._make()
         self._instructions = sample.instructions
         self._tools = {tool.name: _OwnTool(tool) for tool in sample.own_tools}
-        # By session and agent, with the mark of its last state: a rewound session has another mark.
-        self._known: OrderedDict[tuple[str, ...], tuple[str, Conversation[types.Content]]] = OrderedDict()
+        # By run and agent, because several runs of a session may go on at once.
+        self._runs: dict[tuple[int, str], dict[str, Conversation[types.Content]]] = {}
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         """Replace a request's contents by a view."""
@@ -100,11 +100,9 @@ class ContextLifecycle(BasePlugin):
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
-        place = _place(callback_context)
-        known = self._known.get(place)
-        if llm_response.partial or known is None:
+        conversation = self._conversations(callback_context).get(_key(callback_context))
+        if llm_response.partial or conversation is None:
             return
-        _, conversation = known
         usage = llm_response.usage_metadata
         conversation.observe((usage.prompt_token_count if usage else 0) or 0)
         content = llm_response.content
@@ -113,9 +111,11 @@ class ContextLifecycle(BasePlugin):
             # The kit would add an id later. It leaves this one out of requests, like its own.
             call.id = call.id or f"adk-{uuid4()}"
         calls: list[Call[types.Content]] = [Call(call.name or "", call.args, call.id) for call in made]
-        kept = after_answer(conversation, calls)
-        self._remember(place, kept["mark"], conversation)
-        callback_context.state[_key(callback_context)] = kept
+        callback_context.state[_key(callback_context)] = after_answer(conversation, calls)
+
+    async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Forget a run's conversations; the next run goes on from the stored state."""
+        self._runs.pop(_run(invocation_context), None)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -125,26 +125,27 @@ class ContextLifecycle(BasePlugin):
             return None
         text = _kept(tool_context).get("told", {}).get(tool_context.function_call_id)
         if text is None:
-            known = self._known.get(_place(tool_context))
+            known = self._conversations(tool_context).get(_key(tool_context))
             call: Call[types.Content] = Call(tool.name, tool_args)
-            text = known[1].answer(call) if known else f"Error: `{tool.name}` cannot be answered now. Call it again."
+            text = known.answer(call) if known else f"Error: `{tool.name}` cannot be answered now. Call it again."
         return {"result": text}
 
     def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
         """The agent's conversation, after it took in these contents."""
-        place, kept = _place(context), _kept(context)
-        mark, conversation = self._known.get(place, ("", None))
-        if conversation is None or mark != kept.get("mark", ""):
-            conversation = resumed(self._make, kept, history)
+        conversations, key = self._conversations(context), _key(context)
+        conversation = conversations.get(key) or resumed(self._make, _kept(context), history)
         self._warner.ingested(conversation.ingest(history))
-        self._remember(place, kept.get("mark", ""), conversation)
+        conversations[key] = conversation
         return conversation
 
-    def _remember(self, place: tuple[str, ...], mark: str, conversation: Conversation[types.Content]) -> None:
-        self._known[place] = mark, conversation
-        self._known.move_to_end(place)
-        if len(self._known) > _KEPT:
-            self._known.popitem(last=False)
+    def _conversations(self, context: CallbackContext) -> dict[str, Conversation[types.Content]]:
+        """The conversations of a run by agent."""
+        run = _run(context)
+        if run not in self._runs:
+            self._runs[run] = {}
+            # The kit does not tell of the end of a run that was cancelled. But each run has its own session object.
+            finalize(context.session, self._runs.pop, run, None)
+        return self._runs[run]
 
 
 class _OwnTool(BaseTool):
@@ -172,9 +173,9 @@ def _kept(context: CallbackContext) -> Mapping[str, Any]:
     return kept
 
 
-def _place(context: CallbackContext) -> tuple[str, ...]:
-    session = context.session
-    return session.app_name, session.user_id, session.id, _key(context)
+def _run(context: CallbackContext | InvocationContext) -> tuple[int, str]:
+    """What tells a run from all others, while its object for the session exists."""
+    return id(context.session), context.invocation_id
 
 
 def _said(context: CallbackContext) -> set[str]:

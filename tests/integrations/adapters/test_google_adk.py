@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import warnings
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
+from wane.conversation import Conversation
 from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
 from wane.formats import base
@@ -383,3 +385,91 @@ def test_a_run_that_was_rewound_is_forgotten() -> None:
     asyncio.run(rewound())
     assert model.gemini.requests[-1].results.keys() == {"d2"}
     assert model.gemini.requests[-1].results["d2"].startswith("Started")
+
+
+@dataclass
+class Meeting:
+    """Holds back the first answers of several runs until all were asked for, and then takes what each run is told."""
+
+    runs: int
+    asked: int = 0
+    all: asyncio.Event = field(default_factory=asyncio.Event)
+    told: list[str] = field(default_factory=list)
+
+    async def answer(self, sent: LlmRequest) -> Reply:
+        parts = [part for content in sent.contents for part in content.parts or ()]
+        if parts[-1].text == "Begin.":
+            return Reply("Ready.")
+        if parts[-1].function_response:
+            self.told.append(str(parts[-1].function_response.response))
+            return Reply("Done.")
+        self.asked += 1
+        if self.asked == self.runs:
+            self.all.set()
+        await self.all.wait()
+        return Reply(calls=(mark("d1", **LOOK),))
+
+
+class MeetingLlm(BaseLlm):
+    """A model of the kit that asks a `Meeting`."""
+
+    meeting: Any
+
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncIterator[LlmResponse]:
+        yield LlmResponse(content=content_of(await self.meeting.answer(llm_request)))
+
+
+def run_of(plugin: ContextLifecycle, meeting: Meeting) -> Callable[[int, str], Coroutine[Any, Any, None]]:
+    """A function that runs an agent in a session, by number, with a prompt."""
+    agent = LlmAgent(name="agent", model=MeetingLlm(model="gemini-x", meeting=meeting))
+    app = App(name="app", root_agent=agent, plugins=[plugin])
+    runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
+
+    async def run(session: int, prompt: str) -> None:
+        message = types.Content(role="user", parts=[types.Part(text=prompt)])
+        async for _ in runner.run_async(user_id="u", session_id=str(session), new_message=message):
+            pass
+
+    return run
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize(("runs", "sessions"), [(2, 1), (80, 80)])
+def test_runs_at_once_know_nothing_of_each_other(runs: int, sessions: int, begun: bool) -> None:
+    taken: list[Any] = []
+    meeting = Meeting(runs)
+
+    async def meet() -> None:
+        run = run_of(ContextLifecycle(on_event=taken.append), meeting)
+        for session in range(sessions if begun else 0):
+            await run(session, "Begin.")
+        await asyncio.gather(*(run(number % sessions, f"Go {number}.") for number in range(runs)))
+
+    asyncio.run(meet())
+    assert len(meeting.told) == runs
+    assert all('Started exploration "look"' in told for told in meeting.told)
+    assert not [event for event in taken if isinstance(event, (HistoryForked, HistoryReplaced))]
+
+
+def conversations() -> int:
+    gc.collect()
+    gc.collect()  # the first one collected a run
+    return sum(isinstance(each, Conversation) for each in gc.get_objects())
+
+
+def test_a_run_that_is_cancelled_leaves_no_conversation() -> None:
+    plugin = ContextLifecycle()
+    known = conversations()
+    meeting = Meeting(2)
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(run_of(plugin, meeting)(1, "Go."))
+        while not meeting.asked:
+            await asyncio.sleep(0)
+        assert conversations() == known + 1
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled())
+    assert conversations() == known
