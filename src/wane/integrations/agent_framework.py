@@ -9,7 +9,7 @@ is kept in the provider's own part of the `AgentSession`, so that any process ca
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
@@ -88,8 +88,7 @@ class ContextLifecycle(ContextProvider):
             FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema, func=_not_through_us)
             for tool in sample.own_tools
         ]
-        # Conversations of each session by agent, so that they are not restored for each run.
-        self._known: WeakKeyDictionary[AgentSession, dict[str, tuple[str, Conversation[Message]]]] = WeakKeyDictionary()
+        self._runs: WeakKeyDictionary[SessionContext, _Run] = WeakKeyDictionary()
 
     async def before_run(
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
@@ -104,21 +103,22 @@ class ContextLifecycle(ContextProvider):
         if self._instructions:
             context.extend_instructions(self.source_id, self._instructions)
         context.extend_tools(self.source_id, self._tools)
-        name = getattr(agent, "name", None) or ""
+        kept = state.get("agents", {}).get(_name(agent)) or {}
         stores = frozenset(each.source_id for each in providers if isinstance(each, HistoryProvider))
-        known, agents = self._known.setdefault(session, {}), state.setdefault("agents", {})
-        run = _Run(self._make, self._warner, known, agents, name, stores)
+        run = self._runs[context] = _Run(self._make, self._warner, kept, stores)
         own = frozenset(tool.name for tool in self._tools)
         # The framework tells the two apart by the types of their contexts.
 
         async def ask(context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
             # It wraps each model call, inside the function loop.
-            managed = run.view(context)
-            if managed and context.stream:
+            run.managed = run.view(context)
+            if not run.managed:
+                context.options = self._without_own(context.options or {})
+            elif context.stream:
                 # The end of a stream has the usage.
                 context.stream_result_hooks.append(run.answered)
             await call_next()
-            if managed and isinstance(context.result, ChatResponse):
+            if run.managed and isinstance(context.result, ChatResponse):
                 run.answered(context.result)
 
         async def call(context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
@@ -131,30 +131,47 @@ class ContextLifecycle(ContextProvider):
 
         context.extend_middleware(self.source_id, [ask, call])
 
+    async def after_run(
+        self,
+        *,
+        agent: Any,
+        session: AgentSession,  # noqa: ARG002
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Store the run's state, which fits the history that is stored now too. A run that failed stores neither."""
+        if run := self._runs.pop(context, None):
+            state.setdefault("agents", {})[_name(agent)] = run.kept
+
+    def _without_own(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a request that is not managed."""
+        bare = dict(options)
+        if isinstance(tools := bare.get("tools"), Sequence):
+            bare["tools"] = [tool for tool in tools if tool not in self._tools]
+        if isinstance(text := bare.get("instructions"), str):
+            bare["instructions"] = text.replace(self._instructions, "").rstrip() or None
+        return bare
+
 
 class _Run:
-    """One run of an agent: its conversation, and the stored state."""
+    """One run of an agent, with a conversation of its own: several runs of a session may go on at once.
+
+    Attributes:
+        kept: the state of the conversation after the latest answer, to be stored.
+        managed: whether the latest request was a view; True before the first one.
+    """
 
     def __init__(
         self,
         make: Callable[[], Conversation[Message]],
         warner: Warner,
-        known: dict[str, tuple[str, Conversation[Message]]],
-        state: MutableMapping[str, Any],
-        agent: str,
+        kept: Mapping[str, Any],
         stores: frozenset[str],
     ) -> None:
-        self._make, self._warner, self._known, self._state = make, warner, known, state
-        self._agent, self._stores = agent, stores
-        mark, conversation = known.get(agent, ("", None))
-        self._conversation = conversation if mark and mark == self._kept.get("mark") else None
+        self._make, self._warner, self.kept, self._stores = make, warner, kept, stores
+        self._conversation: Conversation[Message] | None = None
         self._calls: dict[str | None, Call[Message]] = {}
-
-    @property
-    def _kept(self) -> Mapping[str, Any]:
-        """The session's stored state of the agent's conversation."""
-        kept: Mapping[str, Any] = self._state.get(self._agent) or {}
-        return kept
+        self.managed = True
 
     def view(self, context: ChatContext) -> bool:
         """Replace a request's messages by a view; return False if that is not possible."""
@@ -182,18 +199,17 @@ class _Run:
         assert conversation is not None
         conversation.observe(_held(response.usage_details or {}))
         calls = calls_of(conversation.format, response.messages)
-        kept = after_answer(conversation, calls)
+        self.kept = after_answer(conversation, calls)
         self._calls = {call.id: call for call in calls}
-        self._known[self._agent] = kept["mark"], conversation
-        self._state[self._agent] = kept
 
     def answer(self, name: str, arguments: Any, call_id: str | None) -> str:
         """Return the result of an own call. After an approval, a run begins with the tools of the last answer."""
-        text: str | None = self._kept.get("told", {}).get(call_id)
+        text: str | None = self.kept.get("told", {}).get(call_id)
         if text is not None:
             return text
-        if self._conversation is None:
-            return f"Error: `{name}` cannot be answered now. Call it again."
+        if self._conversation is None or not self.managed:
+            again = "Call it again" if self.managed else "Do not call it again"
+            return f"Error: `{name}` cannot be answered now. {again}."
         return self._conversation.answer(self._calls.get(call_id) or Call(name, arguments, call_id))
 
     def _is_of_history(self, message: Message) -> bool:
@@ -205,10 +221,15 @@ class _Run:
         """The agent's conversation, after it took in these messages."""
         conversation = self._conversation
         if conversation is None:
-            conversation = resumed(self._make, self._kept, messages)
+            conversation = resumed(self._make, self.kept, messages)
         self._warner.ingested(conversation.ingest(messages))
         self._conversation = conversation
         return conversation
+
+
+def _name(agent: Any) -> str:
+    """An agent's name, by which its state is stored."""
+    return getattr(agent, "name", None) or ""
 
 
 async def _not_through_us(**_: Any) -> str:

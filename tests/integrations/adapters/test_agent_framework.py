@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -15,7 +15,9 @@ pytest.importorskip("agent_framework_openai", reason="needs the extra agent-fram
 from agent_framework import (
     Agent,
     AgentSession,
+    ChatContext,
     CompactionProvider,
+    Content,
     ContextProvider,
     FunctionTool,
     InMemoryHistoryProvider,
@@ -23,6 +25,7 @@ from agent_framework import (
     SessionContext,
     SlidingWindowStrategy,
 )
+from agent_framework.exceptions import ChatClientException
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
 from wane.conversation.events import HistoryForked, HistoryReplaced
@@ -30,7 +33,7 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.frameworks.agent_framework import AgentFrameworkFormat
 from wane.integrations.agent_framework import ContextLifecycle
-from wane.testing import Call, Reply, ScriptedServer, adapters
+from wane.testing import Call, Reply, Request, ScriptedServer, adapters
 
 
 def read(path: str) -> str:
@@ -290,3 +293,91 @@ def test_reasoning_of_a_run_goes_with_what_followed_it() -> None:
     assert max(request.tokens for request in server.requests) <= 4_000
     assert "r0" not in server.requests[-1].results
     assert server.requests[-1].texts(Kind.REASONING)
+
+
+LOOK = {"action": "start", "name": "look", "type": "expl"}
+
+
+class Within(ContextProvider):
+    """Calls a function with each request, after what the providers before it have done to it."""
+
+    def __init__(self, function: Callable[[ChatContext], Awaitable[None]]) -> None:
+        super().__init__("within")
+        self._function = function
+
+    async def before_run(self, *, context: SessionContext, **_: Any) -> None:
+        async def ask(context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+            await self._function(context)
+            await call_next()
+
+        context.extend_middleware(self.source_id, [ask])
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_runs_at_once_know_nothing_of_each_other(begun: bool) -> None:
+    def answer(request: Request) -> Reply:
+        if request.texts(Kind.USER)[-1] == "Begin.":
+            return Reply("Ready.")
+        return Reply("Done.") if request.results else Reply(calls=(mark(f"d{request.number}", **LOOK),))
+
+    async def live(server: ScriptedServer) -> None:
+        both = asyncio.Barrier(2)
+
+        async def meet(context: ChatContext) -> None:
+            if context.messages[-1].text.startswith("Go"):
+                await both.wait()
+
+        asked = agent(server, ContextLifecycle(on_event=taken.append), Within(meet))
+        session = asked.create_session()
+        if begun:
+            await asked.run("Begin.", session=session)
+        await asyncio.gather(*(asked.run(f"Go {number}.", session=session) for number in range(2)))
+
+    taken: list[Any] = []
+    with ScriptedServer(answer) as server:
+        asyncio.run(live(server))
+    told = [text for request in server.requests for text in request.results.values()]
+    assert len(told) == 2
+    assert all(text.startswith("Started") for text in told)
+    assert not [event for event in taken if isinstance(event, (HistoryForked, HistoryReplaced))]
+
+
+def test_a_run_that_failed_leaves_the_state_that_fits_the_stored_history() -> None:
+    async def live(server: ScriptedServer) -> None:
+        asked = agent(server, ContextLifecycle())
+        session = asked.create_session()
+        await asked.run("Go.", session=session)
+        stored = json.dumps(session.to_dict())
+        with pytest.raises(ChatClientException):
+            await asked.run("Fail.", session=session)
+        assert json.dumps(session.to_dict()) == stored
+
+    with ScriptedServer([Reply("Done."), Reply(calls=(mark("d1", **LOOK),))]) as server:
+        asyncio.run(live(server))
+
+
+ORPHAN = Message("tool", [Content.from_function_result(call_id="gone", result="x")])
+
+
+def test_a_request_with_a_history_that_cannot_be_managed_is_sent_as_it_is() -> None:
+    def sent(*providers: Any) -> Any:
+        with ScriptedServer([]) as server, pytest.raises(ChatClientException):
+            asyncio.run(agent(server, *providers).run([ORPHAN, Message("user", ["Go."])]))
+        request = server.refusals[0].request
+        assert request is not None
+        return request.body
+
+    with pytest.warns(UserWarning, match="'gone'"):
+        managed = sent(ContextLifecycle())
+    assert managed == sent()
+
+
+def test_a_call_that_was_not_offered_is_not_to_be_made_again() -> None:
+    async def repair(context: ChatContext) -> None:
+        context.messages = [each for each in context.messages if each.contents[0].call_id != "gone"]
+
+    with ScriptedServer([Reply(calls=(mark("d1", **LOOK),)), Reply("Done.")]) as server:
+        asked = agent(server, ContextLifecycle(), Within(repair))
+        with pytest.warns(UserWarning, match="'gone'"):
+            asyncio.run(asked.run([ORPHAN, Message("user", ["Go."])]))
+    assert "Do not call it again" in server.requests[1].results["d1"]
