@@ -290,7 +290,7 @@ def test_runs_from_the_same_checkpoint_know_nothing_of_each_other() -> None:
 # What a request carries besides its messages
 
 SYSTEM = "Be good. " * 2_000  # 4,500 tokens
-FITS = {"budget": "12k", "annotate": "infer"}
+FITS: dict[str, Any] = {"budget": "12k", "annotate": "infer"}
 
 
 def reads(count: int) -> list[Reply]:
@@ -323,25 +323,15 @@ def test_a_graph_of_ones_own_counts_the_system_prompt_once() -> None:
 
 
 def test_a_state_that_cannot_be_restored_counts_the_system_prompt_once() -> None:
+    told: list[Any] = []
+    saver, config = InMemorySaver(), {"configurable": {"thread_id": "1"}}
     with ScriptedServer([*reads(6), Reply("Again.")]) as server:
-        thread = LangChainThread(TestChat().model(server.url), {"budget": "12k"})
-        thread._agent = create_agent(
-            thread._model,
-            [read],
-            system_prompt=SYSTEM,
-            middleware=[ContextLifecycle("12k", remind_at=None)],
-            checkpointer=thread._saver,
-        )
-        thread.turn("Go.")
-        told: list[Any] = []
-        thread._agent = create_agent(
-            thread._model,
-            [read],
-            system_prompt=SYSTEM,
-            middleware=[ContextLifecycle(**FITS, on_event=told.append)],
-            checkpointer=thread._saver,
-        )
-        assert thread.turn("On.") == "Again."
+        model = TestChat().model(server.url)
+        # A state with the model's own marks is refused where they are inferred.
+        for lifecycle in (ContextLifecycle("12k"), ContextLifecycle(**FITS, on_event=told.append)):
+            agent: Any = create_agent(model, [read], system_prompt=SYSTEM, middleware=[lifecycle], checkpointer=saver)
+            agent.invoke({"messages": [("user", "Go on.")]}, config)
+    assert len([event for event in told if isinstance(event, UsageObserved)]) == 7
     assert not [event for event in told if isinstance(event, PassRan)]
     assert len(server.requests[-1].results) == 6
 
