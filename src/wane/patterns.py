@@ -22,6 +22,7 @@ _TOKEN: Final = re.compile(
 )
 # What Python warns of, because it may mean a set within the set one day.
 _NESTED: Final = re.compile(r"\A\[|--|&&|\|\||~~")
+_ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
 _MOST_ALTERNATIVES: Final = 64
 _MOST_BOUNDED: Final = 100  # repeats; more cost as much as repeats without a bound
 _SHORT: Final = 2  # characters of a plain text that stands in many texts
@@ -135,7 +136,10 @@ def _refused(pattern: str) -> str | None:
     """Why a pattern is not used as a regular expression; None if it is."""
     if len(pattern) > _LONGEST:
         return f"it is longer than {_LONGEST} characters"
-    if any(token.lastgroup == "set" and _NESTED.search(token[0][1:]) for token in _TOKEN.finditer(pattern)):
+    if any(
+        token.lastgroup == "set" and _NESTED.search(_ESCAPED.sub("", token[0][1:]))
+        for token in _TOKEN.finditer(pattern)
+    ):
         return r"sets within sets are not supported; in a set, write \[, \-, \&, \| and \~"
     try:
         re.compile(pattern)

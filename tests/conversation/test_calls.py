@@ -134,6 +134,18 @@ def test_the_loop_ends_with_an_empty_answer(format_: str, empty: Any) -> None:
     assert conversation.ended
 
 
+def test_no_results_are_no_answer() -> None:
+    """A host may append the list of its results, and the model may have called own tools alone."""
+    conversation = Conversation()
+    assert conversation.append([]) == []
+    assert not conversation.ended
+    conversation.append(user("Go."))
+    conversation.request()
+    conversation.append(answer(("m1", "delimiter", start("look"))))
+    conversation.append([])
+    assert not conversation.ended
+
+
 def test_an_own_call_whose_answer_is_interrupted_is_answered_later(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt

@@ -196,7 +196,7 @@ class Conversation(ConversationSettings[M]):
         """
         first = self.length
         self._append_all(message if isinstance(message, (list, tuple)) else [message], input_tokens, at)
-        if not message:
+        if not message and self.asked:
             self._line.ended = True  # an answer without items
         return self._open(first)
 

@@ -132,6 +132,7 @@ class Conversations(Generic[MessageT]):
         messages = other.read(history)
         shared, known = self._nearest(messages)
         if known is not None and _leaves(messages, shared, known.conversation):
+            known.ended = True  # nobody else may need it
             known = _Known(known.conversation.branch(shared))
         elif state := self._states.find((known.conversation if known else other).digests(messages)):
             known = _Known(other, deque([state["digest"]])) if other.restore(state, messages) else known
@@ -217,4 +218,6 @@ def _leaves(messages: Sequence[MessageT], shared: int, conversation: Conversatio
     if shared < conversation.length:
         return True
     coming = messages[shared : shared + 1]
-    return conversation.asked and any(not is_answer(conversation.format.parts(message)) for message in coming)
+    # A message without parts is an empty answer (`Format.parts`).
+    parts = [part for message in coming for part in conversation.format.parts(message)]
+    return conversation.asked and bool(parts) and not is_answer(parts)

@@ -165,7 +165,7 @@ class AnthropicFormat(NativeFormat[Message]):
 
 
 def _as_blocks(message: Message) -> list[Block]:
-    content = message["content"]
+    content = message.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 

@@ -238,6 +238,67 @@ def test_a_later_reply_without_rounds_takes_the_place_of_one_with_rounds(make: t
     asyncio.run(main())
 
 
+@every_client
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
+def test_a_reply_that_ends_after_a_twin_has_gone_on_keeps_its_rounds(
+    make: type[Client], stored: bool, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        first, second = make(), make()
+        upstream = Upstream(first.provider, lambda _: script.pop(0))
+        index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL)
+        for client in (first, second):
+            client.say("The same for all.")
+        body = second.body()
+        turn = await index.turn(second.wire, body)
+        script = [*marking("of the first"), Reply("I am the first."), Reply("Well.")]
+        done = await exchange(index, first, upstream)
+        first.take(done.answer, result)
+        first.say("On.")
+        await exchange(index, first, upstream)
+        script = [*marking("of the second"), Reply("I am the second."), Reply("Well.")]
+        reply, asked, out = second.wire.reply(body, turn.own, sums=True), turn.body, b""
+        while asked is not None:
+            out += reply.feed(upstream.ask(asked))
+            asked = await turn.answered(reply.end())
+        second.take(json.loads(out + reply.finish()), result)
+        second.say("On.")
+        await exchange(index, second, upstream)
+        sent = json.dumps(upstream.requests[-1].body)
+        assert "of the second" in sent
+        assert "of the first" not in sent
+        await index.close()
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_client_that_compacts_to_two_answers_keeps_their_rounds(make: type[Client]) -> None:
+    async def main() -> None:
+        client, script = make(), list[Reply]()
+        upstream = Upstream(client.provider, lambda _: script.pop(0))
+        index = SessionIndex(MemoryStore(), SMALL)
+        kept = 0
+        for number in range(3):
+            script[:] = [*marking(f"facts {number}"), Reply(f"Answer {number}. " * 30)]
+            if number == 1:
+                kept = len(client.history)
+            client.say(f"Question {number}?")
+            client.take((await exchange(index, client, upstream)).answer, result)
+        other = make()
+        other.say("Summary: much was asked.")
+        other.history += client.history[kept:]
+        other.say("Go on.")
+        script[:] = [Reply("Yes.")]
+        await exchange(index, other, upstream)
+        sent = json.dumps(upstream.requests[-1].body)
+        assert "facts 1" in sent
+        assert "facts 2" in sent
+        assert "facts 0" not in sent
+
+    asyncio.run(main())
+
+
 def test_a_damaged_session_is_told_of_and_refused_where_it_is_to_be_strict(tmp_path: Path) -> None:
     async def main() -> None:
         client = ChatClient()

@@ -217,7 +217,7 @@ class UnseenRounds:
         made = shape[:1] == ASSISTANT
         wanted = shape if made else _EMPTY
         found = [reply for reply in self._waiting if reply.shape == wanted]
-        own = [reply for reply in found if not reply.inherited]
+        own = [reply for reply in found if not reply.inherited and reply.place <= number]
         theirs = [reply for reply in found if reply.place == number and (number, wanted) not in self.recent]
         if own or theirs:
             reply = [*own, *theirs][0]

@@ -271,7 +271,7 @@ class SessionIndex:
         """
         made = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
         alike = [cached for cached in self._sessions.values() if cached.session.wire is wire] if made else []
-        rows = [(cached, row) for cached in alike if (row := cached.session.entries.overlap(arrivals)) is not None]
+        rows = [(cached, row) for cached in alike if (row := cached.session.overlap(arrivals)) is not None]
         if rows:
             best, shared = max(rows, key=lambda each: each[1].count)
             return await self._retaken(best, root, shared)

@@ -97,7 +97,7 @@ def shape_of(parts: Sequence[Part]) -> bytes:
 
 def _identity(call: Part) -> str:
     call_id = call.call_id or ""
-    return f"{call_id} {call.tool} {normalised(call.arguments)}" if _NUMBERED.fullmatch(call_id) else call_id
+    return f"{call_id} {call.tool} {normalised(call.arguments or '{}')}" if _NUMBERED.fullmatch(call_id) else call_id
 
 
 def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
@@ -173,11 +173,15 @@ class Entries:
     def __getitem__(self, number: int) -> Entry:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
-    def overlap(self, arrivals: Sequence[Arrival]) -> Overlap | None:
+    def overlap(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]] = ()) -> Overlap | None:
         """Return the longest row of messages that a request shares exactly, at the same places or at others.
 
         None if the row is so short that another session may hold the same by chance. Ids of calls prove nothing: some
         servers number the calls of each session alike.
+
+        Args:
+            arrivals: the request's messages.
+            replied: as for `align`; a reply after the row counts as an answer.
         """
         if self._answers.isdisjoint(arrival.shape for arrival in arrivals):
             return None
@@ -193,6 +197,8 @@ class Entries:
                     best = Overlap(place - count + 1, number - count + 1, count)
         row = range(best.theirs, best.theirs + best.count)
         answers = sum(self._shapes[number][:1] == ASSISTANT for number in row)
+        coming = arrivals[best.ours + best.count : best.ours + best.count + 1]
+        answers += any((row.stop, arrival.shape) in replied for arrival in coming)
         tokens = sum(self._tokens[number] for number in row)
         return best if answers >= _LEAST_ANSWERS and tokens >= _LEAST_TOKENS else None
 
@@ -366,13 +372,13 @@ def _first(records: Sequence[Record], count: int) -> list[Record]:
         if isinstance(record, NoteRecord) and record.topic == CLIENT:
             entries = entries_of(record)[:count]
             if not entries:
-                return [*kept, *_edits(records[number:], whole)]
+                return [*kept, *_later(records[number:], whole)]
             count -= len(entries)
             left = sum(entry.messages for entry in entries)
             kept.append(replace(client_note(entries), at=record.at))
         elif isinstance(record, MessageRecord):
             if not left:
-                return [*kept, *_edits(records[number:], whole)]
+                return [*kept, *_later(records[number:], whole)]
             left -= 1
             kept.append(record)
         else:
@@ -380,9 +386,11 @@ def _first(records: Sequence[Record], count: int) -> list[Record]:
     return kept
 
 
-def _edits(records: Iterable[Record], count: int) -> Iterator[Record]:
-    """Later edits of the client's first messages, which apply to every fork."""
+def _later(records: Iterable[Record], count: int) -> Iterator[Record]:
+    """Later edits of the client's first messages, which apply to every fork, and later replies to them."""
     for record in records:
+        if isinstance(record, NoteRecord) and record.topic == REPLY and reply_of(record).place == count:
+            yield record
         if isinstance(record, NoteRecord) and record.topic == EDITS:
             edits = [edit for edit in edits_of(record) if edit.number < count]
             if edits:

@@ -173,6 +173,10 @@ class Session:
         """Return how far a request agrees with this session."""
         return self.entries.align(arrivals, self.rounds.recent)
 
+    def overlap(self, arrivals: Sequence[Arrival]) -> Overlap | None:
+        """Return what a request with another beginning shares with this session; see `Entries.overlap`."""
+        return self.entries.overlap(arrivals, self.rounds.recent)
+
     def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
         """Return the messages that the client has changed."""
         return [
@@ -331,16 +335,17 @@ class Session:
         )
         return answer(call.arguments, archive)
 
-    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound]) -> list[Record]:
+    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound], place: int) -> list[Record]:
         """Take in a reply to the client; return the record of it.
 
         Args:
             rounds: its rounds.
             answered: its rounds with the results of own calls.
+            place: position of the client's message for it; another request may have continued the session since.
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
-        reply = GivenReply(shape, len(self.entries), tuple(answered) if own else ())
+        reply = GivenReply(shape, place, tuple(answered) if own else ())
         self.rounds.given(reply)
         return [reply_note(reply)]
 

@@ -248,6 +248,7 @@ class SessionTurn:
         self.body = cached.placed(equipped, view.messages)
         if view.reminder is not None and DELIMITER in own:
             self.body = self._wire.noted(self.body, view.reminder)
+        self._place = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
@@ -330,5 +331,5 @@ class SessionTurn:
             if usage is not None and session.engine.item_count == self._history.items:
                 records += session.observe(usage, self.facts.model)
             if over:
-                records += session.keep(self._rounds, self._answered)
+                records += session.keep(self._rounds, self._answered, self._place)
             await cached.append(records)
