@@ -68,7 +68,7 @@ class StatesInMemory:
 
 
 @dataclass(eq=False, slots=True)
-class _Known(Generic[MessageT]):
+class _CachedConversation(Generic[MessageT]):
     """A conversation in memory.
 
     Attributes:
@@ -112,7 +112,7 @@ class Conversations(Generic[MessageT]):
         self._limit = limit
         self._kept = kept
         self._states: States = StatesInMemory() if states is None else states
-        self._all: list[_Known[MessageT]] = []  # the latest last
+        self._all: list[_CachedConversation[MessageT]] = []  # the latest last
 
     def __len__(self) -> int:
         return len(self._all)
@@ -130,22 +130,22 @@ class Conversations(Generic[MessageT]):
         """
         other = self._make()
         messages = other.read(history)
-        shared, known = self._nearest(messages)
-        if known is not None and _leaves(messages, shared, known.conversation):
-            known.ended = True  # nobody else may need it
-            known = _Known(known.conversation.branch(shared))
-        elif state := self._states.find((known.conversation if known else other).digests(messages)):
-            known = _Known(other, deque([state["digest"]])) if other.restore(state, messages) else known
-        if known is None:
-            known = _Known(other)
-        conversation = known.conversation
+        shared, cached = self._nearest(messages)
+        if cached is not None and _leaves(messages, shared, cached.conversation):
+            cached.ended = True  # it may be dropped; if its answer does come, `answered` brings it back
+            cached = _CachedConversation(cached.conversation.branch(shared))
+        elif state := self._states.find((cached.conversation if cached else other).digests(messages)):
+            cached = _CachedConversation(other, deque([state["digest"]])) if other.restore(state, messages) else cached
+        if cached is None:
+            cached = _CachedConversation(other)
+        conversation = cached.conversation
         if conversation is not other and not conversation.ingest(messages).added and conversation.asked:
             state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they belong to the awaited answer
-            known = _Known(other) if other.restore(state, messages) else known
-        known.conversation.ingest(messages)
-        known.ended = False
-        self._use(known)
-        return known.conversation
+            cached = _CachedConversation(other) if other.restore(state, messages) else cached
+        cached.conversation.ingest(messages)
+        cached.ended = False
+        self._use(cached)
+        return cached.conversation
 
     def answered(
         self, conversation: Conversation[MessageT], calls: Sequence[Call[Any]], answer: Sequence[object]
@@ -158,8 +158,8 @@ class Conversations(Generic[MessageT]):
             answer: objects of the host by which `answering` knows it again.
         """
         conversation.foresee(calls)
-        known = self._known(conversation)
-        known.answer, known.ended = answer, not calls
+        cached = self._cached(conversation)
+        cached.answer, cached.ended = answer, not calls
 
     def answering(self, call: Call[Any], made_by: object) -> Conversation[MessageT] | None:
         """Return the conversation whose latest answer made a call; None if that cannot be told for sure.
@@ -169,47 +169,48 @@ class Conversations(Generic[MessageT]):
             made_by: an object that `answered` was given. If it is not known, the call's id must be enough: some servers
                 number the calls of each conversation alike.
         """
-        for known in reversed(self._all):
-            if any(each is made_by for each in known.answer):
-                return known.conversation
-        made = [known.conversation for known in self._all if known.conversation.made(call)]
+        for cached in reversed(self._all):
+            if any(each is made_by for each in cached.answer):
+                return cached.conversation
+        made = [cached.conversation for cached in self._all if cached.conversation.made(call)]
         return made[0] if len(made) == 1 else None
 
     def save(self, conversation: Conversation[MessageT]) -> None:
         """Store the state of a conversation, once its latest request was answered."""
-        state, known = conversation.state(), self._known(conversation)
+        state, cached = conversation.state(), self._cached(conversation)
         self._states.put(state)
-        if state["digest"] not in known.states:
-            known.states.append(state["digest"])
-        if len(known.states) > self._kept:
-            self._states.drop(known.states.popleft())
+        if state["digest"] not in cached.states:
+            cached.states.append(state["digest"])
+        if len(cached.states) > self._kept:
+            self._states.drop(cached.states.popleft())
 
-    def _known(self, conversation: Conversation[MessageT]) -> _Known[MessageT]:
-        known = next((each for each in self._all if each.conversation is conversation), None) or _Known(conversation)
-        self._use(known)
-        return known
+    def _cached(self, conversation: Conversation[MessageT]) -> _CachedConversation[MessageT]:
+        found = next((each for each in self._all if each.conversation is conversation), None)
+        cached = found or _CachedConversation(conversation)
+        self._use(cached)
+        return cached
 
-    def _use(self, known: _Known[MessageT]) -> None:
+    def _use(self, cached: _CachedConversation[MessageT]) -> None:
         """Make a conversation the latest, also one that was dropped while its answer was awaited."""
-        others = [each for each in self._all if each is not known]
+        others = [each for each in self._all if each is not cached]
         idle = [each for each in others if not each.busy]
         gone = idle[: max(0, len(others) + 1 - self._limit)]
         # An answer that is awaited may never come.
         kept = [each for each in others if each not in gone][1 - _MOST_BUSY * self._limit :]
-        self._all = [*kept, known]
+        self._all = [*kept, cached]
 
-    def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, _Known[MessageT] | None]:
+    def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, _CachedConversation[MessageT] | None]:
         """The conversation that shares most with a history, and how many messages."""
-        rows = [(known.conversation.shares(messages), known) for known in self._all]
+        rows = [(cached.conversation.shares(messages), cached) for cached in self._all]
         most = max((shared for shared, _ in rows), default=0)
         if not most:
             return 0, None
-        best = [known for shared, known in rows if shared == most]
+        best = [cached for shared, cached in rows if shared == most]
         # Prefer those with nothing else, and of these the one that made the calls that come next.
-        best = [known for known in best if known.conversation.length == most] or best
+        best = [cached for cached in best if cached.conversation.length == most] or best
         if len(best) > 1:
             calls = calls_of(best[0].conversation.format, messages[most : most + 1])
-            best = [known for known in best if any(map(known.conversation.made, calls))] or best
+            best = [cached for cached in best if any(map(cached.conversation.made, calls))] or best
         return most, best[-1]
 
 
