@@ -19,7 +19,15 @@ from typing import Annotated, Any, Final, NotRequired, Unpack
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, has_budget, maker, resumed
+from wane.integrations.lifecycle import (
+    UNMANAGED_CALL,
+    LifecycleSettings,
+    Warner,
+    after_answer,
+    has_budget,
+    maker,
+    resumed,
+)
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
@@ -36,7 +44,6 @@ from wane.formats.frameworks.langchain import LangChainFormat
 __all__ = ["ContextLifecycle", "LifecycleState"]
 
 _UNREAD: Final = "Error: the call's arguments are not a JSON object. Call the tool again with correct arguments."
-_UNMANAGED: Final = "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
 _KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 
 
@@ -232,7 +239,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
                     self._take_in(conversation, request.state["messages"])
                     text = conversation.answer(Call(name, call["args"], call_id))
                 except (FormatError, HistoryError):
-                    text = _UNMANAGED
+                    text = UNMANAGED_CALL
         return ToolMessage(text, tool_call_id=call_id, name=name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Change, Conversation, Request
@@ -14,6 +14,11 @@ from wane.core import DELIMITER, Counter, Kind, Policy, ToolClass
 from wane.core.errors import WaneError
 from wane.formats.base import Format, MessageT
 from wane.strategies.base import Annotate
+
+UNMANAGED_CALL: Final = (
+    "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
+)
+"""Result of an own tool whose conversation is not known, or cannot be taken in."""
 
 
 class LifecycleSettings(TypedDict, total=False):

@@ -14,7 +14,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, Final
+from typing import Any
 
 from wane.conversation import Adapter, Conversation, Conversations, calls_of
 from wane.conversation.engine import REMIND_AT
@@ -22,7 +22,7 @@ from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Part
 from wane.formats.openai import Message, OpenAIFormat
-from wane.integrations.lifecycle import Warner, has_budget, maker
+from wane.integrations.lifecycle import UNMANAGED_CALL, Warner, has_budget, maker
 from wane.strategies.base import Annotate
 
 try:
@@ -34,8 +34,6 @@ except ImportError as error:
     raise MissingExtraError("wane.integrations.mini_swe_agent", "mini-swe-agent") from error
 
 __all__ = ["ContextLifecycle", "ContextLifecycleConfig"]
-
-_UNKNOWN: Final = "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
 
 
 class ContextLifecycleConfig(LitellmModelConfig):
@@ -175,7 +173,7 @@ class ContextLifecycle(LitellmModel):
         with self._lock:
             for call in own:
                 conversation = self._conversations.answering(call, message)
-                text = _UNKNOWN if conversation is None else conversation.answer(call)
+                text = UNMANAGED_CALL if conversation is None else conversation.answer(call)
                 results[call.id] = {"role": "tool", "tool_call_id": call.id, "content": text}
         return [results[call["id"]] for call in message["tool_calls"] if call["id"] in results]
 

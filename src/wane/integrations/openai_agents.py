@@ -19,7 +19,7 @@ from wane.conversation import Adapter, Call, Conversation, Conversations, Reques
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.openai_responses import Message, OpenAIResponsesFormat
-from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.lifecycle import UNMANAGED_CALL, LifecycleSettings, Warner, maker
 from wane.integrations.states import StateFile
 
 try:
@@ -54,8 +54,6 @@ _PLACES: Final = ("system_instructions", "input", "model_settings", "tools", "ou
 
 Given: TypeAlias = dict[str, Any]
 """The runner's arguments of a model for one call, by name."""
-
-_NOWHERE: Final = "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
 
 
 class ContextLifecycle:
@@ -160,7 +158,7 @@ class ContextLifecycle:
                 conversation = self._conversations.answering(call, context.tool_call)
                 if conversation is None:
                     self._warner.warn(_UNMANAGED)
-                    return _NOWHERE
+                    return UNMANAGED_CALL
                 return conversation.answer(call)
 
         return FunctionTool(
