@@ -264,7 +264,7 @@ class SessionIndex:
         return CachedSession(session, None, session_id, created, last, strict=self._strict)
 
     async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
-        """A new session, with the rounds of a known one if most of its messages are the same.
+        """A new session, with the rounds of a known one if they share enough messages (`Entries.overlap`).
 
         Raises:
             StoreError: in strict mode, if it may be the session that could not be read.
@@ -283,7 +283,7 @@ class SessionIndex:
         return cached
 
     async def _retaken(self, cached: CachedSession, root: str, shared: Overlap | None = None) -> CachedSession:
-        """A new session with the rounds of one that its client rewrote or forked; None: they share all messages."""
+        """A new session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
         session = cached.session.blank()
         shared = shared or Overlap(0, 0, len(cached.session.entries))
         return await self._begun(session, root, session.inherit(cached.session, shared))
