@@ -16,6 +16,8 @@ ARGS ?=
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 export PYTHON
+# Tests start hundreds of processes; each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all eval-env check format docs site bench release clean
