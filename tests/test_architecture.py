@@ -32,8 +32,7 @@ FLOORS: dict[str, set[str]] = {
     "strategies": {"core", "formats", "inference"},
     "lab": {"core", "counters", "tools", "formats", "journal", "inference", "money", "prices", "strategies", "recall"},
     "conversation": {"core", "counters", "formats", "inference", "strategies", "recall"},
-    "patterns": set(),
-    "search": {"patterns"},
+    "search": set(),
     "recall": {"core", "formats", "search"},
     "integrations": {"conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
     "agent": {

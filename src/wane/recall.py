@@ -11,7 +11,7 @@ from typing import Any, Final
 from wane.core import ContextWindow, Episode, Kind
 from wane.core.errors import UnknownEpisodeError
 from wane.formats.base import Part, readable
-from wane.search import MOST_IN_A_TEXT, Findings, Found, search
+from wane.search import MOST_IN_A_TEXT, Match, SearchResult, search
 
 RECALL: Final = "recall"
 """Name of the tool that brings back content that has left the view."""
@@ -149,40 +149,40 @@ class Archive:
         texts, visible = self.texts(), set(self.visible())
         latest_first = (range(len(texts)) if name is None else self.members(name))[::-1]
         gone = [index for index in latest_first if index not in visible]
-        findings = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
+        result = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
         room = page_size(self.window.budget)
-        shown = findings.found(texts, offset, offset + min(_MOST_PLACES, room // _LEAST_EXCERPT))
+        shown = result.matches(texts, offset, offset + min(_MOST_PLACES, room // _LEAST_EXCERPT))
         if not shown:
-            return _nothing(pattern, findings, offset)
+            return _nothing(pattern, result, offset)
         size = room // len(shown)
         entries = [
-            f"{number}. {self._place(found, seen=found.index in visible)}\n{_excerpt(texts[found.index], found, size)}"
-            for number, found in enumerate(shown, offset + 1)
+            f"{number}. {self._place(match, seen=match.index in visible)}\n{_excerpt(texts[match.index], match, size)}"
+            for number, match in enumerate(shown, offset + 1)
         ]
-        left = len(findings.indexes) - offset - len(shown)
+        left = len(result.indexes) - offset - len(shown)
         asked = {"search": pattern} if name is None else {"name": name, "search": pattern}
         more = [f"[{left} more. Go on with: {_json({**asked, 'offset': offset + len(shown)})}]"] if left else []
-        return "\n\n".join([_heading(pattern, findings), *entries, *more])
+        return "\n\n".join([_heading(pattern, result), *entries, *more])
 
     def _blocks(self, indexes: Iterable[int]) -> list[str]:
         parts = (self.parts[index] for index in indexes)
         return [readable(part) for part in parts if part.text or part.kind is not Kind.TEXT]
 
-    def _place(self, found: Found, *, seen: bool) -> str:
+    def _place(self, match: Match, *, seen: bool) -> str:
         """Describe an item's place, and how to read around it."""
-        index = found.index
+        index = match.index
         said = [f"Message {self.message(index) + 1} of {self.messages}", self._what(index)]
         episode = next((each for each in self.episodes if any(a <= index < b for a, b in each.spans)), None)
         if episode is not None and episode.name is not None:
             said.append(f"in episode {_json(episode.name)}")
         said.append("in view" if seen else "not in view")
-        if found.count > 1:
-            most = "at least " if found.count == MOST_IN_A_TEXT else ""
-            said.append(f"{most}{found.count} matches")
+        if match.count > 1:
+            most = "at least " if match.count == MOST_IN_A_TEXT else ""
+            said.append(f"{most}{match.count} matches")
         place = ", ".join(said)
         if episode is None or episode.name is None:
             return f"{place}:"
-        around = {"name": episode.name, "offset": self._offset(episode, found)}
+        around = {"name": episode.name, "offset": self._offset(episode, match)}
         return f"{place}; read on there with {_json(around)}:"
 
     def _what(self, index: int) -> str:
@@ -197,13 +197,13 @@ class Archive:
                 return f"result of `{call.tool}` {_short(call.arguments or '')}".rstrip()
         return "result"
 
-    def _offset(self, episode: Episode, found: Found) -> int:
+    def _offset(self, episode: Episode, match: Match) -> int:
         """Position of a match in the text that a recall of its episode returns."""
-        members = [index for a, b in episode.spans for index in range(a, b) if index <= found.index]
+        members = [index for a, b in episode.spans for index in range(a, b) if index <= match.index]
         blocks = self._blocks(members)
         before = sum(len(block) + 2 for block in blocks[:-1])
-        part = self.parts[found.index]
-        return before + len(readable(part)) - len(_said(part)) + found.start
+        part = self.parts[match.index]
+        return before + len(readable(part)) - len(_said(part)) + match.start
 
 
 def answer(arguments: str, archive: Archive) -> str:
@@ -248,34 +248,34 @@ def _said(part: Part) -> str:
     return (part.arguments or "") if part.kind is Kind.CALL else part.text
 
 
-def _heading(pattern: str, findings: Findings) -> str:
-    count = len(findings.indexes)
-    notes = [f"Searched as plain text: {findings.plain}."] if findings.plain else []
-    notes += ["Case is ignored."] if findings.any_case else []
-    notes += [] if findings.complete else ["The search was cut short because it takes too long; be more exact."]
+def _heading(pattern: str, result: SearchResult) -> str:
+    count = len(result.indexes)
+    notes = [f"Searched as plain text: {result.plain}."] if result.plain else []
+    notes += ["Case is ignored."] if result.any_case else []
+    notes += [] if result.complete else ["The search was cut short because it takes too long; be more exact."]
     where = "1 place" if count == 1 else f"{count} places"
     order = "" if count == 1 else " What has left your view comes first, the latest first."
     return " ".join([f"{_json(pattern)} was found in {where}.{order}", *notes])
 
 
-def _nothing(pattern: str, findings: Findings, offset: int) -> str:
-    if findings.indexes:
-        places = "1 place" if len(findings.indexes) == 1 else f"{len(findings.indexes)} places"
+def _nothing(pattern: str, result: SearchResult, offset: int) -> str:
+    if result.indexes:
+        places = "1 place" if len(result.indexes) == 1 else f"{len(result.indexes)} places"
         return f"{_json(pattern)} was found in {places}; offset {offset} is beyond them. Begin with offset 0."
-    where = "in this conversation" if findings.complete else "in the part searched before it took too long"
-    plain = f" It was searched as plain text: {findings.plain}." if findings.plain else ""
+    where = "in this conversation" if result.complete else "in the part searched before it took too long"
+    plain = f" It was searched as plain text: {result.plain}." if result.plain else ""
     return f"Nothing matches {_json(pattern)} {where}, with or without case.{plain} Try a shorter text."
 
 
-def _excerpt(text: str, found: Found, size: int) -> str:
+def _excerpt(text: str, match: Match, size: int) -> str:
     """A match with its surroundings, in whole lines if they are short enough."""
     size = min(_EXCERPT, size)
-    room = max(0, size - (found.stop - found.start))
-    start = max(0, found.start - room // 3)
+    room = max(0, size - (match.stop - match.start))
+    start = max(0, match.start - room // 3)
     stop = min(len(text), start + size)
-    if start and (line := text.find("\n", start, found.start)) >= 0:
+    if start and (line := text.find("\n", start, match.start)) >= 0:
         start = line + 1
-    if stop < len(text) and (line := text.rfind("\n", found.stop, stop)) >= 0:
+    if stop < len(text) and (line := text.rfind("\n", match.stop, stop)) >= 0:
         stop = line
     cut = "" if (start, stop) == (0, len(text)) else f"[characters {start} to {stop} of {len(text)}]\n"
     return cut + text[start:stop]
