@@ -399,25 +399,27 @@ def leaving(
         out -= held
 
 
-def exchange(reading: Reading, state: State, rules: Rules, index: int, *, durable: bool) -> set[int]:
-    """R16: an item that overflow may take with all that must leave with it; none if it has to stay."""
+def exchange(reading: Reading, state: State, rules: Rules, index: int, clause: str) -> set[int]:
+    """R16: an item that overflow may take in (b), (c) or (d) with all that must leave with it; none if it must stay."""
     episode, latest = reading.owner[index], latest_message(reading.items)
     held = due(reading, state, rules.tool_classes)
 
     def loose(one: int) -> str | None:
-        """Whether an item may leave by itself, or with its result: `early` in (b), `late` in (c)."""
+        """The clause of R16 by which an item may leave by itself, or with its result."""
         item = reading.items[one]
         if reading.owner.get(one) is not episode or one >= latest:
             return None
+        if item.kind is Kind.TEXT:
+            return "d"
         if item.kind in (Kind.REASONING, Kind.NOTICE):
-            return None if settled(reading, episode) else "early"
+            return None if settled(reading, episode) else "b"
         if item.kind is not Kind.CALL or reading.verdicts.get(one) or reading.partner.get(one, latest) >= latest:
             return None
         if tool_class(reading, one, rules.tool_classes) == "durable":
-            return "late"
-        return None if settled(reading, episode) else "early"
+            return "c"
+        return None if settled(reading, episode) else "b"
 
-    if loose(index) != ("late" if durable else "early"):
+    if loose(index) != clause:
         return set()
     unit = {index}
     while True:
@@ -427,10 +429,10 @@ def exchange(reading: Reading, state: State, rules: Rules, index: int, *, durabl
         if not more:
             break
         unit |= more
-    fine = ("early", "late") if durable else ("early",)
+    fine = "bcd"[: "bcd".index(clause) + 1]
     results = {one for one in unit if reading.items[one].kind is Kind.RESULT}
-    free = all(one in held or loose(one) in fine for one in unit - results)
-    return unit if free and all(one in held or loose(reading.partner[one]) in fine for one in results) else set()
+    owners = [reading.partner[one] if one in results else one for one in unit if one not in held]
+    return unit if all((loose(one) or "none") in fine for one in owners) else set()
 
 
 # R10, R11, R13: the pass
@@ -564,20 +566,21 @@ class Pass:
                 if not self.within(self.rules.low_water):
                     self.strip(episode, level)
         for episode in unfinished:
-            self.take_exchanges(episode, durable=False)
-        for episode in alive:
-            if episode in wanted or episode in unfinished:
-                self.take_exchanges(episode, durable=True)
+            self.take_exchanges(episode, "b")
+        for clause in "cd":
+            for episode in alive:
+                if episode in wanted or episode in unfinished:
+                    self.take_exchanges(episode, clause)
 
-    def take_exchanges(self, episode: Ep, *, durable: bool) -> None:
-        """R16, (b) or (c), in one episode."""
+    def take_exchanges(self, episode: Ep, clause: str) -> None:
+        """R16, (b), (c) or (d), in one episode."""
         before, first = self.total(), self.state.gone
         for index in sorted(episode.members):
             if self.within(self.rules.low_water):
                 break
             if index in self.state.gone:
                 continue
-            unit = exchange(self.reading, self.state, self.rules, index, durable=durable)
+            unit = exchange(self.reading, self.state, self.rules, index, clause)
             if unit:
                 out = leaving(self.reading, self.state, self.rules.tool_classes, episode, unit)
                 self.state = replace(self.state, gone=self.state.gone | out)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import wane
 from tests.conformance import policy_of
 from tests.formats.convert import joined_runs, to_anthropic, to_pydantic_ai, to_responses
+from tests.oracle import latest_message, read
 from tests.strategies import policies, sessions
-from wane import ContextWindow, Kind, Policy
+from wane import ContextWindow, Item, Kind, Policy
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
 
 Session = list[dict[str, Any]]
@@ -59,6 +60,7 @@ class Lived:
     """A session that was taken in message by message, with a pass at its end."""
 
     messages: list[Any]
+    items: list[Item]
     window: ContextWindow
     transcript: Transcript[Any]
 
@@ -70,10 +72,10 @@ class Lived:
 def live(case: Case, session: Session, budget: int, policy: Policy) -> Lived:
     messages = case.write(copy.deepcopy(session))
     window, transcript = ContextWindow(budget, policy), Transcript(case.format)
-    for message in messages:
-        window.extend(transcript.append(message))
+    items = [item for message in messages for item in transcript.append(message)]
+    window.extend(items)
     window.fit()
-    return Lived(messages, window, transcript)
+    return Lived(messages, items, window, transcript)
 
 
 def shown(case: Case, lived: Lived) -> list[int]:
@@ -118,6 +120,29 @@ def test_calls_keep_their_results_and_results_their_calls(
     lived = live(case, session, budget, policy)
     visible = set(lived.window.visible)
     assert all((call in visible) == (result in visible) for call, result in pairs_of(parts_of(case, lived.messages)))
+
+
+@every_format
+@given(session=sessions(), budget=st.integers(1, 400), policy=policies())
+def test_what_alone_can_exceed_a_budget(case: Case, session: Session, budget: int, policy: Policy) -> None:
+    """R16: the user's words, what stands, accepted `delimiter` calls and the latest exchange, with what these need."""
+    lived = live(case, session, budget, replace(policy, overflow="strip", prologue="turns"))
+    if lived.window.tokens <= budget:
+        return
+    items = lived.items
+    reading = read(items)
+    needs = [(index, index + offset) for index, item in enumerate(items) for offset in item.needs]
+    if any(reading.owner[one] is not reading.owner[other] for one, other in needs):
+        return  # episodes that share coupled items (R12) hold one another's back
+    partner = reading.partner
+    calls = (index for index, item in enumerate(items) if item.kind is Kind.CALL)
+    seen = latest_message(items)
+    stay = {index for index in calls if reading.verdicts.get(index) or partner.get(index, seen) >= seen}
+    stay |= {partner[call] for call in stay if call in partner}
+    stay |= {index for index in range(len(items)) if index not in reading.owner or index >= seen}
+    while more := {other for one, other in needs if one in stay} - stay:
+        stay |= more | {partner[index] for index in more if index in partner}
+    assert set(lived.window.visible) <= stay
 
 
 @every_format

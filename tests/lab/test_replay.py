@@ -137,9 +137,12 @@ def test_a_pass_says_what_else_fills_a_call_over_the_budget() -> None:
         done = replay(tale.subject(overhead=40), get_strategy("cwl", settings), budget, AUTOMATIC)
         return dict(done.totals.over)
 
-    # Texts of an episode that is not ended, and of an exploration that such an act builds on, stay (R13).
+    # Texts of an episode that is not ended, and of an exploration that such an act builds on, stay only if the policy
+    # says so (R16 d).
+    surface = Policy(overflow="surface")
     looking = marked(Tale().user(10), "s", action="start", name="look", type="expl").says(300)
-    assert why(looking.says(20).says(20), Policy()) == {UNFINISHED: 1, LATEST: 1}
+    assert why(looking.says(20).says(20), surface) == {UNFINISHED: 1, LATEST: 1}
+    assert why(looking.says(20).says(20), Policy()) == {LATEST: 1}
     looked = marked(
         marked(Tale().user(10), "s", action="start", name="look", type="expl").says(300),
         "e",
@@ -147,7 +150,8 @@ def test_a_pass_says_what_else_fills_a_call_over_the_budget() -> None:
         description="It is there.",
     )
     building = marked(looked, "a", action="start", name="build", type="act", dependencies=["look"])
-    assert why(building.says(20).says(20), Policy())[NEEDED] == 2
+    assert why(building.says(20).says(20), surface)[NEEDED] == 2
+    assert NEEDED not in why(building.says(20).says(20), Policy())
     # So does what a policy protects.
     early = Tale().user(10).says(300)
     begun = marked(early.says(20), "s", action="start", name="look", type="expl").says(20)

@@ -95,11 +95,11 @@ class Episode:
     spans: list[list[int]] = field(default_factory=list)
     # Visible items by the rank of the level that takes them.
     buckets: dict[int, list[int]] = field(default_factory=dict)
-    # What overflow may take one by one (R16), with the item that leaves along: reasoning and notices map to themselves,
-    # calls to their results (None until there is one). Durable calls stand apart. `loose` is empty once the episode has
-    # settled.
+    # What overflow may take one by one (R16 b, c, d), with the item that leaves along: calls map to their results (None
+    # until there is one), all else to itself. `loose` is empty once the episode has settled.
     loose: dict[int, int | None] = field(default_factory=dict)
     durable: dict[int, int | None] = field(default_factory=dict)
+    texts: dict[int, int | None] = field(default_factory=dict)
 
     @property
     def implicit(self) -> bool:

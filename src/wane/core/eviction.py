@@ -123,8 +123,11 @@ class Eviction:
         }
         for episode in unfinished.values():
             self._take_exchanges(episode, [episode.loose], target, latest)
-        for _, episode in sorted((needed | unfinished).items()):
+        stripped = [episode for _, episode in sorted((needed | unfinished).items())]
+        for episode in stripped:
             self._take_exchanges(episode, [episode.durable, episode.loose], target, latest)
+        for episode in stripped:
+            self._take_exchanges(episode, [episode.texts, episode.durable, episode.loose], target, latest)
         self.overflowed = self._accounting.total < before
 
     def _take_exchanges(self, episode: Episode, ends: Sequence[Ends], target: float, latest: int) -> None:
@@ -169,8 +172,8 @@ class Eviction:
 
     def _record(self, episode: Episode, level: Level, before: int, removed: list[int]) -> None:
         for index in removed:
-            episode.loose.pop(index, None)
-            episode.durable.pop(index, None)
+            for ends in (episode.loose, episode.durable, episode.texts):
+                ends.pop(index, None)
         after = self._accounting.total
         self._trace.append(Step(episode.name, episode.number, level, before, after, tuple(removed)))
 

@@ -49,7 +49,7 @@ class Policy:
         prologue: what is protected ahead of the first accepted start (R7). `"turns"`: system and user turns, as
             everywhere; `"whole"`: the agent's unannotated work too.
         overflow: what a pass does when nothing is eligible and the view is still over the budget (R16). `"strip"`:
-            take the oldest exchanges of unfinished work; `"surface"`: only report it.
+            take the oldest exchanges and texts of unfinished work; `"surface"`: only report it.
 
     Raises:
         ConfigError: for a value outside these ranges.

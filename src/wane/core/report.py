@@ -186,7 +186,7 @@ class FitReport:
         else:
             yield f"It stripped 1 episode, {first}{', and removed it' if removed else ''}."
         if self.overflowed:
-            yield "That was not enough, so it took the oldest calls of unfinished work, or of work that it needs."
+            yield "That was not enough, so it took the oldest calls and texts of unfinished work, or of work that it needs."
         freed: dict[Level, int] = {}
         for step in steps:
             freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after
@@ -205,6 +205,6 @@ _HELD: Final = {
     Level.ARTIFACT: "reads, commands, other calls and notices",
     Level.REMOVE: "other content of removed episodes",
     Level.DESCRIPTION: "descriptions of removed explorations",
-    Level.OVERFLOW: "the oldest calls of unfinished work",
+    Level.OVERFLOW: "the oldest calls and texts of unfinished work",
 }
 """What a level takes (R9, R11, R16)."""

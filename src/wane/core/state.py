@@ -80,6 +80,7 @@ def _export_episode(episode: Episode) -> dict[str, Any]:
         "buckets": [[rank, list(indexes)] for rank, indexes in episode.buckets.items()],
         "loose": [list(entry) for entry in episode.loose.items()],
         "durable": [list(entry) for entry in episode.durable.items()],
+        "texts": [list(entry) for entry in episode.texts.items()],
     }
 
 
@@ -89,7 +90,7 @@ def _restore_episode(row: Mapping[str, Any]) -> Episode:
         setattr(episode, name, row[name])
     episode.spans = [list(span) for span in row["spans"]]
     episode.buckets = {rank: list(indexes) for rank, indexes in row["buckets"]}
-    episode.loose, episode.durable = dict(row["loose"]), dict(row["durable"])
+    episode.loose, episode.durable, episode.texts = dict(row["loose"]), dict(row["durable"]), dict(row["texts"])
     return episode
 
 

@@ -467,8 +467,8 @@ class ContextWindow:
         # What overflow may take of an episode that has not settled (R16).
         if item.kind is Kind.CALL:
             (owner.durable if rank == REMOVE_RANK else owner.loose)[index] = None
-        elif item.kind is not Kind.TEXT:
-            owner.loose[index] = index
+        else:
+            (owner.texts if item.kind is Kind.TEXT else owner.loose)[index] = index
         return Added(index, owner, verdict, opened)
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:

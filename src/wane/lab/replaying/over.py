@@ -50,8 +50,8 @@ class Filling:
 
         It is the system prompt and tools if they exceed it alone, else the opening notices if both do, else the user's
         turns if all three do, else the latest message with its results if all four do. Else it is what holds most of
-        the rest: by the pass's report, or `KEPT` for a strategy without one. After a pass of the
-        default policy, unfinished work and what it needs are texts, as no level takes those (R13).
+        the rest: by the pass's report, or `KEPT` for a strategy without one. After a pass of the default policy,
+        unfinished work and what it needs are accepted `delimiter` calls and calls without a result (R16).
 
         Args:
             budget: tokens that the request may hold.
