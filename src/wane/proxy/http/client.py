@@ -35,14 +35,15 @@ class ClientGoneError(Exception):
 
 
 class Protocol(H11Protocol):
-    """The server's HTTP protocol, with a time limit for the head of a request.
+    """The server's HTTP protocol, with time limits.
 
     Attributes:
-        head_timeout: the limit, in seconds.
+        timeouts: the limits; a client that reads nothing of its reply for too long is disconnected.
     """
 
-    head_timeout = 30.0
+    timeouts = Timeouts()
     _timer: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for a new connection."""
@@ -54,24 +55,36 @@ class Protocol(H11Protocol):
         super().data_received(data)
         self._watch_head()
 
+    def pause_writing(self) -> None:
+        """Start the timer for a client that has to read more of its reply."""
+        super().pause_writing()
+        self._reading = self.loop.call_later(self.timeouts.client, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop the timer of a client that has read more."""
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Stop the timers."""
+        for timer in (self._timer, self._reading):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def _watch_head(self) -> None:
         waiting = self.conn.their_state is h11.IDLE
         if waiting and self._timer is None:
-            self._timer = self.loop.call_later(self.head_timeout, self.transport.close)
+            self._timer = self.loop.call_later(self.timeouts.head, self.transport.close)
         elif not waiting and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-def protocol(head_timeout: float) -> type[Protocol]:
-    """Return the protocol with another time limit for the head of a request, in seconds."""
-    return type("Protocol", (Protocol,), {"head_timeout": head_timeout})
+def protocol(timeouts: Timeouts) -> type[Protocol]:
+    """Return the protocol with other time limits."""
+    return type("Protocol", (Protocol,), {"timeouts": timeouts})
 
 
 class Client:
@@ -172,11 +185,7 @@ class Client:
         await self.end(body)
 
     async def _send_event(self, event: Event) -> None:
-        try:
-            async with asyncio.timeout(self.timeouts.client):
-                await self._send(event)
-        except TimeoutError:
-            raise ClientGoneError from None
+        await self._send(event)
 
     def close(self) -> None:
         """Stop watching for a disconnect."""

@@ -13,6 +13,7 @@ import httpx2
 from wane.core.errors import ConfigError
 from wane.proxy.http.client import Client
 from wane.proxy.http.head import Headers, RefusedError, Request, first, to_client, to_upstream
+from wane.proxy.http.network import Network
 from wane.proxy.server.traffic import Exchange, UpstreamFault
 from wane.proxy.settings import Timeouts, UpstreamUrl
 
@@ -67,14 +68,10 @@ class _Stoppable(httpx2.AsyncByteStream):
         self._stream, self._upstream = stream, upstream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = aiter(self._stream)
-        while True:
-            with self._upstream.stoppable():
-                try:
-                    piece = await anext(pieces)
-                except StopAsyncIteration:
-                    return
-            yield piece
+        # What is raised while the consumer has a piece does not come in here.
+        with self._upstream.stoppable():
+            async for piece in self._stream:
+                yield piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -188,6 +185,8 @@ class Upstream:
             raise ConfigError(
                 f"the proxy that the environment names for {url.origin} cannot be used: {error}"
             ) from None
+        # The transport has no argument for what its pool takes as one.
+        self._transport._pool._network_backend = Network()
 
     def target(self, path: bytes) -> bytes:
         """Return the request target for a client's path and query.
