@@ -38,8 +38,10 @@ CLAUDE = Package("@anthropic-ai/claude-code@2.1.329", "claude", ("node_modules/@
 CODEX = Package("@openai/codex@0.169.0", "codex")
 # Later versions depend on packages that are not in the registry.
 PI = Package("@earendil-works/pi-coding-agent@0.87.1", "pi", needs_node=True)
+# It names only the provider's SDK.
+EARLIER_PI = Package("@earendil-works/pi-coding-agent@0.80.10", "pi", needs_node=True)
 NODE_22 = Package(NODE, "node", ("node_modules/node/installArchSpecificPackage.js",))
-PACKAGES = (CLAUDE, CODEX, PI)
+PACKAGES = (CLAUDE, CODEX, PI, EARLIER_PI)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Each is skipped, with the reason, where it cannot be installed.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from itertools import chain
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.proxy.clients import install
 from tests.proxy.clients.agents import Claude, Codex, CodingAgent, Pi
+from tests.proxy.clients.install import Package
 from tests.proxy.clients.script import ANSWERS, marked, places, plain, start, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
-from wane.proxy.server.app import COMPACTING
+from wane.proxy.server.app import sums_usage
 from wane.testing import Kind, Reply, Request, ScriptedServer, Usage
 
 pytestmark = pytest.mark.full
@@ -83,7 +86,7 @@ def test_over_a_small_budget_the_work_is_the_same(name: str, tmp_path: Path) -> 
     assert done.answers == list(ANSWERS)
     assert place.files()["a.py"] == "print(42)\n"
     assert place.files()["notes.txt"] == "a.py prints 42\n"
-    assert {request.headers["user-agent"].startswith(COMPACTING) for request in asked} == {True}
+    assert {sums_usage("auto", [(b"user-agent", r.headers["user-agent"].encode())]) for r in asked} == {False}
     views, gone = views_of(log)
     assert len(views) == len(asked) - sum(len([s for s in turn if s.alone]) for turn in turns(agent.hands(place.work)))
     assert max(views) <= agent.budget
@@ -141,3 +144,18 @@ def test_codex_compacts_by_the_last_round_and_not_by_the_sum(options: tuple[str,
         assert (server.refusals, server.remaining) == ((), 0)
     assert done.answers == list(ANSWERS)
     assert any("compaction_trigger" in each for each in kinds) is bool(options)
+
+
+@pytest.mark.parametrize("package", [install.EARLIER_PI, install.PI], ids=["earlier", "current"])
+@pytest.mark.parametrize("api", ["anthropic-messages", "openai-responses"])
+def test_pi_takes_the_last_round_for_the_size_of_its_context(api: str, package: Package, tmp_path: Path) -> None:
+    agent, place = Pi(api, package=package), Place.make(tmp_path / "agent")
+    marks = Reply(calls=(start("look", "expl"),), usage=Usage(30_000, 10))
+    script = [marks, *(Reply(answer, usage=Usage(31_000, 20)) for answer in ANSWERS)]
+    with ScriptedServer(script) as server, proxy(server.url, tmp_path) as url:
+        done = work(agent, place, upstream=url)
+        assert (server.refusals, server.remaining) == ((), 0)
+    assert done.answers == list(ANSWERS)
+    lines = [json.loads(line) for path in place.home.rglob("*.jsonl") for line in path.read_text().splitlines()]
+    usages = [line["message"]["usage"] for line in lines if line.get("message", {}).get("role") == "assistant"]
+    assert [usage["totalTokens"] for usage in usages] == [31_020] * len(ANSWERS)

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.proxy.server.support import MARK, Asked, ask, body, message, provider, proxy, response, run
+from tests.proxy.server.support import (
+    CALLED,
+    MARK,
+    START,
+    STOP,
+    Asked,
+    ask,
+    body,
+    call_block,
+    event,
+    message,
+    provider,
+    proxy,
+    response,
+    run,
+    text_block,
+)
 from wane.agent.costs import Totals
 from wane.journal import read
 from wane.prices import TokenUsage, cost_of
@@ -39,6 +56,46 @@ SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
 def test_agents_that_compact_by_it_are_told_the_last(usage: ReportedUsage, client: str, last: bool) -> None:
     sent = [(b"user-agent", client.encode())] if client else []
     assert sums_usage(usage, sent) == (not last)
+
+
+@pytest.mark.parametrize(
+    ("client", "beside", "last"),
+    [
+        ("Anthropic/JS 0.91.1", "anthropic-dangerous-direct-browser-access", True),
+        ("OpenAI/JS 6.26.0", "session_id", True),
+        ("Anthropic/JS 0.91.1", "x-stainless-lang", False),
+        ("OpenAI/JS 6.26.0", "anthropic-dangerous-direct-browser-access", False),
+        ("Mozilla/5.0", "anthropic-dangerous-direct-browser-access", False),
+    ],
+)
+def test_earlier_versions_of_pi_are_known_by_a_header_beside_the_sdk(client: str, beside: str, last: bool) -> None:
+    sent = [(b"user-agent", client.encode()), (beside.encode(), b"true")]
+    assert sums_usage("auto", sent) == (not last)
+
+
+def test_no_count_of_an_earlier_round_stays_beside_those_of_the_last() -> None:
+    """Clients keep what `message_start` reported unless a later event has another count."""
+    first = json.loads(ALONE)
+    first["usage"] |= {"cache_read_input_tokens": 5_000, "cache_creation_input_tokens": 700}
+    start = event("message_start", message={**first, "content": [], "usage": first["usage"]})
+    rounds = [start + call_block("delimiter", MARK) + CALLED, START + text_block("hi") + STOP]
+
+    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(rounds.pop(0), headers={"content-type": "text/event-stream"}))
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running:
+            answer = await ask(running, body(), headers={"user-agent": PI})
+            said = [json.loads(line[6:]) for line in answer.body.decode().split("\n") if line.startswith("data: ")]
+            usage = {**said[0]["message"]["usage"], **said[-2]["usage"]}
+            assert usage == {
+                "input_tokens": 10,
+                "output_tokens": 5,
+                "cache_read_input_tokens": 0,
+                "cache_creation_input_tokens": 0,
+            }
+
+    run(main)
 
 
 async def marks(asked: Asked, writer: asyncio.StreamWriter) -> None:

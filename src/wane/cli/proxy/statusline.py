@@ -8,11 +8,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 
 from wane.cli import failure
 from wane.cli.proxy.commands import StatuslineOptions
 from wane.cli.terminal.text import printable, short
+from wane.proxy.http.head import is_loopback
 
 _TIMEOUT: Final = 1.0
 """Seconds; the agent asks again soon."""
@@ -32,7 +34,10 @@ def _line(base: str) -> str:
     if not base.startswith(("http://", "https://")):
         return "wane: no proxy"
     try:
-        with urlopen(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:  # noqa: S310 - http, see above
+        # The URL may hold the proxy's token: none that is for this machine goes to a proxy that the environment names.
+        direct = is_loopback(urlsplit(base).hostname or "")
+        opener = build_opener(ProxyHandler({} if direct else None))
+        with opener.open(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:
             data = json.load(answer)
         sessions = data["sessions"]
         return line_of(sessions[0]) if sessions else "wane: no session yet"

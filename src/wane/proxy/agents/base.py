@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from wane.core.errors import ConfigError
+from wane.proxy.http.head import Headers, first
 from wane.proxy.settings import UpstreamUrl
 
 Api = Literal["anthropic", "openai"]
@@ -90,13 +91,16 @@ class Agent(ABC):
     Attributes:
         program: name of its program.
         install: the command that installs it; empty if unknown.
-        user_agents: beginnings of the header `user-agent` of its requests. An agent that has any compacts its context
-            by the usage that a reply reports.
+        user_agents: beginnings of the header `user-agent` of its requests.
     """
 
     program: str
     install = ""
     user_agents: tuple[str, ...] = ()
+
+    def compacts(self, sent: Headers) -> bool:
+        """Whether a request with these headers is its own, so that its client compacts by the usage of a reply."""
+        return (first(sent, b"user-agent") or b"").decode("latin-1").startswith(self.user_agents)
 
     @abstractmethod
     def upstream(self, command: Command) -> str:

@@ -60,9 +60,6 @@ class Api(NamedTuple):
 Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
 
-COMPACTING: Final = tuple(prefix for agent in AGENTS for prefix in agent.user_agents)
-"""Beginnings of `user-agent` of agents that compact their context by the usage that a reply reports."""
-
 # Suffix of the path, name of the wire, and whether the request only counts tokens.
 _SUFFIXES: Final = (
     ("/messages", "anthropic", False),
@@ -291,8 +288,7 @@ def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
     """
     if usage != "auto":
         return usage == "sum"
-    client = (head.first(sent, b"user-agent") or b"").decode("latin-1")
-    return not client.startswith(COMPACTING)
+    return not any(agent.compacts(sent) for agent in AGENTS)
 
 
 def known_wires() -> dict[str, Wire]:

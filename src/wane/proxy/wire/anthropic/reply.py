@@ -41,6 +41,7 @@ class StreamedMessage(StreamedReply):
     def __init__(self, rounds: Rounds) -> None:
         super().__init__(rounds)
         self._shown = 0  # number of blocks sent to the client
+        self._counts: dict[str, int] = {}  # counts that the client has from the beginning of the first round, as 0
         self._next_round()
 
     def fail(self, status: int, body: bytes) -> bytes:
@@ -79,7 +80,8 @@ class StreamedMessage(StreamedReply):
         if stops_for_own_calls:
             ending = {**ending, "delta": {**delta, "stop_reason": "end_turn"}}
         if len(rounds.done) > 1:
-            ending = {**ending, "usage": rounds.usage}
+            # A client keeps each count of the first round that the end does not replace.
+            ending = {**ending, "usage": {**self._counts, **(rounds.usage or {})}}
         deltas = [event for event in self._tail if _kind(event) == "message_delta"]
         yield deltas[0].changed(ending).raw
         yield from (event.raw for event in self._tail if event not in deltas)
@@ -101,8 +103,12 @@ class StreamedMessage(StreamedReply):
             case "content_block_stop":
                 return self._go_on(event, said, ends=True)
             case "message_start":
-                self._report(_object(said.get("message")).get("usage"))
-                return b"" if self._rounds.done else self._pass(event.raw)
+                usage = _object(_object(said.get("message")).get("usage"))
+                self._report(usage)
+                if self._rounds.done:
+                    return b""
+                self._counts = {key: 0 for key, value in usage.items() if type(value) is int}
+                return self._pass(event.raw)
             case "message_delta":
                 delta = {**_object(self._ending.get("delta")), **_object(said.get("delta"))}
                 self._ending = {**self._ending, **said, "delta": delta}
