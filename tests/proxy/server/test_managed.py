@@ -368,3 +368,17 @@ def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_
             assert [it.requests for it in running.sessions.status()] == [1]
 
     run(main)
+
+
+@pytest.mark.parametrize("strategy", ["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"])
+def test_a_request_over_the_budget_says_so_under_every_strategy_that_evicts(strategy: Any) -> None:
+    index = SessionIndex(open_store(None), ContextSettings(budget=1_000, strategy=strategy))
+
+    async def main() -> None:
+        async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url, index=index) as it:
+            over = await ask(it, body("word " * 4_000))
+            warning = over.header("x-wane-warning") or ""
+            assert ("over the budget of 1,000" in warning) is (strategy != "none")
+            assert int(over.header("x-wane-view") or 0) > 1_000
+
+    run(main)

@@ -346,7 +346,7 @@ class SessionIndex:
         wire, engine, report = session.wire, session.engine, view.report
         cached.last, cached.requests = now, cached.requests + 1
         cached.title = cached.title or next(filter(None, (title_of(arrival.message) for arrival in arrivals)), "")
-        satisfied = engine.tokens <= self.settings.budget or self.settings.strategy == "none"
+        shortfall = session.shortfall(report)
         cached.facts = Facts(
             session=cached.id,
             api=wire.name,
@@ -357,8 +357,8 @@ class SessionIndex:
             evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             used=session.used,
-            satisfied=satisfied,
-            note=cached.warning or cached.take_remark() or ("" if satisfied or report is None else report.shortfall),
+            satisfied=not shortfall,
+            note=cached.warning or cached.take_remark() or shortfall,
         )
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
         return SessionTurn(self._finished, cached, body, equipped, history, view, self._own(wire, body))

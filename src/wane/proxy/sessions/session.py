@@ -265,6 +265,20 @@ class Session:
             records = [self._config, *records]
         return View([message for _, message in shown], records, report, evicted, reminder)
 
+    def shortfall(self, report: FitReport | None) -> str:
+        """Return how far the request is over the budget and why, whatever the strategy; empty if it is within.
+
+        Args:
+            report: what a pass did before the request; None for a strategy without passes.
+        """
+        engine, budget = self.engine, self._settings.budget
+        if engine.tokens <= budget or engine.name == "none":
+            return ""
+        if report is not None and report.shortfall:
+            return report.shortfall
+        over = f"{engine.tokens:,} tokens stay, {engine.tokens - budget:,} over the budget of {budget:,}"
+        return f"{over}, and the strategy {engine.name} takes no more."
+
     def _pass(self, *, cold: bool) -> tuple[Fitted, list[Record]]:
         """Run the engine's pass; return the view and the records of what was done."""
         engine = self.engine
