@@ -45,7 +45,7 @@ def archive(messages: list[Message], budget: int = 80_000) -> Archive:
             added = window.add(item)
             episodes += [added.opened] if added.opened else []
     window.fit()
-    return Archive(window, parts, episodes, transcript.message_of, len(messages), lambda: window.visible)
+    return Archive(window, window.budget, parts, episodes, transcript.message_of, len(messages), lambda: window.visible)
 
 
 CONFIG = "host = x\n" * 40 + "port = 8443  # behind the proxy\n" + "tls = on\n" * 40

@@ -86,6 +86,7 @@ class Archive:
 
     Attributes:
         window: the history's window; it may have taken in more items since.
+        budget: tokens that the view may hold, by our own count, as a page is measured.
         parts: the items with their content; one of which nothing is left is an empty text.
         episodes: all episodes so far.
         message: returns the ordinal of an item's message.
@@ -94,6 +95,7 @@ class Archive:
     """
 
     window: ContextWindow
+    budget: int
     parts: Sequence[Part]
     episodes: Sequence[Episode]
     message: Callable[[int], int]
@@ -133,7 +135,7 @@ class Archive:
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        return page(name, "\n\n".join(self._blocks(self.members(name))), offset, self.window.budget)
+        return page(name, "\n\n".join(self._blocks(self.members(name))), offset, self.budget)
 
     def find(self, pattern: str, offset: int = 0, name: str | None = None) -> str:
         """Return excerpts around a pattern with their places: first from what has left the view, the latest first.
@@ -150,7 +152,7 @@ class Archive:
         latest_first = (range(len(texts)) if name is None else self.members(name))[::-1]
         gone = [index for index in latest_first if index not in visible]
         result = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
-        room = page_size(self.window.budget)
+        room = page_size(self.budget)
         shown = result.matches(texts, offset, offset + min(_MOST_PLACES, room // _LEAST_EXCERPT))
         if not shown:
             return _nothing(pattern, result, offset)

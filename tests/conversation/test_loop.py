@@ -159,7 +159,7 @@ def test_a_long_task_stays_within_the_budget_and_is_never_refused(kind: type[Cha
     assert not any("line: 59" in result for result in list(requests[-1].results.values())[:3])
     (found,) = (text for text in requests[-1].results.values() if text.startswith('"needle-0:" was found in'))
     assert 'in episode "look-0", not in view' in found
-    assert "needle-0: 59" in conversation.recall("look-0", 1_000)
+    assert "needle-0: 59" in conversation.recall("look-0", 1_600)
     refused = [text for text in requests[2].results.values() if text.startswith("Error")]
     assert len(refused) == 2
 

@@ -114,6 +114,11 @@ class Engine:
         return replace(self._accounting, overhead=overhead).total
 
     @property
+    def counted_budget(self) -> int:
+        """The budget in tokens of our own count, by the provider's last report."""
+        return max(1, round(self.window.budget / self._accounting.ratio))
+
+    @property
     def item_count(self) -> int:
         """Number of items in the history."""
         return self.window.item_count
@@ -293,8 +298,7 @@ class Engine:
         if self._partial_reports:
             return budget, counted.overhead + max(0, counted.total - counted.estimate)
         # The budget in the strategy's tokens; what else the provider counts is overhead.
-        budget = max(1, round(budget / counted.ratio))
-        return budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
+        return self.counted_budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
     def _shown(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         if isinstance(outcome, Fitted):

@@ -199,6 +199,7 @@ class Timeline(Generic[MessageT]):
         engine, transcript = self.engine, self.transcript
         return Archive(
             engine.window,
+            engine.counted_budget,
             self._parts,
             engine.episodes,
             transcript.message_of,

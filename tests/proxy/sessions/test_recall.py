@@ -25,7 +25,7 @@ from wane.flags import made
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
 from wane.proxy.store.base import MemoryStore
-from wane.testing import Call, Reply, Request, ScriptedServer
+from wane.testing import Call, Reply, Request, ScriptedServer, Usage
 
 RECALLING = replace(SMALL, recall=True)
 
@@ -242,6 +242,32 @@ def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> 
         await work(SessionIndex(MemoryStore(), replace(RECALLING, budget=9_000)), client, upstream, 1)
         refused = [text == TOO_MANY for text in recalled(upstream.requests[-1])]
         assert refused == [False] * MOST_RECALLS + [True, True, False]
+
+    asyncio.run(main())
+
+
+@every_client
+def test_pages_of_one_reply_stay_within_the_budget_by_the_providers_count(make: type[Client]) -> None:
+    ratio, budget, episodes = 1.8, 34_000, 12
+    replies: list[Reply] = []
+    for number in range(episodes):
+        replies += [Reply(calls=(start(f"look {number}"), READ)), Reply(calls=(END,))]
+    replies += [Reply(calls=tuple(recall("look 0", offset=number) for number in range(MOST_RECALLS))), Reply("Done.")]
+    left = iter(replies)
+
+    def model(request: Request) -> Reply:
+        return replace(next(left), usage=Usage(round(ratio * request.tokens), 10))
+
+    async def main() -> None:
+        client = make()
+        upstream = Upstream(client.provider, model)
+        client.say("Go on.")
+        index = SessionIndex(MemoryStore(), replace(RECALLING, budget=budget))
+        await run_turn(index, client, upstream, lambda *_: "what a file says " * 1_100)
+        pages = recalled(upstream.requests[-1])
+        assert len(pages) == MOST_RECALLS
+        assert max(ratio * len(page) / 4 for page in pages) == pytest.approx(0.1 * budget, rel=0.1)
+        assert max(round(ratio * request.tokens) for request in upstream.requests) <= budget
 
     asyncio.run(main())
 

@@ -341,6 +341,7 @@ class Session:
         engine = self.engine
         archive = Archive(
             engine.window,
+            engine.counted_budget,
             history.parts(),
             engine.episodes,
             self._outline.message_of,
