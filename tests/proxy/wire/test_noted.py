@@ -66,7 +66,7 @@ def test_an_automatic_breakpoint_passes_over_what_cannot_carry_it() -> None:
 @pytest.mark.parametrize(
     ("last", "content"),
     [
-        ({"role": "user", "content": "Go."}, f"Go.\n\n{NOTE}"),
+        ({"role": "user", "content": "Go."}, [TEXT, NOTED]),
         ({"role": "tool", "tool_call_id": "c", "content": "r"}, f"r\n\n{NOTE}"),
         ({"role": "tool", "tool_call_id": "c", "content": ""}, NOTE),
         ({"role": "user", "content": [{**TEXT, "cache_control": MARK}]}, [{**TEXT, "cache_control": MARK}, NOTED]),
@@ -77,6 +77,19 @@ def test_chat_gets_it_at_the_end_of_the_last_message_as_some_take_no_user_behind
 ) -> None:
     body = {"model": "m", "messages": [{"role": "system", "content": "S"}, last]}
     assert noted(CHAT, body) == {**body, "messages": [body["messages"][0], {**last, "content": content}]}
+
+
+def test_a_server_of_chat_that_takes_strings_alone_gets_the_request_without_the_note() -> None:
+    sent = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
+    refused = noted(CHAT, sent)
+    error = b'{"error": {"message": "messages[0]: invalid type: sequence, expected a string"}}'
+    correction = CHAT.correction(400, error, refused, sent)
+    assert correction is not None
+    assert correction(refused, sent) == sent
+    # Later requests of the session are corrected before they get a note.
+    assert correction(sent, sent) is sent
+    for status, said, body in ((500, error, refused), (400, b"no such model", refused), (400, error, sent)):
+        assert CHAT.correction(status, said, body, sent) is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,12 +10,14 @@ from wane.conversation.request import Tool
 from wane.formats.openai import OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import AnsweredRound, Body, Message, OwnCall, Reply, Round, Rounds
-from wane.proxy.wire.chat.expansion import REASONING_LISTS, expanded, merged
+from wane.proxy.wire.base import AnsweredRound, Body, Correction, Message, OwnCall, Reply, Round, Rounds
+from wane.proxy.wire.chat.expansion import REASONING_LISTS, as_parts, expanded, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 
 _SYSTEM: Final = ("system", "developer")
+# As servers say it that take a string alone.
+_NO_PARTS: Final = re.compile(rb"string|sequence|list|array", re.IGNORECASE)
 _FIXED: Final = ("tools", "response_format")
 
 
@@ -91,15 +94,26 @@ class OpenAIChatWire(OpenAIWire):
         return {**body, "messages": _guided(shown, body.guidance if isinstance(body, _Equipped) else "")}
 
     def noted(self, body: Body, text: str) -> Body:
-        """Return a body with a note at the end of its last message, which is the user's or a tool's.
+        """Return a body with a note at the end of its last message: as a part of its own, or behind a tool's text.
 
         It is not a separate message: Mistral's API and some models' chat templates refuse a user's message after a
-        tool's, and two messages of one role.
+        tool's, and two messages of one role. Words of a user stay a text of their own. A tool's are not made a part:
+        fewer servers take parts there.
         """
         *before, last = body["messages"]
         if last.get("role") == "assistant":
             return body
-        return {**body, "messages": [*before, {**last, "content": _appended(last.get("content"), text)}]}
+        content = last.get("content")
+        spoken = isinstance(content, str) and last.get("role") != "tool"
+        parts = as_parts(content) if spoken else content
+        return {**body, "messages": [*before, {**last, "content": _appended(parts, text)}]}
+
+    def correction(self, status: int, error: bytes, body: Body, sent: Body) -> Correction | None:
+        """Return the correction for refused reasoning, or the one for a server that takes no parts: without the note."""
+        known = super().correction(status, error, body, sent)
+        if known is not None or status not in (400, 422) or not _has_part(body, sent):
+            return known
+        return _without_part if _NO_PARTS.search(error) else None
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
         """Return the messages that a client's message stands for; see `Wire.expand`."""
@@ -146,6 +160,24 @@ def _guided(messages: Sequence[Message], guidance: str) -> list[Message]:
     # Not a separate message: some models' chat templates refuse a second system message.
     last = messages[lead - 1]
     return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
+
+
+def _has_part(body: Body, sent: Body) -> bool:
+    """Whether the last message has a note as a part beside words that the client sent as a string."""
+    last, own = _last(body), _last(sent)
+    return isinstance(last.get("content"), list) and last == {**own, "content": last["content"]} != own
+
+
+def _last(body: Body) -> Message:
+    messages = body.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return last if isinstance(last, dict) else {}
+
+
+def _without_part(body: Body, sent: Body) -> Body:
+    if not _has_part(body, sent):
+        return body
+    return {**body, "messages": [*body["messages"][:-1], sent["messages"][-1]]}
 
 
 def _appended(content: Any, text: str) -> Any:
