@@ -7,6 +7,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -156,5 +157,89 @@ def test_body_that_trickles_is_given_up() -> None:
                 await asyncio.sleep(0.02)
             assert answering.result().status == 408
             it.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files", "/wane/status"])
+@pytest.mark.parametrize(
+    "headers",
+    ["x-a: " + "a" * 100_000, "\r\n".join(f"x-{n}: {'a' * 90}" for n in range(1_000)), "\r\n".join(["x-a: b"] * 9_000)],
+    ids=["one", "many", "small"],
+)
+@pytest.mark.parametrize("pieces", [1, 20])
+def test_a_head_of_more_than_64_kb_is_refused_however_it_arrives(path: str, headers: str, pieces: int) -> None:
+    data = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+            for at in range(0, len(data), len(data) // pieces):
+                it.send(data[at : at + len(data) // pieces])
+                await asyncio.sleep(0)
+            # The parser refuses a head before it has arrived whole; the rest of it may then reset the connection.
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                assert (await it.head()).status in ((431,) if pieces == 1 else (400, 431))
+            assert not up.asked
+
+    run(main)
+
+
+def test_a_head_of_60_kb_passes_both_ways() -> None:
+    async def answers(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(message(), headers={"x-long": "b" * 60_000}))
+
+    async def main() -> None:
+        async with provider(answers) as up, proxy(up.url) as running:
+            for path in ("/v1/messages", "/v1/files"):
+                answer = await ask(running, body(stream=False), path, headers={"x-a": "a" * 60_000})
+                assert answer.header("x-long") == "b" * 60_000
+                assert up.asked[-1].header("x-a") == "a" * 60_000
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
+@pytest.mark.parametrize("headers", [{"x-long": "b" * 90_000}, {f"x-{n}": "b" * 90 for n in range(900)}])
+def test_an_answer_whose_head_is_too_long_is_an_error(path: str, headers: dict[str, str]) -> None:
+    async def answers(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(message(), headers=headers))
+
+    async def main() -> None:
+        async with provider(answers) as up, proxy(up.url) as running:
+            answer = await ask(running, body(stream=False), path)
+            assert answer.status == 502
+            assert "bytes of headers" in answer.json["error"]["message"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
+@pytest.mark.parametrize("size", ["40000010", "FFFFFFFFFFFFFFFF", "FFFFFFFFFFFFFFFFFFFF", "F" * 30])
+@pytest.mark.parametrize("before", ["", "2\r\n{}\r\n"])
+def test_a_chunk_of_a_size_that_no_client_means_is_refused_at_once(path: str, size: str, before: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+            it.send(f"{head}{before}{size}\r\nabc".encode())
+            assert (await it.head()).status == 400
+            # What the provider has of it never becomes a whole request.
+            assert not any(asked.body for asked in up.asked)
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
+@pytest.mark.parametrize("size", [b"FFFFFFFFFFFFFFFF", b"F" * 30])
+def test_a_chunk_of_such_a_size_in_an_answer_never_becomes_a_whole_one(path: str, size: bytes) -> None:
+    async def answers(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(support.stream_head() + size + b"\r\n" + support.START)
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        async with provider(answers) as up, proxy(up.url) as running:
+            answer = await ask(running, body(), path)
+            assert answer.status == 502 or not answer.whole
 
     run(main)

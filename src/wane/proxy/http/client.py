@@ -25,6 +25,9 @@ Send = Callable[[Any], Awaitable[None]]
 LARGE: Final = 1024 * 1024
 """Bytes above which a body is processed in a thread, not in the event loop."""
 
+_LARGEST_CHUNK: Final = 1024 * 1024 * 1024
+"""Bytes of one chunk of a request. Clients send pieces of their buffers; a larger size is an error or an attack."""
+
 _LINGER: Final = 2.0  # seconds for which a refused client may still send, so that it reads the answer
 _GZIP: Final = 31  # zlib's number for it
 _WINDOW: Final = 8 * 1024 * 1024  # bytes, the largest zstd window over HTTP (RFC 9659)
@@ -54,6 +57,13 @@ class Protocol(H11Protocol):
         """Stop the timer once the head is complete."""
         super().data_received(data)
         self._watch_head()
+
+    def handle_events(self) -> None:
+        """Refuse a chunk whose size no client means; the parser would wait for all of it."""
+        super().handle_events()
+        chunk: int = getattr(self.conn._reader, "_bytes_in_chunk", 0)
+        if chunk > _LARGEST_CHUNK and not self.transport.is_closing():
+            self.send_400_response(f"A chunk of the request has over {_LARGEST_CHUNK:,} bytes.")
 
     def pause_writing(self) -> None:
         """Start the timer for a client that has to read more of its reply."""

@@ -49,6 +49,9 @@ _RESPONSE: Final = _HOP | {b"alt-svc"}
 REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-md5", b"content-digest", b"digest"})
 """Headers that no longer hold for a rewritten body."""
 
+LONGEST_HEAD: Final = 64 * 1024
+"""Bytes that the head of a request or an answer may have: its first line, and names and values with their separators."""
+
 HIDDEN: Final = "***"
 """Stands for what could be a key."""
 
@@ -153,6 +156,11 @@ def every(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
     return [value for key, value in headers if key == name]
 
 
+def size(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Return the bytes of headers, each with its colon, space and line end."""
+    return sum(len(name) + len(value) + 4 for name, value in headers)
+
+
 def tokens(values: Iterable[bytes]) -> set[bytes]:
     """Return the entries of comma-separated values, in lower case."""
     return {entry.strip().lower() for value in values for entry in value.split(b",") if entry.strip()}
@@ -233,8 +241,13 @@ def check(request: Request, version: str) -> None:
         version: version of HTTP: `1.0` or `1.1`.
 
     Raises:
-        RefusedError: if it is for another server, can be read in two ways, or asks for another protocol.
+        RefusedError: if it is too long, for another server, can be read in two ways, or asks for another protocol.
     """
+    # The parser has a limit only for a head that has not arrived whole.
+    length = len(request.method) + len(request.target) + size(request.headers)
+    if length > LONGEST_HEAD:
+        message = f"the request's line and headers have {length:,} bytes, more than the {LONGEST_HEAD:,} that are allowed"
+        raise RefusedError(431, message, close=True)
     # A body that two servers could end at different places (RFC 9112, section 6.3).
     lengths = every(request.headers, b"content-length")
     coded = every(request.headers, b"transfer-encoding")

@@ -12,7 +12,7 @@ import httpx2
 
 from wane.core.errors import ConfigError
 from wane.proxy.http.client import Client
-from wane.proxy.http.head import Headers, RefusedError, Request, first, to_client, to_upstream
+from wane.proxy.http.head import LONGEST_HEAD, Headers, RefusedError, Request, first, size, to_client, to_upstream
 from wane.proxy.http.network import Network
 from wane.proxy.server.traffic import Exchange, UpstreamFault
 from wane.proxy.settings import Timeouts, UpstreamUrl
@@ -232,6 +232,11 @@ class Upstream:
             exchange.upstream_error(kind)
             exchange.outcome = "unreachable"
             raise RefusedError(status, message) from error
+        if (length := size(response.headers.raw)) > LONGEST_HEAD:
+            await response.aclose()
+            exchange.upstream_error("malformed")
+            exchange.outcome = "broken"
+            raise RefusedError(502, f"{self.url.origin} answered with {length:,} bytes of headers, over {LONGEST_HEAD:,}")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Stoppable(response.stream, self)
         if response.status_code >= 400:

@@ -21,6 +21,7 @@ import uvicorn
 
 from wane.core.errors import WaneError
 from wane.proxy.http.client import protocol
+from wane.proxy.http.head import LONGEST_HEAD
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
 from wane.proxy.server.status import status_app
@@ -36,7 +37,6 @@ _BACKLOG: Final = 2048  # connections that may wait to be accepted
 _KEEP_ALIVE: Final = 120
 """Seconds for which clients' idle connections are kept: longer than clients keep them, so that the proxy never closes
 one just as a request arrives on it."""
-_LONGEST_HEAD: Final = 64 * 1024  # bytes
 _SWEEP: Final = 30.0  # seconds
 _ABORT: Final = 2.0  # seconds for aborted requests to end
 
@@ -281,7 +281,7 @@ class _Server(uvicorn.Server):
             date_header=False,
             backlog=_BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE,
-            h11_max_incomplete_event_size=_LONGEST_HEAD,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
         )
         super().__init__(config)
         self.stop = asyncio.Event()
