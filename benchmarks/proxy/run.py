@@ -62,6 +62,7 @@ class Effort:
 
 QUICK = Effort(10, 50, 50, (1, 50), 20)
 WARM = 3  # requests that are not counted
+MANY = 400  # further pieces of a long reply
 
 
 @contextmanager
@@ -171,6 +172,7 @@ def new(effort: Effort) -> Table:
     table = Table(title="Processor time of a new session of 20,000 tokens, in ms")
     table.add_column("part")
     columns: dict[str, dict[str, float]] = {}
+    pieces: list[float] = []
     for wire in SHAPES:
         table.add_column(NAMES[wire], justify="right")
         with parties() as (_, proxy, pid):
@@ -178,6 +180,9 @@ def new(effort: Effort) -> Table:
             before = cpu(pid)
             asyncio.run(begin(wire, proxy, range(effort.begun)))
             whole = 1e3 * (cpu(pid) - before) / effort.begun
+            before, some = cpu(pid), range(effort.begun, effort.begun + effort.begun // 5)
+            asyncio.run(begin(wire, proxy, some, f"x-bench-pace: {8 + MANY}/0.001\r\n"))
+            pieces.append((1e3 * (cpu(pid) - before) / len(some) - whole) / MANY)
         with tempfile.TemporaryDirectory() as folder:
             samples = Path(folder) / "samples"
             with parties(program=("sampled.py", str(samples))) as (_, proxy, pid):
@@ -190,15 +195,16 @@ def new(effort: Effort) -> Table:
         table.add_row(part, *(f"{columns[wire].get(part, 0.0):.1f}" for wire in SHAPES))
     table.add_section()
     table.add_row("in all", *(f"{sum(columns[wire].values()):.1f}" for wire in SHAPES))
+    table.add_row("each further piece of text", *(f"{piece:.2f}" for piece in pieces))
     table.caption = f"{effort.begun} sessions, one after the other, each with 75 to 111 messages and a streamed reply."
     return table
 
 
-async def begin(wire: str, proxy: str, seeds: range) -> None:
+async def begin(wire: str, proxy: str, seeds: range, more: str = "") -> None:
     """Begin sessions of 20,000 tokens one after the other, each on a connection of its own."""
     for seed in seeds:
         session, connection = Session(wire, 20_000, seed, stream=True), Connection(proxy)
-        check(await connection.post(session.path, session.body()))
+        check(await connection.post(session.path, session.body(), more))
         await connection.close()
 
 

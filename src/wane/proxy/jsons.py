@@ -54,6 +54,8 @@ def dumps(data: object, *, canonical: bool = False) -> bytes:
 
 
 def _has_long_number(data: bytes) -> bool:
+    if len(data) <= _SLICE:  # most are the small events of a stream
+        return _LONG in data.translate(_DIGITS) and _LONG_NUMBER.search(data) is not None
     slices = (data[at : at + _SLICE + len(_LONG) - 1] for at in range(0, len(data), _SLICE))
     if not any(_LONG in piece.translate(_DIGITS) for piece in slices):
         return False

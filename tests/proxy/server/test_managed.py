@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.proxy.server.support import (
     STOP,
     Asked,
     ask,
+    block_stop,
     body,
     call_block,
     chunk,
@@ -382,3 +384,43 @@ def test_a_request_over_the_budget_says_so_under_every_strategy_that_evicts(stra
             assert int(over.header("x-wane-view") or 0) > 1_000
 
     run(main)
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Counts the timers that are set, by what they call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers: Counter[str] = Counter()
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        self.timers[getattr(callback, "__qualname__", "")] += 1
+        return super().call_at(when, callback, *args, context=context)
+
+
+def test_an_event_of_a_stream_takes_no_timer() -> None:
+    pieces = 300
+
+    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head())
+        for piece in (START, text_start(), *(text_delta(f"{n} ") for n in range(pieces)), block_stop(), STOP):
+            writer.write(chunk(piece))
+            await asyncio.sleep(0)
+        writer.write(b"0\r\n\r\n")
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running:
+            await ask(running, body())
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, CountingLoop)
+            loop.timers.clear()
+            async with support.connection(running) as it:
+                it.send(request(body()))
+                answer = await it.reader.readuntil(b"\r\n0\r\n\r\n")
+            assert answer.count(b"event: content_block_delta") == pieces
+            # Those of `asyncio.sleep` are the provider's.
+            del loop.timers["_set_result_unless_cancelled"]
+            assert loop.timers.total() < pieces / 10
+
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        runner.run(main())

@@ -23,7 +23,7 @@ from wane.proxy.http.head import Headers, first
 from wane.proxy.settings import UpstreamUrl
 
 _BESIDE_SDK: Final = {b"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", b"OpenAI/JS": b"session_id"}
-"""Headers of versions before 0.84, which with a key name only the provider's SDK, by that name. Others rarely send them."""
+"""Headers of versions before 0.84, which name only the provider's SDK. Other programs rarely send them."""
 
 _COMMANDS: Final = ("install", "remove", "uninstall", "update", "list", "config", "auth")
 """Subcommands of pi that run no agent; they take no extension."""

@@ -50,7 +50,7 @@ REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-
 """Headers that no longer hold for a rewritten body."""
 
 LONGEST_HEAD: Final = 64 * 1024
-"""Bytes that the head of a request or an answer may have: its first line, and names and values with their separators."""
+"""Bytes that the head of a request or an answer may have: a request's line, names and values, and what separates them."""
 
 HIDDEN: Final = "***"
 """Stands for what could be a key."""
@@ -246,8 +246,8 @@ def check(request: Request, version: str) -> None:
     # The parser has a limit only for a head that has not arrived whole.
     length = len(request.method) + len(request.target) + size(request.headers)
     if length > LONGEST_HEAD:
-        message = f"the request's line and headers have {length:,} bytes, more than the {LONGEST_HEAD:,} that are allowed"
-        raise RefusedError(431, message, close=True)
+        why = f"the request's line and headers have {length:,} bytes, and this proxy accepts {LONGEST_HEAD:,}"
+        raise RefusedError(431, why, close=True)
     # A body that two servers could end at different places (RFC 9112, section 6.3).
     lengths = every(request.headers, b"content-length")
     coded = every(request.headers, b"transfer-encoding")

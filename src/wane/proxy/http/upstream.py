@@ -236,7 +236,7 @@ class Upstream:
             await response.aclose()
             exchange.upstream_error("malformed")
             exchange.outcome = "broken"
-            raise RefusedError(502, f"{self.url.origin} answered with {length:,} bytes of headers, over {LONGEST_HEAD:,}")
+            raise RefusedError(502, f"{self.url.origin} answered with {length:,} bytes of headers")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Stoppable(response.stream, self)
         if response.status_code >= 400:

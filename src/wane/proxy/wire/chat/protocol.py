@@ -109,7 +109,7 @@ class OpenAIChatWire(OpenAIWire):
         return {**body, "messages": [*before, {**last, "content": _appended(parts, text)}]}
 
     def correction(self, status: int, error: bytes, body: Body, sent: Body) -> Correction | None:
-        """Return the correction for refused reasoning, or the one for a server that takes no parts: without the note."""
+        """Return the correction for refused reasoning, or for a server that takes no parts: without the note."""
         known = super().correction(status, error, body, sent)
         if known is not None or status not in (400, 422) or not _has_part(body, sent):
             return known
