@@ -50,7 +50,7 @@ REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-
 """Headers that no longer hold for a rewritten body."""
 
 LONGEST_HEAD: Final = 64 * 1024
-"""Bytes that the head of a request or an answer may have: a request's line, names and values, and what separates them."""
+"""Bytes that the head of a request or an answer may have: its line, names, values and what separates them."""
 
 HIDDEN: Final = "***"
 """Stands for what could be a key."""
