@@ -25,7 +25,7 @@ def certificate(tmp_path: Path) -> Path:
     """A file with a certificate for 127.0.0.1, signed by itself, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "provider")]), datetime.now(UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("provider.example")])
     made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -78,5 +78,32 @@ def test_a_proxy_of_the_environment_must_too_also_before_a_provider_on_http(
             async with proxy("http://api.example") as running:
                 assert (await ask(running, b"x", "/v1/files")).body == b"x"
             assert [asked.target for asked in up.asked] == ["http://api.example/v1/files"]
+
+    run(main)
+
+
+async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+    writer.close()
+
+
+def test_a_provider_on_https_is_reached_through_a_tunnel(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with provider(echo, tls=serves(certificate)) as up:
+
+            async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"CONNECT provider.example:443 ")
+                inner = await asyncio.open_connection("127.0.0.1", up.port)
+                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                await asyncio.gather(pipe(reader, inner[1]), pipe(inner[0], writer))
+
+            async with await asyncio.start_server(tunnel, "127.0.0.1", 0) as server:
+                monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+                monkeypatch.delenv("no_proxy", raising=False)
+                monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+                async with proxy("https://provider.example") as running:
+                    body = b"x" * 1_000_000
+                    assert (await ask(running, body, "/v1/files")).body == body
 
     run(main)
