@@ -442,10 +442,10 @@ class Full(DiskStore):
         log = await super().create(root, message_format)
         append = log.append
 
-        async def full(records: Any) -> None:
+        async def full(records: Any, marks: Any = None) -> None:
             if self.full:
                 raise StoreError("no space left on device")
-            await append(records)
+            await append(records, marks)
 
         log.append = full  # type: ignore[method-assign]
         return log

@@ -13,6 +13,7 @@ from wane.proxy.store import open_store
 from wane.proxy.store.base import Log, SessionBusyError, Store
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, Timeouts
 from wane.proxy.store.location import parse_location
+from wane.proxy.store.marks import Marks, Sought
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,22 @@ def note(number: int, **data: Any) -> NoteRecord:
     return NoteRecord(topic=str(number), data=data)
 
 
-async def add(log: Log, *records: Record) -> Sequence[Record]:
+def head_of(root: str) -> str:
+    """The head of all sessions of a root to which something was added."""
+    return f"{root}{'0' * 8}"
+
+
+async def add(log: Log, *records: Record, keys: Sequence[str] = ()) -> Sequence[Record]:
     """Hold a session, add to it, and return what was new of others."""
     async with log.hold() as new:
-        await log.append(records)
+        await log.append(records, Marks(head_of(log.id[:24]), keys))
     return new
+
+
+async def found(store: Store, root: str, *keys: str) -> list[str]:
+    """The ids of a root's sessions that have the first known of some keys, or of all if no keys are given."""
+    openings = () if keys else ("-", head_of(root))
+    return [match.id for match in (await store.find(root, Sought(keys, openings))).sessions]
 
 
 async def add_anew(store: Store, session_id: str, *records: Record) -> int:

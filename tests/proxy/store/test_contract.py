@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 import wane
 from tests.journal.support import records as any_record
-from tests.proxy.store.support import Place, add, add_anew, new_root, note, topics
+from tests.proxy.store.support import Place, add, add_anew, found, new_root, note, topics
 from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
-from wane.proxy.store.base import MAX_FOUND, SessionBusyError, SessionChangedError, Store, StoreError
+from wane.proxy.store.base import SessionBusyError, SessionChangedError, Store, StoreError
+from wane.proxy.store.marks import Marks, Match, Sought
 
 PROJECT = Path(wane.__file__).parents[2]
 
@@ -40,7 +41,7 @@ def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
         root = new_root()
         async with opened(place) as store:
             assert store.persistent
-            assert list(await store.find(root)) == []
+            assert (await found(store, root)) == []
             log = await store.create(root, "openai")
             assert log.header.id == log.id
             assert log.header.format == "openai"
@@ -48,7 +49,7 @@ def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
             await log.sync()
             await log.close()
         async with opened(place) as store:
-            assert list(await store.find(root)) == [log.id]
+            assert (await found(store, root)) == [log.id]
             again = await store.open(log.id)
             assert again.header == log.header
             assert topics(await add(again, note(3))) == ["1", "2"]
@@ -102,23 +103,66 @@ def test_a_session_of_megabytes_comes_back(place: Place) -> None:
     asyncio.run(act())
 
 
-def test_the_session_written_last_is_found_first_and_some_dozens_at_most(place: Place) -> None:
+def test_the_session_written_last_is_found_first(place: Place) -> None:
     async def act() -> None:
         root, other = new_root(), new_root()
         async with opened(place) as store:
-            await (await store.create(other, "openai")).close()
+            await add(await store.create(other, "openai"), note(1))
             logs = [await store.create(root, "openai") for _ in range(3)]
             for log in (logs[1], logs[2], logs[0]):
-                # Longer than the steps of a file system's clock.
+                # Longer than the steps of a clock.
                 await asyncio.sleep(0.02)
                 await add(log, note(1))
-            assert list(await store.find(root)) == [logs[0].id, logs[2].id, logs[1].id]
-            more = [await store.create(root, "openai") for _ in range(MAX_FOUND)]
-            found = await store.find(root)
-            assert len(found) == len(set(found)) == MAX_FOUND
-            assert set(found) <= {log.id for log in (*logs, *more)}
-            for log in (*logs, *more):
+            assert await found(store, root) == [logs[0].id, logs[2].id, logs[1].id]
+            assert await found(store, other) != []
+            for log in logs:
                 await log.close()
+
+    asyncio.run(act())
+
+
+def test_a_session_is_found_by_its_latest_answer_however_many_share_the_others(place: Place) -> None:
+    shared = [f"{number:016x}" for number in range(1, 400)]
+
+    async def act() -> None:
+        root = new_root()
+        own = [new_root()[:16] for _ in range(40)]
+        async with opened(place) as store:
+            logs = [await store.create(root, "openai") for _ in own]
+            for log, key in zip(logs, own, strict=True):
+                await add(log, note(1), keys=shared)
+                await add(log, note(2), keys=[key])
+            for log, key in zip(logs, own, strict=True):
+                assert await found(store, root, "f" * 16, key, *shared[::-1]) == [log.id]
+            # More keys than one batch has, before the first that is known.
+            unknown = [new_root()[:16] for _ in range(300)]
+            assert await found(store, root, *unknown, own[3], shared[0]) == [logs[3].id]
+            assert set(await found(store, root, *unknown, shared[7])) == {log.id for log in logs}
+            assert await found(store, root, *unknown) == []
+            await logs[0].close()
+            await store.delete(logs[0].id)
+            assert await found(store, root, own[0]) == []
+            assert len(await found(store, root, shared[0])) == len(own) - 1
+            for log in logs[1:]:
+                await log.close()
+
+    asyncio.run(act())
+
+
+def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
+    first, second = (f"{number}" * 32 for number in (1, 2))
+
+    async def act() -> None:
+        root = new_root()
+        async with opened(place) as store:
+            log = await store.create(root, "openai")
+            for head in (first, second):
+                async with log.hold():
+                    await log.append((note(1),), Marks(head, ["a" * 16]))
+            assert not (await store.find(root, Sought((), [first]))).sessions
+            for sought in (Sought((), [second]), Sought(["a" * 16])):
+                assert (await store.find(root, sought)).sessions == [Match(log.id, second)]
+            await log.close()
 
     asyncio.run(act())
 
@@ -128,7 +172,7 @@ def test_what_is_no_root_and_no_id_is_refused(place: Place, root: str) -> None:
     async def act() -> None:
         async with opened(place) as store:
             for attempt in (
-                store.find(root),
+                found(store, root),
                 store.create(root, "openai"),
                 store.open(root),
                 store.read(root),
@@ -162,12 +206,12 @@ def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
                 await log.close()
                 await asyncio.sleep(0.02)
             ids = {log.id for log in logs}
-            found = [session for session in await store.unwritten(0) if session.id in ids]
-            assert [session.id for session in found] == [log.id for log in logs]
-            assert all(session.size > 1_000 and session.written.tzinfo is not None for session in found)
+            listed = [session for session in await store.unwritten(0) if session.id in ids]
+            assert [session.id for session in listed] == [log.id for log in logs]
+            assert all(session.size > 1_000 and session.written.tzinfo is not None for session in listed)
             assert not [session for session in await store.unwritten(3_600) if session.id in ids]
             await store.delete(logs[1].id)
-            assert set(await store.find(root)) == {logs[0].id, logs[2].id}
+            assert set(await found(store, root)) == {logs[0].id, logs[2].id}
             for attempt in (store.delete(logs[1].id), store.read(logs[1].id), store.delete("no-session")):
                 with pytest.raises(StoreError, match="there is no session"):
                     await attempt

@@ -14,9 +14,13 @@ import psycopg
 import pytest
 import redis
 
+from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
-from tests.proxy.store.support import Place, add, database_at, new_root, note, topics
+from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
+from tests.proxy.store.test_alike import begun
+from tests.proxy.world import AnthropicClient, exchange
 from wane.journal import read
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import SessionLostError, Store, StoreError
 from wane.proxy.store.database import End
@@ -57,7 +61,7 @@ def test_a_server_that_is_down_is_named_without_its_password(scheme: str, caplog
         errors = []
         session_id = f"{new_root()}-{'0' * 16}"
         calls: list[Callable[[], Awaitable[object]]] = [
-            lambda: store.find(new_root()),
+            lambda: found(store, new_root()),
             lambda: store.create(new_root(), "openai"),
             lambda: store.open(session_id),
             lambda: store.read(session_id),
@@ -85,7 +89,7 @@ def test_a_wrong_password_is_not_shown(
     server = request.getfixturevalue("redis_server" if scheme == "redis" else "postgres_server")
     store = open_store(server.url.replace(QUOTED, "another-Pass"))
     with caplog.at_level(logging.DEBUG), pytest.raises(StoreError) as caught:
-        asyncio.run(store.find(new_root()))
+        asyncio.run(found(store, new_root()))
     assert "password" in str(caught.value)
     assert "another-Pass" not in shown(caught.value) + caplog.text
 
@@ -136,7 +140,7 @@ def test_redis_that_forgot_everything_is_noticed(own_redis: Redis) -> None:
         for log in logs:
             with pytest.raises(SessionLostError, match=rf"the session {log.id} is no longer in redis://127\.0\.0\.1"):
                 await add(log, note(3))
-        assert list(await store.find(root)) == []
+        assert (await found(store, root)) == []
         await add(await store.create(root, "openai"), note(4))
         await store.close()
 
@@ -223,7 +227,7 @@ def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server: Post
         store = open_store(postgres_server.url, keep=0.25)
         for _ in range(8):
             await store.create(new_root(), "openai")
-        assert list(await plain.find(root)) == []
+        assert (await found(plain, root)) == []
         await asyncio.gather(plain.close(), store.close())
 
     asyncio.run(act())
@@ -293,15 +297,15 @@ def test_what_the_database_prints_is_a_sessions_file(
 
 
 def test_a_user_with_few_rights_is_enough(redis_server: Redis, postgres_server: Postgres) -> None:
-    commands = "exists pexpire persist time rpush llen lindex lrange zadd zrevrange zremrangebyscore"
-    commands += " eval evalsha script|load"
+    commands = "exists pexpire persist time rpush llen lindex lrange lset del zadd zrem zcard zscore zrange"
+    commands += " zrangebylex zrangebyscore eval evalsha script|load"
     rules = ["~wane:*", "-@all", *(f"+{command}" for command in commands.split())]
     raw(redis_server).acl_setuser("few", enabled=True, passwords=[f"+{PASSWORD}"], reset=True)
     raw(redis_server).execute_command("ACL", "SETUSER", "few", *rules)
     # Who may make tables makes them first.
     asyncio.run(_use(open_store(postgres_server.url)))
     run_sql(postgres_server, f"CREATE ROLE few LOGIN PASSWORD '{PASSWORD}'")
-    run_sql(postgres_server, "GRANT SELECT, INSERT, UPDATE, DELETE ON wane_session, wane_line TO few")
+    run_sql(postgres_server, "GRANT SELECT, INSERT, UPDATE, DELETE ON wane_session, wane_line, wane_key TO few")
     run_sql(postgres_server, "GRANT SELECT ON wane_schema TO few")
     for url in (redis_server.url.replace("redis://:", "redis://few:"), postgres_server.url.replace("wane:", "few:")):
         asyncio.run(_use(open_store(url)))
@@ -311,7 +315,7 @@ async def _use(store: Store) -> None:
     log = await store.create(new_root(), "openai")
     await add(log, note(1))
     await log.sync()
-    assert list(await store.find(log.id[:24])) == [log.id]
+    assert (await found(store, log.id[:24])) == [log.id]
     assert topics(await store.read(log.id)) == ["1"]
     await store.close()
 
@@ -352,7 +356,7 @@ def test_sessions_expire(shared: Place) -> None:
         await asyncio.sleep(keep + 0.2)
         # PostgreSQL deletes them when a process begins its first session, and every hour from then on.
         await open_store(shared.where, keep).create(new_root(), "openai")
-        assert list(await store.find(root)) == []
+        assert (await found(store, root)) == []
         for attempt in (store.read(log.id), store.open(log.id), add(log, note(2))):
             with pytest.raises(StoreError, match="expired"):
                 await attempt
@@ -366,19 +370,22 @@ def test_keys_have_their_prefix_and_expire(own_redis: Redis) -> None:
     async def act() -> None:
         store, root = open_store(f"{own_redis.url}?prefix=team-a"), new_root()
         log = await store.create(root, "openai")
-        await add(log, note(1))
+        await add(log, note(1), keys=["a" * 16])
         keys = {key.decode(): raw(own_redis).pttl(key) for key in raw(own_redis).scan_iter()}
-        assert set(keys) == {f"team-a:{{{root}}}:ids", f"team-a:{{{root}}}:{log.id}:lines"}
+        of_root, of_session = f"team-a:{{{root}}}", f"team-a:{{{root}}}:{log.id}"
+        # Marks stay longer than what they belong to, so that the next session of the root takes them out.
+        months = {f"{of_root}:ids": 2, f"{of_root}:heads": 2, f"{of_root}:keys": 2}
+        months |= {f"{of_session}:lines": 1, f"{of_session}:marks": 3}
         month = 30 * 86_400_000
-        assert all(0 < left <= month for left in keys.values())
-        assert keys[f"team-a:{{{root}}}:{log.id}:lines"] > month - 60_000
+        assert set(keys) == set(months)
+        assert all(month * count - 60_000 < keys[key] <= month * count for key, count in months.items())
         await store.close()
 
     asyncio.run(act())
 
 
 def test_processes_make_the_tables_once(postgres_server: Postgres) -> None:
-    run_sql(postgres_server, "DROP TABLE IF EXISTS wane_line, wane_session, wane_schema")
+    run_sql(postgres_server, "DROP TABLE IF EXISTS wane_key, wane_line, wane_session, wane_schema")
 
     async def act() -> None:
         stores = [open_store(postgres_server.url) for _ in range(8)]
@@ -394,8 +401,8 @@ def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> Non
     run_sql(postgres_server, "CREATE TABLE newer.wane_schema (version integer)")
     run_sql(postgres_server, "INSERT INTO newer.wane_schema VALUES (7)")
     store = open_store(f"{postgres_server.url}?options=-csearch_path%3Dnewer")
-    with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 1"):
-        asyncio.run(store.find(new_root()))
+    with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 2"):
+        asyncio.run(found(store, new_root()))
 
 
 def test_commits_are_waited_for_in_sync_alone(postgres_server: Postgres) -> None:
@@ -416,5 +423,48 @@ def test_statements_hold_no_values() -> None:
 
     statements = [text for name, text in vars(postgres).items() if name.isupper() and isinstance(text, str)]
     assert len(statements) > 10
-    for statement in (*statements, *postgres.MAKE_TABLES):
+    for statement in (*statements, *postgres.MAKE_SESSIONS, *postgres.MAKE_MARKS):
         assert not re.search(r"[{}]|%[^(]", statement)
+
+
+def test_sessions_of_the_first_version_are_resumed(shared: Place, request: pytest.FixtureRequest) -> None:
+    """They have no marks, and PostgreSQL's tables no place for them."""
+
+    async def act() -> None:
+        opening = new_root()
+        index = SessionIndex(open_store(shared.where), SMALL)
+        sessions = [await begun(index, AnthropicClient, number, 3, opening) for number in range(12)]
+        await index.close()
+        if shared.kind == "redis":
+            server = raw(request.getfixturevalue("redis_server"))
+            for kind in ("keys", "heads", "marks"):
+                for key in server.scan_iter(f"wane:*:{kind}"):
+                    server.delete(key)
+        else:
+            server = request.getfixturevalue("postgres_server")
+            run_sql(server, "DROP TABLE wane_key")
+            run_sql(server, "ALTER TABLE wane_session DROP COLUMN head")
+            run_sql(server, "UPDATE wane_schema SET version = 1")
+        index = SessionIndex(open_store(shared.where), SMALL)
+        for client, upstream, session in sessions:
+            assert (await exchange(index, client, upstream)).facts.session == session
+        await index.close()
+
+    asyncio.run(act())
+
+
+def test_an_expired_session_leaves_no_marks(redis_server: Redis) -> None:
+    keep = 0.3
+
+    async def act() -> None:
+        store, root = open_store(redis_server.url, keep), new_root()
+        await add(await store.create(root, "openai"), note(1), keys=["a" * 16, "b" * 16])
+        await asyncio.sleep(keep + 0.1)
+        later = await store.create(root, "openai")
+        await add(later, note(1), keys=["c" * 16])
+        server = raw(redis_server)
+        assert server.zrange(f"wane:{{{root}}}:keys", 0, -1) == [f"{'c' * 16} {later.id}".encode()]
+        assert server.zcard(f"wane:{{{root}}}:heads") == 1
+        await store.close()
+
+    asyncio.run(act())

@@ -19,7 +19,10 @@ import pytest
 
 from tests.journal.support import in_a_child
 from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, response, run
-from tests.proxy.store.support import add, files, new_root, note, topics
+from tests.proxy.sessions.test_index import SMALL
+from tests.proxy.store.support import add, files, found, new_root, note, topics
+from tests.proxy.store.test_alike import begun
+from tests.proxy.world import AnthropicClient, exchange
 from wane.journal import MessageRecord, SessionStore, read
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
@@ -56,9 +59,9 @@ def test_sessions_are_their_owners_alone(tmp_path: Path) -> None:
     assert in_a_child(act) == ""
     root = tmp_path / "made" / "sessions"
     found = files(root)
-    assert {path.suffix for path in found} == {".jsonl", ".lock"}
+    assert {path.suffix for path in found} >= {".jsonl", ".lock", ".sqlite3"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (root, *root.iterdir(), *root.glob("*/*/"))} == {0o700}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (root, *root.glob("*/"), *root.glob("*/*/"))} == {0o700}
 
 
 def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_path: Path) -> None:
@@ -82,8 +85,8 @@ def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_
 def test_finding_opens_no_file(tmp_path: Path) -> None:
     session_id = one_session(tmp_path)
     path_of(tmp_path, session_id).write_bytes(b"no session at all")
-    found = asyncio.run(open_store(str(tmp_path)).find(session_id[:24]))
-    assert list(found) == [session_id]
+    matched = asyncio.run(found(open_store(str(tmp_path)), session_id[:24]))
+    assert matched == [session_id]
 
 
 def test_a_record_that_was_cut_short_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,7 +193,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
     async def act() -> None:
         store = open_store(str(tmp_path / "file" / "sessions"))
-        for attempt in (store.create(new_root(), "openai"), store.find(new_root())):
+        for attempt in (store.create(new_root(), "openai"), found(store, new_root())):
             with pytest.raises(StoreError, match=r"Not a directory|cannot"):
                 await attempt
 
@@ -263,5 +266,44 @@ def test_sessions_that_nobody_wrote_to_are_deleted_but_for_the_agents_and_open_o
         assert not list(tmp_path.rglob(idle.id[:24]))
         for log in (busy, new, begun):
             await log.close()
+
+    asyncio.run(act())
+
+
+def test_sessions_without_an_index_are_resumed_and_get_one(tmp_path: Path) -> None:
+    async def act() -> None:
+        index = SessionIndex(open_store(str(tmp_path)), SMALL)
+        sessions = [await begun(index, AnthropicClient, number, 3) for number in range(12)]
+        await index.close()
+        for path in tmp_path.glob("index.sqlite3*"):
+            path.unlink()
+        for damage in (b"", b"no index at all" * 1_000):
+            index = SessionIndex(open_store(str(tmp_path)), SMALL)
+            for client, upstream, session in sessions:
+                done = await exchange(index, client, upstream)
+                assert done.facts.session == session
+                client.take(done.answer, lambda *_: "")
+                client.say("And on.")
+            await index.close()
+            (tmp_path / "index.sqlite3").write_bytes(damage)
+
+    asyncio.run(act())
+
+
+def test_a_session_that_was_copied_here_is_found(tmp_path: Path) -> None:
+    async def act() -> None:
+        there, here = tmp_path / "there", tmp_path / "here"
+        index = SessionIndex(open_store(str(there)), SMALL)
+        sessions = [await begun(index, AnthropicClient, number, 3) for number in range(3)]
+        await index.close()
+        index = SessionIndex(open_store(str(here)), SMALL)
+        await begun(index, AnthropicClient, 7, 3)
+        await index.close()
+        client, upstream, session = sessions[1]
+        copied, beside = path_of(there, session), next(here.rglob("*.jsonl"))
+        (beside.parent / copied.name).write_bytes(copied.read_bytes())
+        index = SessionIndex(open_store(str(here)), SMALL)
+        assert (await exchange(index, client, upstream)).facts.session == session
+        await index.close()
 
     asyncio.run(act())

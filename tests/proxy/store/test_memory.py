@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.store.support import add, files, new_root, note
+from tests.proxy.store.support import add, files, found, new_root, note
 from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore, SessionBusyError, StoreError
 
@@ -24,7 +24,7 @@ def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert list(await add(log, note(1))) == []
         assert list(await add(log, note(2))) == []
         await log.sync()
-        assert list(await store.find(root)) == []
+        assert (await found(store, root)) == []
         for attempt in (store.open(log.id), store.read(log.id)):
             with pytest.raises(StoreError, match=r"this proxy stores none"):
                 await attempt

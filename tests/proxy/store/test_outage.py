@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.proxy.store.servers import QUOTED
-from tests.proxy.store.support import Place, add, database_at, new_root, note, topics
+from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
 from wane.proxy.store.base import Log, StoreError
 from wane.proxy.store.database import Outage, Timeouts, within
 
@@ -117,7 +117,7 @@ def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytest.Fixt
             calls: list[Callable[[], Awaitable[Any]]] = [
                 lambda: add(log, note(2)),
                 lambda: log.append((note(2),)),
-                lambda: store.find(new_root()),
+                lambda: found(store, new_root()),
                 lambda: store.create(new_root(), "openai"),
                 lambda: store.open(log.id),
                 lambda: store.read(log.id),
@@ -158,11 +158,11 @@ def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
         async def act() -> None:
             store = database_at(where, Timeouts(limit=1, pause=600))
             # More than there are connections.
-            found = await asyncio.gather(*(store.find(new_root()) for _ in range(50)), return_exceptions=True)
-            assert {type(error) for error in found} == {StoreError}
-            assert all("no answer within 1 seconds" in str(error) for error in found)
+            errors = await asyncio.gather(*(found(store, new_root()) for _ in range(50)), return_exceptions=True)
+            assert {type(error) for error in errors} == {StoreError}
+            assert all("no answer within 1 seconds" in str(error) for error in errors)
             with pytest.raises(StoreError, match=AT_ONCE):
-                await store.find(new_root())
+                await found(store, new_root())
             await store.close()
 
         asyncio.run(act())

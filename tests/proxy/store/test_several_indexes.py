@@ -18,6 +18,7 @@ from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore
 from wane.proxy.store.database import End
 from wane.proxy.store.location import parse_location
+from wane.proxy.store.marks import Marks
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 
@@ -82,12 +83,12 @@ def raced(where: str, at: int) -> Any:
         race: Callable[[], Awaitable[object]] | None = None
         refused = 0
 
-        async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
+        async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
             if self.race is not None and (left := self.left) >= 0:
                 self.left -= 1
                 if not left:
                     await self.race()
-            added: bool = await super().append(session_id, after, lines)
+            added: bool = await super().append(session_id, after, lines, marks)
             self.refused += not added
             return added
 

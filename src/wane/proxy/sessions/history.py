@@ -13,7 +13,8 @@ from wane.conversation.timeline import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
 from wane.formats.turns import required_opening
-from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, Overlap, shape_of
+from wane.proxy.sessions.keys import ASSISTANT
+from wane.proxy.sessions.messages import Entries, GivenReply, Overlap, shape_of
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 from wane.strategies.base import Slot, Substitute, item_of
 

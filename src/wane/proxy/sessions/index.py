@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -19,14 +20,15 @@ from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
+from wane.proxy.sessions.keys import ASSISTANT, SessionsInMemory, Trail
 from wane.proxy.sessions.messages import (
-    ASSISTANT,
     Alignment,
     Arrival,
     Entry,
     Overlap,
     client_note,
     infers,
+    marks_of,
     prefix,
     root_of,
 )
@@ -34,11 +36,12 @@ from wane.proxy.sessions.session import Session, View
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
+from wane.proxy.store.base import root_of as stored_root
 from wane.proxy.wire.base import Body, Message, Wire
 from wane.recall import RECALL
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_CANDIDATES: Final = 8  # stored sessions with one root that are opened
+_CANDIDATES: Final = 8  # sessions that are read to compare them with a request, the most likely first
 _MOST_IN_MEMORY: Final = 1_000  # sessions
 _AT_ONCE: Final = 200  # new messages taken in before other requests get their turn
 _LARGE: Final = 2_000_000  # bytes of a body that is processed in a thread
@@ -67,7 +70,7 @@ class SessionIndex:
             frozenset({DELIMITER, RECALL}): guidance(self.settings.passes, recall=True),
             frozenset({RECALL}): RECALL_ALONE,
         }
-        self._sessions: dict[str, CachedSession] = {}
+        self._sessions: SessionsInMemory[CachedSession] = SessionsInMemory()
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
 
@@ -129,8 +132,7 @@ class SessionIndex:
     async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
-        for cached in self._of(root_of(wire, arrivals)):
-            alignment = cached.session.align(arrivals)
+        for cached, alignment in self._alike(root_of(wire, arrivals), arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
                 session = copy.deepcopy(cached.session, {id(wire): wire})
                 _, history = await _extended(session, self._equipped(wire, body), arrivals, alignment)
@@ -147,15 +149,13 @@ class SessionIndex:
 
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, the most recently used first."""
-        sessions = sorted(self._sessions.values(), key=lambda cached: cached.last, reverse=True)
+        sessions = sorted(self._sessions, key=lambda cached: cached.last, reverse=True)
         return [status for cached in sessions if (status := cached.status()) is not None]
 
     async def sweep(self) -> None:
         """Drop stored sessions that have been idle from memory, and the oldest ones if there are too many."""
         now = datetime.now(UTC)
-        sessions = sorted(
-            (cached for cached in self._sessions.values() if not cached.turns), key=lambda cached: cached.last
-        )
+        sessions = sorted((cached for cached in self._sessions if not cached.turns), key=lambda cached: cached.last)
         too_many = len(self._sessions) - _MOST_IN_MEMORY
         for number, cached in enumerate(sessions):
             idle = self._store.persistent and (now - cached.last).total_seconds() > self.settings.idle
@@ -165,7 +165,7 @@ class SessionIndex:
     async def close(self) -> None:
         """Drop all sessions from memory."""
         await asyncio.gather(*self._syncing)
-        for cached in list(self._sessions.values()):
+        for cached in self._sessions:
             await self._forget(cached)
         await self._store.close()
 
@@ -180,11 +180,15 @@ class SessionIndex:
 
     async def _find(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> CachedSession:
         """The session that a request continues: a known one, a fork of one, or a new one."""
-        sessions, unread = await self._current(self._of(root)), ""
-        aligned = [(cached, cached.session.align(arrivals)) for cached in sessions]
-        if not any(0 < len(cached.session.entries) == found.common and not cached.lost for cached, found in aligned):
-            opened, unread = await self._opened(wire, root)
-            aligned += [(cached, cached.session.align(arrivals)) for cached in opened]
+        aligned, unread = list[tuple[CachedSession, Alignment]](), ""
+        for candidate, _ in self._alike(root, arrivals)[:_CANDIDATES]:
+            for cached in await self._current([candidate]):
+                aligned.append((cached, cached.session.align(arrivals)))
+            if aligned and _knows(*aligned[-1], arrivals):
+                break
+        else:
+            further, unread = await self._further(wire, root, arrivals, {cached.id for cached, _ in aligned})
+            aligned += further
         # If the store has lost a session, another process may have stored it again.
         aligned.sort(key=lambda pair: pair[0].lost)
         best, alignment = max(aligned, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
@@ -203,8 +207,12 @@ class SessionIndex:
             return await self._forked(best, alignment, root)
         return best
 
-    def _of(self, root: str) -> list[CachedSession]:
-        return sorted((e for e in self._sessions.values() if e.id.startswith(root)), key=lambda e: e.last, reverse=True)
+    def _alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
+        """The sessions in memory with this root that may be the request's, the most likely first."""
+        shared = (cached for cached in self._sessions.sharing(arrivals) if cached.id.startswith(root))
+        alike = sorted((*shared, *self._sessions.opening(root)), key=lambda cached: cached.last, reverse=True)
+        aligned = [(cached, cached.session.align(arrivals)) for cached in alike]
+        return sorted(aligned, key=lambda pair: _fit(*pair), reverse=True)
 
     async def _current(self, sessions: Sequence[CachedSession]) -> list[CachedSession]:
         """These sessions, brought up to date with other processes, without those whose records do not fit."""
@@ -218,23 +226,51 @@ class SessionIndex:
                 await self._forget(cached)
         return sound
 
-    async def _opened(self, wire: Wire, root: str) -> tuple[list[CachedSession], str]:
-        """The stored sessions with this root that are not in memory; and why one could not be read, if any."""
+    async def _further(
+        self, wire: Wire, root: str, arrivals: Sequence[Arrival], seen: Collection[str]
+    ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
+        """Further sessions with this root that may be the request's; and why one could not be read, if any.
+
+        Args:
+            wire: the request's protocol.
+            root: the root.
+            arrivals: the request's messages.
+            seen: ids of sessions that have been compared already.
+        """
+        trail = Trail(root, arrivals)
+        answered = [cached for cached in self._sessions.answered(trail.sought) if cached.id not in seen]
+        aligned = [(each, each.session.align(arrivals)) for each in await self._current(answered[:_CANDIDATES])]
         try:
-            ids = [found for found in await self._store.find(root) if found not in self._sessions]
+            matches = await self._store.find(root, trail.sought)
+            unread = [await self._mark(session_id) for session_id in matches.unmarked]
+            if unread:
+                matches = await self._store.find(root, trail.sought)
         except StoreError as error:
             if self._strict:
                 raise
             _LOGGER.warning("%s", error)
-            return [], ""
-        opened, unread = [], ""
-        for session_id in ids[:_CANDIDATES]:
+            return aligned, ""
+        likely = sorted(matches.sessions, key=lambda match: trail.distance(match.head))
+        compared, problem = {*seen, *(cached.id for cached in answered)}, next(filter(None, unread), "")
+        for match in [match for match in likely if match.id not in compared][:_CANDIDATES]:
             try:
-                opened.append(await self._open(wire, session_id))
+                known = self._sessions.get(match.id)
+                current = [await self._open(wire, match.id)] if known is None else await self._current([known])
+                aligned += [(each, each.session.align(arrivals)) for each in current]
             except (StoreError, JournalError, HistoryError) as error:
-                unread = f"session {session_id} is skipped: {error}"
-                _LOGGER.warning("%s", unread)
-        return opened, unread
+                problem = _skipped(match.id, error)
+            if aligned and _knows(*aligned[-1], arrivals):
+                break
+        return aligned, problem
+
+    async def _mark(self, session_id: str) -> str:
+        """Note the marks of a stored session that has none; return why it cannot be read, if so."""
+        try:
+            records = await self._store.read(session_id)
+            await self._store.mark(session_id, marks_of(stored_root(session_id), records))
+        except (StoreError, JournalError) as error:
+            return _skipped(session_id, error)
+        return ""
 
     async def _open(self, wire: Wire, session_id: str) -> CachedSession:
         try:
@@ -252,16 +288,17 @@ class SessionIndex:
             await log.close()
             return cached
         cached.log = log
-        self._sessions[session_id] = cached
+        self._sessions.enter(cached)
+        cached.mark(stored=True)
         return cached
 
     def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record]) -> CachedSession:
-        session = Session(wire, self.settings, infer=infers(records))
+        session = Session(wire, self.settings, stored_root(session_id), infer=infers(records))
         session.follow(records)
         times = [record.at for record in records if record.at is not None]
         now = datetime.now(UTC)
         created, last = (times[0], times[-1]) if times else (now, now)
-        return CachedSession(session, None, session_id, created, last, strict=self._strict)
+        return CachedSession(session, None, session_id, created, last, self._sessions, strict=self._strict)
 
     async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
         """A new session, with the rounds of a known one if they share enough messages (`Entries.overlap`).
@@ -270,21 +307,22 @@ class SessionIndex:
             StoreError: in strict mode, if it may be the session that could not be read.
         """
         made = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
-        alike = [cached for cached in self._sessions.values() if cached.session.wire is wire] if made else []
+        shared = self._sessions.sharing(arrivals) if made else Counter[CachedSession]()
+        alike = [cached for cached, _ in shared.most_common(_CANDIDATES) if cached.session.wire is wire]
         rows = [(cached, row) for cached in alike if (row := cached.session.overlap(arrivals)) is not None]
         if rows:
-            best, shared = max(rows, key=lambda each: each[1].count)
-            return await self._retaken(best, root, shared)
+            best, row = max(rows, key=lambda each: each[1].count)
+            return await self._retaken(best, root, row)
         if made and unread and self._strict:
             raise StoreError(unread)
         # A history that began without marks has none to read.
-        cached = await self._begun(Session(wire, self.settings, infer=made), root, [])
+        cached = await self._begun(Session(wire, self.settings, root, infer=made), root, [])
         cached.remark = unread if made else ""
         return cached
 
     async def _retaken(self, cached: CachedSession, root: str, shared: Overlap | None = None) -> CachedSession:
         """A new session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
-        session = cached.session.blank()
+        session = cached.session.blank(root)
         shared = shared or Overlap(0, 0, len(cached.session.entries))
         return await self._begun(session, root, session.inherit(cached.session, shared))
 
@@ -317,14 +355,14 @@ class SessionIndex:
                 raise
             log, warning = await MemoryStore().create(root, session.wire.name), f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
-        cached = CachedSession(session, log, log.id, now, now, strict=self._strict, warning=warning)
-        self._sessions[cached.id] = cached
+        cached = CachedSession(session, log, log.id, now, now, self._sessions, strict=self._strict, warning=warning)
+        self._sessions.enter(cached)
         async with log.hold():
             await cached.append(records)
         return cached
 
     async def _forget(self, cached: CachedSession) -> None:
-        self._sessions.pop(cached.id, None)
+        self._sessions.remove(cached)
         await cached.close()
 
     # What goes upstream
@@ -393,6 +431,19 @@ async def _extended(
         if len(entries) % _AT_ONCE == 0:
             await asyncio.sleep(0)
     return [*records, *([client_note(entries)] if entries else []), *taken], session.full_history(arrivals)
+
+
+def _skipped(session_id: str, error: Exception) -> str:
+    problem = f"session {session_id} is skipped: {error}"
+    _LOGGER.warning("%s", problem)
+    return problem
+
+
+def _knows(cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival]) -> bool:
+    """Whether a request continues a session at its end, and has no answer that the session does not know."""
+    if cached.lost or not 0 < len(cached.session.entries) == alignment.common:
+        return False
+    return all(arrival.shape[:1] != ASSISTANT for arrival in arrivals[max(alignment.common, alignment.answered) :])
 
 
 def _fit(cached: CachedSession, found: Alignment) -> tuple[int, bool, int]:

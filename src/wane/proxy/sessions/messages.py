@@ -21,9 +21,10 @@ from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
 from wane.journal import FORK_NOTE, MessageRecord, NoteRecord, Record
 from wane.proxy import jsons
+from wane.proxy.sessions.keys import ASSISTANT, Chain, pair
+from wane.proxy.store.marks import Marks
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 
-ASSISTANT: Final = b"a"
 RESULTS: Final = b"r"
 OTHER: Final = b"o"
 
@@ -158,9 +159,19 @@ class Overlap:
 
 
 class Entries:
-    """The known messages of a client, in order; each takes some 100 bytes."""
+    """The known messages of a client, in order; each takes some 100 bytes.
 
-    def __init__(self) -> None:
+    Args:
+        root: root of their session.
+
+    Attributes:
+        chain: their keys for the store.
+        fresh_pairs: keys of neighbouring messages for the memory, which nobody has taken yet.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.chain = Chain(root)
+        self.fresh_pairs: list[int] = []
         self._digests: list[bytes] = []
         self._shapes: list[bytes] = []
         self._answers: set[bytes] = set()  # shapes of the assistant's messages
@@ -212,8 +223,10 @@ class Entries:
 
     def append(self, entry: Entry) -> None:
         """Take in the next message."""
+        self.chain.append(entry.digest, entry.shape)
         self._digests.append(entry.digest)
         self._shapes.append(entry.shape)
+        self._pair(len(self) - 2)
         if entry.shape[:1] == ASSISTANT:
             self._answers.add(entry.shape)
         self._messages.append(entry.messages)
@@ -223,6 +236,12 @@ class Entries:
         """Take in a message that its client has edited."""
         self._digests[number] = digest
         self._tokens[number] = tokens
+        self._pair(number - 1)
+        self._pair(number)
+
+    def _pair(self, number: int) -> None:
+        if 0 <= number < len(self) - 1 and self._shapes[number][:1] == ASSISTANT:
+            self.fresh_pairs.append(pair(self._digests[number], self._digests[number + 1]))
 
     def align(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]] = ()) -> Alignment:
         """Return how far a request agrees with the known messages.
@@ -345,6 +364,28 @@ def reply_of(note: NoteRecord) -> GivenReply:
         rounds = tuple(AnsweredRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
         shape, place = bytes.fromhex(data["shape"]), int(data["place"])
         return GivenReply(shape, place, rounds, data.get("inherited") is True)
+
+
+def marks_of(root: str, records: Iterable[Record]) -> Marks:
+    """Return the marks of a stored session, by its notes.
+
+    Args:
+        root: its root.
+        records: its records.
+
+    Raises:
+        JournalError: if a note cannot be read.
+    """
+    chain = Chain(root)
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic == CLIENT:
+            for entry in entries_of(record):
+                chain.append(entry.digest, entry.shape)
+        elif isinstance(record, NoteRecord) and record.topic == REPLY:
+            reply = reply_of(record)
+            if not reply.inherited:
+                chain.replied(reply.place, reply.shape)
+    return Marks(chain.head, chain.fresh)
 
 
 @contextmanager

@@ -120,10 +120,12 @@ class Session:
     Args:
         wire: its client's protocol.
         settings: how its context is managed.
+        root: its root.
         infer: whether its episodes are inferred until the agent marks its own, even if the settings do not ask for it.
 
     Attributes:
         wire: see above.
+        root: see above.
         infer: whether its episodes are inferred.
         entries: the client's messages so far.
         rounds: the rounds that the client does not see.
@@ -132,10 +134,11 @@ class Session:
         ledger: their cost.
     """
 
-    def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
+    def __init__(self, wire: Wire, settings: ContextSettings, root: str, *, infer: bool) -> None:
         self.wire = wire
+        self.root = root
         self.infer = infer or settings.annotate == "infer"
-        self.entries = Entries()
+        self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
         wanted = Settings(
             budget=settings.budget,
@@ -361,14 +364,14 @@ class Session:
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
         reply = GivenReply(shape, place, tuple(answered) if own else ())
-        self.rounds.given(reply)
+        self._given(reply)
         return [reply_note(reply)]
 
     # Records
 
-    def blank(self) -> Session:
-        """Return an empty session with the same settings."""
-        return Session(self.wire, self._settings, infer=self.infer)
+    def blank(self, root: str = "") -> Session:
+        """Return an empty session with the same settings, and with another root if one is given."""
+        return Session(self.wire, self._settings, root or self.root, infer=self.infer)
 
     def follow(self, records: Iterable[Record]) -> None:
         """Repeat what this process or another has recorded about this session.
@@ -412,6 +415,11 @@ class Session:
 
     # Internals
 
+    def _given(self, reply: GivenReply) -> None:
+        self.rounds.given(reply)
+        if not reply.inherited:
+            self.entries.chain.replied(reply.place, reply.shape)
+
     def _take_usage(self, usage: TokenUsage, model: str) -> None:
         # Further reports on the same history include rounds that are not in it yet.
         first = self._anchored != self.engine.item_count
@@ -437,7 +445,7 @@ class Session:
             reply = reply_of(note)
             if not reply.inherited:
                 self._asked()
-            self.rounds.given(reply)
+            self._given(reply)
         elif note.topic == FORK_NOTE:
             # The other session has paid for the calls so far; they only tell the engine the size of its requests.
             self.used, self.ledger.money = NO_USAGE, Money()

@@ -16,8 +16,10 @@ from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
+from wane.proxy.sessions.keys import SessionsInMemory
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
+from wane.proxy.store.marks import Marks
 from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Message, OwnCall, Round
 from wane.recall import RECALL
 
@@ -56,6 +58,7 @@ class CachedSession:
         warning: why it is not stored; usually empty.
         remark: a note for the next request only; usually empty.
         lost: whether the store has lost it.
+        memory: the sessions in memory.
         views: views of its latest requests in this process.
         corrections: corrections without which the provider has refused requests.
     """
@@ -65,6 +68,7 @@ class CachedSession:
     id: str
     created: datetime
     last: datetime
+    memory: SessionsInMemory[CachedSession]
     title: str = ""
     facts: Facts | None = None
     requests: int = 0
@@ -77,6 +81,7 @@ class CachedSession:
     corrections: list[Correction] = field(default_factory=list)
     # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
     _waiting: list[Record] = field(default_factory=list)
+    _keys: list[str] = field(default_factory=list)  # of answers, which wait for the store too
     _outdated: bool = False
 
     @asynccontextmanager
@@ -104,7 +109,16 @@ class CachedSession:
                 if self._outdated:
                     self.session, self._outdated = self.session.blank(), False
                 self.session.follow(news)
+                if news:
+                    self.mark(stored=True)
             yield
+
+    def mark(self, *, stored: bool = False) -> None:
+        """Note new keys of the session in memory, and for the store unless it has them."""
+        entries = self.session.entries
+        self.memory.add(self, entries.fresh_pairs, entries.chain.fresh)
+        self._keys = [] if stored else [*self._keys, *entries.chain.fresh]
+        entries.fresh_pairs, entries.chain.fresh = [], []
 
     async def append(self, records: Sequence[Record]) -> None:
         """Add records to the log. The session must be held.
@@ -114,11 +128,12 @@ class CachedSession:
                 outdated, and is read again at the next hold.
             StoreError: in strict mode, if they cannot be stored.
         """
+        self.mark()
         waiting = [*self._waiting, *records]
         if not waiting or self.log is None:
             return
         try:
-            await self.log.append(waiting)
+            await self.log.append(waiting, Marks(self.session.entries.chain.head, self._keys))
         except SessionChangedError:
             self.log.rewind()
             self._outdated = True
@@ -127,7 +142,7 @@ class CachedSession:
             self._waiting = waiting
             self._warn(error)
             return
-        self._waiting = []
+        self._waiting, self._keys = [], []
         if self.warning.startswith(_UNSTORED):
             self.warning = ""
 

@@ -14,14 +14,12 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from wane.core.errors import JournalError, SessionLockedError, WaneError
 from wane.journal import Header, MessageRecord, NoteRecord, Record, new_header
+from wane.proxy.store.marks import Marks, Matches, Sought
 
 T = TypeVar("T")
 
 KEEP: Final = 30 * 86_400.0
 """Seconds after its last record until a session is deleted, by default."""
-
-MAX_FOUND: Final = 32
-"""The most sessions that `Store.find` returns."""
 
 HEAVY: Final = 1 << 16
 """Characters above which reading or writing records is worth a thread; it takes some tenths of a millisecond."""
@@ -123,8 +121,12 @@ class Log:
             self._holder = None
             self._lock.release()
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[Record], marks: Marks | None = None) -> None:
         """Append records, all or none of them, while this task holds the session.
+
+        Args:
+            records: the records.
+            marks: by what the session is found from now on; None if that has not changed.
 
         Raises:
             SessionChangedError: if another process has appended since the hold began; nothing is added then.
@@ -137,7 +139,7 @@ class Log:
         # Another task may hold it, if this one has waited too long.
         if self._holder is not asyncio.current_task():
             raise StoreError(f"the session {self.id} is not held, so nothing can be added to it")
-        await self._add(records)
+        await self._add(records, marks)
 
     def rewind(self) -> None:
         """Make the next hold return all records again, like the first one, if other processes can append."""
@@ -156,8 +158,8 @@ class Log:
         """Return the records that other processes have appended since the last hold; all at the first one."""
         return ()
 
-    async def _add(self, records: Sequence[Record]) -> None:
-        """Append records while the session is held."""
+    async def _add(self, records: Sequence[Record], marks: Marks | None) -> None:
+        """Append records and note marks while the session is held."""
 
 
 class Store(Protocol):
@@ -177,14 +179,23 @@ class Store(Protocol):
         """
         ...
 
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the ids of the sessions with a root, the last written first, at most a few dozen.
+    async def find(self, root: str, sought: Sought) -> Matches:
+        """Return the sessions that a request may continue. This reads no records.
 
         Args:
             root: 24 hexadecimal digits, a digest of how a session began.
+            sought: the request's history, whose keys cover the root.
 
         Raises:
             StoreError: if the store cannot be reached or read.
+        """
+        ...
+
+    async def mark(self, session_id: str, marks: Marks) -> None:
+        """Note the marks of a session that has none.
+
+        Raises:
+            StoreError: if they cannot be written.
         """
         ...
 
@@ -345,10 +356,13 @@ class MemoryStore:
     async def check(self) -> None:
         """Do nothing."""
 
-    async def find(self, root: str) -> Sequence[str]:
+    async def find(self, root: str, sought: Sought) -> Matches:  # noqa: ARG002
         """Return nothing: no session is stored."""
         checked_root(root)
-        return ()
+        return Matches()
+
+    async def mark(self, session_id: str, marks: Marks) -> None:
+        """Do nothing: no session is stored."""
 
     async def create(self, root: str, message_format: str) -> Log:
         """Create a session whose records are not stored."""

@@ -43,6 +43,7 @@ from wane.proxy.store.base import (
     uninterrupted,
 )
 from wane.proxy.store.location import Location
+from wane.proxy.store.marks import Marks, Matches, Sought
 
 T = TypeVar("T")
 
@@ -181,8 +182,12 @@ class DatabaseStore(ABC):
     # Steps
 
     @abstractmethod
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the ids of a root's sessions, the last written first."""
+    async def find(self, root: str, sought: Sought) -> Matches:
+        """Return the sessions that a request may continue."""
+
+    @abstractmethod
+    async def mark(self, session_id: str, marks: Marks) -> None:
+        """Note the marks of a session that has none."""
 
     @abstractmethod
     async def begin(self, session_id: str, line: bytes) -> None:
@@ -197,8 +202,8 @@ class DatabaseStore(ABC):
         """Return the end of a log, and the lines after the known ones; None if there is no such session."""
 
     @abstractmethod
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
-        """Append lines to a log that has this end; if it has another, append nothing and return False."""
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+        """Append lines to a log that has this end, and note its marks; if it has another, do nothing, return False."""
 
     @abstractmethod
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
@@ -220,7 +225,7 @@ class DatabaseStore(ABC):
 
     async def check(self) -> None:
         """Check that the database works."""
-        await self.find(_UNUSED_ROOT)
+        await self.find(_UNUSED_ROOT, Sought())
 
     async def create(self, root: str, message_format: str) -> Log:
         """Create a session."""
@@ -307,9 +312,9 @@ class _SharedLog(Log):
         records, self._end = await uninterrupted(self._read())
         return records
 
-    async def _add(self, records: Sequence[Record]) -> None:
+    async def _add(self, records: Sequence[Record], marks: Marks | None) -> None:
         if records:
-            await uninterrupted(self._append(records))
+            await uninterrupted(self._append(records, marks))
 
     async def _read(self) -> tuple[Sequence[Record], End]:
         known = self._end
@@ -329,11 +334,11 @@ class _SharedLog(Log):
             # Damaged, or appended after the database went back to a state without our last line.
             raise SessionLostError(f"{error}; the session's new lines do not continue line {known.lines}") from None
 
-    async def _append(self, records: Sequence[Record]) -> None:
+    async def _append(self, records: Sequence[Record], marks: Marks | None) -> None:
         end = self._end
         with as_store_errors():
             lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum))
-        if not await self._store.append(self.id, end, [line[:-1] for line in lines]):
+        if not await self._store.append(self.id, end, [line[:-1] for line in lines], marks):
             if not await self._store.fetch(self.id, 1):
                 raise self._gone()
             raise SessionChangedError(

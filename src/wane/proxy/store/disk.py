@@ -19,7 +19,6 @@ from wane.journal import Journal, Record, SessionStore, read, utc_now
 from wane.journal.store import id_of
 from wane.proxy.store.base import (
     KEEP,
-    MAX_FOUND,
     Log,
     SessionBusyError,
     SessionLostError,
@@ -34,6 +33,8 @@ from wane.proxy.store.base import (
     root_of,
     uninterrupted,
 )
+from wane.proxy.store.disk_index import DiskIndex
+from wane.proxy.store.marks import Marks, Matches, Sought
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PURGE_SECONDS: Final = 3600.0
@@ -64,6 +65,7 @@ class DiskStore:
         self._fsync = fsync
         self._keep = keep
         self._purged = float("-inf")
+        self._index = DiskIndex(sessions.root)
 
     def __repr__(self) -> str:
         return f"DiskStore({str(self._sessions.root)!r})"
@@ -75,18 +77,21 @@ class DiskStore:
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             raise StoreError(f"{existing} is not a writable directory")
 
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the sessions of a root, by the names of their files."""
-        checked_root(root)
+    async def find(self, root: str, sought: Sought) -> Matches:
+        """Return the sessions that a request may continue, by the index beside their files."""
+        folders = await asyncio.to_thread(self._listed, f"*/{checked_root(root)}")
+        if not folders:
+            return Matches()
+        unmarked = await self._index.unmarked(folders)
+        matches = await self._index.find(sought)
+        there = [match for match in matches if self._glob(root_of(match.id), match.id)]
+        if len(there) < len(matches):
+            await self._index.drop([match.id for match in matches if match not in there])
+        return Matches(there, unmarked)
 
-        def work() -> Sequence[str]:
-            found = []
-            for path in self._glob(root, "*"):
-                with suppress(OSError):  # removed since it was listed
-                    found.append((path.stat().st_mtime_ns, path))
-            return tuple(id_of(path) for _, path in sorted(found, reverse=True)[:MAX_FOUND])
-
-        return await asyncio.to_thread(work)
+    async def mark(self, session_id: str, marks: Marks) -> None:
+        """Note the marks of a session that has none."""
+        await self._index.put(session_id, marks, replace=False)
 
     async def create(self, root: str, message_format: str) -> Log:
         """Create a session, in a file that only its owner may read; now and then, delete expired sessions."""
@@ -103,7 +108,7 @@ class DiskStore:
         )
         if self._keep and time.monotonic() - self._purged > _PURGE_SECONDS:
             self._purged = time.monotonic()
-            await asyncio.to_thread(self._purge)
+            await self._index.drop(await asyncio.to_thread(self._purge))
         return log
 
     async def open(self, session_id: str) -> Log:
@@ -130,9 +135,11 @@ class DiskStore:
         """Delete a session's files."""
         with as_store_errors():
             await asyncio.to_thread(lambda: self._sessions.delete(self._path(session_id)))
+        await self._index.drop([session_id])
 
     async def close(self) -> None:
-        """Do nothing: each log has its own file."""
+        """Close the index; each log has its own file."""
+        self._index.close()
 
     def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
         found = []
@@ -144,14 +151,18 @@ class DiskStore:
                     found.append(StoredSession(session_id, written, status.st_size))
         return found
 
-    def _purge(self) -> None:
+    def _purge(self) -> Sequence[str]:
+        """Delete expired sessions, and return their ids."""
+        deleted = []
         try:
             for session in self._unwritten(self._keep):
                 # A session that a process has open is still in use.
                 with suppress(SessionLockedError):
                     self._sessions.delete(self._path(session.id))
+                    deleted.append(session.id)
         except (JournalError, StoreError) as error:
             _LOGGER.warning("expired sessions were not deleted: %s", error)
+        return deleted
 
     async def _journal(self, begin: Callable[[], Journal]) -> Log:
         with as_store_errors():
@@ -159,7 +170,7 @@ class DiskStore:
             journal = await uninterrupted(asyncio.to_thread(begin), undo=Journal.close)
         if journal.repaired is not None:
             _LOGGER.warning("%s", journal.repaired)
-        return _DiskLog(journal)
+        return _DiskLog(journal, self._index)
 
     def _path(self, session_id: str) -> Path:
         for path in self._glob(root_of(session_id), session_id):
@@ -167,11 +178,14 @@ class DiskStore:
         raise StoreError(f"there is no session {session_id} in {self._sessions.root}")
 
     def _glob(self, began: str, session_id: str) -> list[Path]:
+        return self._listed(f"*/{began}/*Z-{session_id}.jsonl")
+
+    def _listed(self, pattern: str) -> list[Path]:
         root = self._sessions.root
         try:
             # `glob` treats an unreadable directory as empty; this raises an error.
             next(root.iterdir(), None)
-            return [Path(path) for path in glob.glob(f"{glob.escape(str(root))}/*/{began}/*Z-{session_id}.jsonl")]
+            return [Path(path) for path in glob.glob(f"{glob.escape(str(root))}/{pattern}")]
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -181,9 +195,11 @@ class DiskStore:
 class _DiskLog(Log):
     """A session in a file that this process has open."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, index: DiskIndex) -> None:
         super().__init__(journal.header)
         self._journal = journal
+        self._index = index
+        self._keys: list[str] = []  # not in the index yet
 
     async def _news(self) -> Sequence[Record]:
         # No other process can write while the file is open here, so only the first hold has records.
@@ -194,9 +210,17 @@ class _DiskLog(Log):
         records, journal.found = journal.found.records, replace(journal.found, records=())
         return records
 
-    async def _add(self, records: Sequence[Record]) -> None:
+    async def _add(self, records: Sequence[Record], marks: Marks | None) -> None:
         with as_store_errors():
             await in_thread_if(are_heavy(records), lambda: self._journal.extend(records))
+        if marks is not None:
+            self._keys += marks.keys
+            try:
+                await self._index.put(self.id, Marks(marks.head, self._keys), replace=True)
+                self._keys = []
+            except StoreError as error:
+                # The records are stored; the keys follow with the next ones.
+                _LOGGER.warning("%s", error)
 
     async def sync(self) -> None:
         with as_store_errors():

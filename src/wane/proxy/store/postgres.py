@@ -12,9 +12,10 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, checked_root, root_of
+from wane.proxy.store.base import KEEP, StoredSession, StoreError, checked_root, root_of
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
 from wane.proxy.store.location import Location
+from wane.proxy.store.marks import Marks, Match, Matches, Sought
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ _CONNECTIONS: Final = 10  # of a process; each is used for one statement at a ti
 
 # The statements. Each is one step, and safe to repeat.
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the tables."""
 
 HAS_TABLES: Final = "SELECT to_regclass('wane_schema') IS NOT NULL"
@@ -41,7 +42,8 @@ SCHEMA_VERSION: Final = "SELECT version FROM wane_schema"
 # An arbitrary number that only Wane uses, so that it waits for no other program.
 LOCK_TABLES: Final = "SELECT pg_advisory_xact_lock(8428427262005)"
 
-MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
+# Of version 1. Sessions without marks have an empty head.
+MAKE_SESSIONS: Final[tuple[LiteralString, ...]] = (
     """
     CREATE TABLE IF NOT EXISTS wane_session (
         id text PRIMARY KEY,
@@ -51,7 +53,6 @@ MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
         written timestamptz NOT NULL
     )
     """,
-    "CREATE INDEX IF NOT EXISTS wane_session_root ON wane_session (root, written DESC)",
     "CREATE INDEX IF NOT EXISTS wane_session_written ON wane_session (written)",
     """
     CREATE TABLE IF NOT EXISTS wane_line (
@@ -61,19 +62,50 @@ MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
         PRIMARY KEY (session, number)
     )
     """,
-    # Created last: if it exists, so do the others.
     "CREATE TABLE IF NOT EXISTS wane_schema (version integer PRIMARY KEY)",
 )
-SET_VERSION: Final = """
-INSERT INTO wane_schema (version) SELECT %(version)s WHERE NOT EXISTS (SELECT FROM wane_schema)
+MAKE_MARKS: Final[tuple[LiteralString, ...]] = (
+    "ALTER TABLE wane_session ADD COLUMN IF NOT EXISTS head text NOT NULL DEFAULT ''",
+    "DROP INDEX IF EXISTS wane_session_root",
+    "CREATE INDEX IF NOT EXISTS wane_session_head ON wane_session (root, head)",
+    """
+    CREATE TABLE IF NOT EXISTS wane_key (
+        key text NOT NULL,
+        session text NOT NULL REFERENCES wane_session (id) ON DELETE CASCADE,
+        PRIMARY KEY (key, session)
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS wane_key_session ON wane_key (session)",
+)
+CLEAR_VERSION: Final = "DELETE FROM wane_schema"
+SET_VERSION: Final = "INSERT INTO wane_schema (version) VALUES (%(version)s)"
+
+FIND_KEYS: Final = """
+SELECT id, head FROM wane_session WHERE id IN (
+    SELECT session FROM wane_key WHERE key = (
+        SELECT key FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS sought (key, place)
+        WHERE EXISTS (SELECT FROM wane_key WHERE wane_key.key = sought.key)
+        ORDER BY place LIMIT 1
+    )
+) ORDER BY written DESC, id
+"""
+FIND_HEADS: Final = """
+SELECT id, head FROM wane_session WHERE root = %(root)s AND (head = ANY(%(heads)s::text[]) OR head = '')
+ORDER BY written DESC, id
 """
 
-FIND: Final = "SELECT id FROM wane_session WHERE root = %(root)s ORDER BY written DESC, id LIMIT %(limit)s"
+MARK: Final = """
+WITH marked AS (
+    UPDATE wane_session SET head = %(head)s WHERE id = %(id)s AND head = '' RETURNING id
+)
+INSERT INTO wane_key (session, key) SELECT marked.id, fresh.key FROM marked, unnest(%(keys)s::text[]) AS fresh (key)
+ON CONFLICT DO NOTHING
+"""
 
 BEGIN: Final = """
 WITH begun AS (
-    INSERT INTO wane_session (id, root, lines, tail, written)
-    VALUES (%(id)s, %(root)s, 1, %(tail)s, clock_timestamp())
+    INSERT INTO wane_session (id, root, lines, tail, written, head)
+    VALUES (%(id)s, %(root)s, 1, %(tail)s, clock_timestamp(), '-')
     ON CONFLICT DO NOTHING
     RETURNING id
 )
@@ -92,9 +124,12 @@ FROM wane_session WHERE id = %(id)s
 APPEND: Final = """
 WITH grown AS (
     UPDATE wane_session
-    SET lines = lines + %(count)s, tail = %(tail)s, written = clock_timestamp()
+    SET lines = lines + %(count)s, tail = %(tail)s, written = clock_timestamp(), head = coalesce(%(head)s, head)
     WHERE id = %(id)s AND lines = %(known)s AND tail = %(before)s
     RETURNING id
+), marked AS (
+    INSERT INTO wane_key (session, key) SELECT grown.id, fresh.key FROM grown, unnest(%(keys)s::text[]) AS fresh (key)
+    ON CONFLICT DO NOTHING
 )
 INSERT INTO wane_line (session, number, line)
 SELECT grown.id, %(known)s + fresh.number, fresh.line
@@ -151,9 +186,19 @@ class PostgresStore(DatabaseStore):
         self._prepared = False
         self._purged = float("-inf")
 
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the ids of a root's sessions, the last written first."""
-        return tuple(row[0] for row in await self._rows(FIND, {"root": checked_root(root), "limit": MAX_FOUND}))
+    async def find(self, root: str, sought: Sought) -> Matches:
+        """Return the sessions that a request may continue."""
+        heads = {"root": checked_root(root), "heads": [*sought.openings]}
+        rows = await self._rows(FIND_HEADS, heads)
+        unmarked = [session_id for session_id, head in rows if not head]
+        for keys in sought.batches():
+            if marked := await self._rows(FIND_KEYS, {"keys": [*keys]}):
+                return Matches([Match(*row) for row in marked], unmarked)
+        return Matches([Match(*row) for row in rows if row[1]], unmarked)
+
+    async def mark(self, session_id: str, marks: Marks) -> None:
+        """Note the marks of a session that has none."""
+        await self._rows(MARK, {"id": session_id, "head": marks.head, "keys": [*marks.keys]})
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header; now and then, delete expired sessions."""
@@ -175,7 +220,7 @@ class PostgresStore(DatabaseStore):
         ((count, tail, lines),) = rows
         return End(count, int(tail, 16)), [line.encode("ascii") for line in lines]
 
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
         """Add lines to a log."""
         values = {
             "id": session_id,
@@ -184,6 +229,8 @@ class PostgresStore(DatabaseStore):
             "lines": [line.decode("ascii") for line in lines],
             "count": len(lines),
             "tail": _tail(lines[-1]),
+            "head": None if marks is None else marks.head,
+            "keys": [] if marks is None else [*marks.keys],
         }
         # Added now, or before by an attempt whose answer was lost.
         return bool(await self._rows(APPEND, values) or await self._rows(APPENDED, values))
@@ -234,21 +281,29 @@ class PostgresStore(DatabaseStore):
         return await self._step(lambda: self._pool.run(work), limit)
 
     async def _prepare(self, connection: Connection) -> None:
-        cursor = await connection.execute(HAS_TABLES)
-        if (await cursor.fetchall()) == [(False,)]:
+        version = await self._version(connection)
+        if version < VERSION:
             async with connection.transaction():
-                # One process creates the tables; others wait, and find them.
+                # One process makes the tables; others wait, and find them.
                 await connection.execute(LOCK_TABLES)
-                for statement in MAKE_TABLES:
-                    await connection.execute(statement)
-                await connection.execute(SET_VERSION, {"version": VERSION})
-        versions = await (await connection.execute(SCHEMA_VERSION)).fetchall()
-        if versions != [(VERSION,)]:
-            found = ", ".join(str(version) for (version,) in versions) or "none"
+                version = await self._version(connection)
+                if version < VERSION:
+                    for statement in (*MAKE_SESSIONS, *MAKE_MARKS, CLEAR_VERSION):
+                        await connection.execute(statement)
+                    await connection.execute(SET_VERSION, {"version": VERSION})
+        if version > VERSION:
             raise StoreError(
-                f"the tables in {self.name} are of version {found}, but this Wane needs version {VERSION}:"
+                f"the tables in {self.name} are of version {version}, but this Wane needs version {VERSION}:"
                 " update Wane, or use another database or schema"
             )
+
+    async def _version(self, connection: Connection) -> int:
+        """The version of the tables; 0 if there are none."""
+        cursor = await connection.execute(HAS_TABLES)
+        if (await cursor.fetchall()) == [(False,)]:
+            return 0
+        rows = await (await connection.execute(SCHEMA_VERSION)).fetchall()
+        return max((version for (version,) in rows), default=0)
 
     async def _purge(self) -> None:
         now = time.monotonic()

@@ -1,7 +1,10 @@
-"""Sessions in Redis or a compatible server: a list of lines for each session, and a sorted set for each root.
+"""Sessions in Redis or a compatible server: lists for each session, and sorted sets for each root.
 
     <prefix>:{<root>}:ids            sorted set: ids of the root's sessions, by the time of their last record (ms)
+    <prefix>:{<root>}:keys           sorted set: `<key> <id>` for each answer of a session
+    <prefix>:{<root>}:heads          sorted set: `<head> <id>` for each session with marks
     <prefix>:{<root>}:<id>:lines     list: the line of the header, and one for each record
+    <prefix>:{<root>}:<id>:marks     list: the session's head, and its keys, by which its marks are deleted
 
 The braces are part of the keys: a cluster keeps keys with the same text in braces on one node.
 """
@@ -21,9 +24,10 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, checked_root, root_of
+from wane.proxy.store.base import KEEP, StoredSession, StoreError, checked_root, root_of
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
 from wane.proxy.store.location import Location
+from wane.proxy.store.marks import Marks, Match, Matches, Sought
 
 _CONNECTIONS: Final = 32
 _CONNECT_SECONDS: Final = 2.0
@@ -36,60 +40,146 @@ local function checksum_at(place)
 end
 """
 
-_WRITTEN: Final = """
+# The marks of a session outlive it, so that they can be taken out of the sets when it has expired.
+_UNMARK: Final = """
+local function unmark(marks, id)
+  for number, key in ipairs(redis.call('LRANGE', marks, 0, -1)) do
+    redis.call('ZREM', number == 1 and heads or keys, key .. ' ' .. id)
+  end
+  redis.call('DEL', marks)
+end
+"""
+
+_MARK: Final = """
+local function mark(head, first)
+  local old = redis.call('LINDEX', marks, 0)
+  if old ~= head then
+    if old then
+      redis.call('ZREM', heads, old .. ' ' .. id)
+      redis.call('LSET', marks, 0, head)
+    else
+      redis.call('RPUSH', marks, head)
+    end
+    redis.call('ZADD', heads, 0, head .. ' ' .. id)
+  end
+  for place = first, #ARGV do
+    if redis.call('ZADD', keys, 0, ARGV[place] .. ' ' .. id) == 1 then redis.call('RPUSH', marks, ARGV[place]) end
+  end
+end
+"""
+
+_WRITTEN: Final = f"""
+{_UNMARK}
 local now = redis.call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 redis.call('ZADD', ids, ms, id)
 if expiry > 0 then
   redis.call('PEXPIRE', lines, expiry)
-  redis.call('PEXPIRE', ids, expiry)
-  redis.call('ZREMRANGEBYSCORE', ids, '-inf', ms - expiry)
+  for _, name in ipairs({{ids, keys, heads}}) do redis.call('PEXPIRE', name, 2 * expiry) end
+  redis.call('PEXPIRE', marks, 3 * expiry)
+  for _, gone in ipairs(redis.call('ZRANGEBYSCORE', ids, '-inf', ms - expiry)) do
+    unmark(string.sub(ids, 1, -4) .. gone .. ':marks', gone)
+    redis.call('ZREM', ids, gone)
+  end
 else
-  redis.call('PERSIST', lines)
-  redis.call('PERSIST', ids)
+  for _, name in ipairs(KEYS) do redis.call('PERSIST', name) end
 end
 return 1
 """
 
+_KEYS: Final = "local lines, marks, ids, keys, heads = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
+
 BEGIN: Final = f"""
-local lines, ids = KEYS[1], KEYS[2]
+{_KEYS}
 local id, expiry, header = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 if redis.call('EXISTS', lines) == 1 then
   return redis.call('LINDEX', lines, 0) == header and 1 or 0
 end
 redis.call('RPUSH', lines, header)
+{_MARK}
+mark('-', #ARGV + 1)
 {_WRITTEN}
 """
-"""Create a log. Keys: lines, ids. Arguments: id, expiry in milliseconds (0: never), the header's line. 1 if it exists
-now with that header, else 0."""
+"""Create a log. Keys: those of `_KEYS`, as in all scripts. Arguments: id, expiry in milliseconds (0: never), the line
+of the header. 1 if it exists now with that header, else 0."""
 
 NEWS: Final = f"""
-local lines, known = KEYS[1], tonumber(ARGV[1])
+{_KEYS}
+local known = tonumber(ARGV[1])
 {_CHECKSUM}
 return {{redis.call('LLEN', lines), checksum_at(-1), redis.call('LRANGE', lines, known, -1)}}
 """
-"""Read the new lines of a log. Keys: lines, ids. Argument: number of known lines. Returns the number of lines (0 if
+"""Read the new lines of a log. Argument: number of known lines. Returns the number of lines (0 if
 there is no such log), the checksum of the last one, and the new lines."""
 
 APPEND: Final = f"""
-local lines, ids = KEYS[1], KEYS[2]
+{_KEYS}
 local id, expiry = ARGV[1], tonumber(ARGV[2])
-local known, checksum, first = tonumber(ARGV[3]), ARGV[4], 5
+local known, checksum, added, first = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), 6
+local head, last = ARGV[first + added], first + added - 1
 {_CHECKSUM}
-local count, added = redis.call('LLEN', lines), #ARGV - first + 1
-if count == known + added and redis.call('LINDEX', lines, -1) == ARGV[#ARGV] then return 1 end
+{_MARK}
+local count = redis.call('LLEN', lines)
+if count == known + added and redis.call('LINDEX', lines, -1) == ARGV[last] then return 1 end
 if count ~= known or checksum_at(-1) ~= checksum then return 0 end
-for place = first, #ARGV do redis.call('RPUSH', lines, ARGV[place]) end
+for place = first, last do redis.call('RPUSH', lines, ARGV[place]) end
+if head then mark(head, last + 2) end
 {_WRITTEN}
 """
-"""Append lines to a log. Keys: lines, ids. Arguments: id, expiry, the number of its lines and the checksum of the last
-one, the new lines. 1 if they are in it now, 0 if the log ends differently."""
+"""Append lines to a log. Arguments: id, expiry, the number of its lines and the checksum of the last one, the number of
+new lines, these lines, and if it has new marks its head and its further keys. 1 if the lines are in it now, 0 if the
+log ends differently."""
 
-DELETE: Final = """
-redis.call('ZREM', KEYS[2], ARGV[1])
-return redis.call('DEL', KEYS[1])
+MARK: Final = f"""
+{_KEYS}
+local id, expiry = ARGV[1], tonumber(ARGV[2])
+{_MARK}
+if redis.call('EXISTS', marks) == 0 and redis.call('EXISTS', lines) == 1 then
+  mark(ARGV[3], 4)
+  if expiry > 0 then
+    for _, name in ipairs({{keys, heads}}) do redis.call('PEXPIRE', name, 2 * expiry) end
+    redis.call('PEXPIRE', marks, 3 * expiry)
+  end
+end
+return 1
 """
-"""Delete a session. Keys: lines, ids. Argument: id. 1 if it existed."""
+"""Note the marks of a session that has none. Arguments: id, expiry, its head, its keys."""
+
+FIND: Final = f"""
+{_KEYS}
+local function all(name, from)
+  local ids = {{}}
+  for place = from, #ARGV do
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', name, '[' .. ARGV[place] .. ' ', '[' .. ARGV[place] .. '!')) do
+      ids[#ids + 1] = string.sub(member, #ARGV[place] + 2)
+    end
+    if #ids > 0 and name == keys then break end
+  end
+  return ids
+end
+local matched = {{}}
+for _, id in ipairs(all(ARGV[1] == 'keys' and keys or heads, 2)) do
+  local stem = string.sub(ids, 1, -4) .. id
+  if redis.call('EXISTS', stem .. ':lines') == 1 then
+    matched[#matched + 1] = {{id, redis.call('LINDEX', stem .. ':marks', 0), redis.call('ZSCORE', ids, id) or '0'}}
+  end
+end
+return {{matched, redis.call('ZCARD', ids) - redis.call('ZCARD', heads)}}
+"""
+"""Find sessions: those with the first of some keys that any has, or those with one of some heads. Arguments: `keys` or
+`heads`, and these. Returns id, head and time of each, and how many sessions of the root have no marks (0 or less for
+none)."""
+
+DELETE: Final = f"""
+{_KEYS}
+{_UNMARK}
+unmark(marks, ARGV[1])
+redis.call('ZREM', ids, ARGV[1])
+return redis.call('DEL', lines)
+"""
+"""Delete a session. Argument: id. 1 if it existed."""
+
+_SCRIPTS: Final = (BEGIN, NEWS, APPEND, MARK, FIND, DELETE)
 
 
 class RedisStore(DatabaseStore):
@@ -115,14 +205,38 @@ class RedisStore(DatabaseStore):
         self._limit = pool.connection_kwargs["socket_timeout"]
         # `Any`, because the library's methods are typed for both its synchronous and its asynchronous client.
         self._client: Any = Redis(connection_pool=pool)
-        self._scripts = {script: self._client.register_script(script) for script in (BEGIN, NEWS, APPEND, DELETE)}
+        self._scripts = {script: self._client.register_script(script) for script in _SCRIPTS}
 
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the ids of a root's sessions, the last written first, without expired ones."""
-        key = self._key(checked_root(root), "ids")
-        ids = [raw.decode() for raw in await self._query(lambda: self._client.zrevrange(key, 0, MAX_FOUND - 1))]
-        exist = await self._query(lambda: self._exist(root, ids)) if ids else ()
-        return tuple(session_id for session_id, exists in zip(ids, exist, strict=True) if exists)
+    async def find(self, root: str, sought: Sought) -> Matches:
+        """Return the sessions that a request may continue, without expired ones."""
+        checked_root(root)
+        for kind, keys in [*(("keys", batch) for batch in sought.batches()), ("heads", sought.openings)]:
+            matched, unmarked = await self._run(FIND, f"{root}-{'0' * 16}", kind, *keys)
+            if matched:
+                break
+        matched.sort(key=lambda row: -float(row[2]))
+        sessions = [Match(row[0].decode(), (row[1] or b"").decode()) for row in matched]
+        return Matches(sessions, await self._unmarked(root) if unmarked > 0 else ())
+
+    async def mark(self, session_id: str, marks: Marks) -> None:
+        """Note the marks of a session that has none."""
+        await self._run(MARK, session_id, session_id, self._expiry, marks.head, *marks.keys)
+
+    async def _unmarked(self, root: str) -> Sequence[str]:
+        """The ids of a root's sessions without marks, without expired ones."""
+        ids = [raw.decode() for raw in await self._query(lambda: self._client.zrange(self._key(root, "ids"), 0, -1))]
+
+        async def states() -> Sequence[int]:
+            pipeline = self._client.pipeline(transaction=False)
+            for session_id in ids:
+                pipeline.exists(self._key(root, session_id, "marks"))
+                pipeline.exists(self._key(root, session_id, "lines"))
+            exist: Sequence[int] = await pipeline.execute()
+            return exist
+
+        exist = await self._query(states)
+        rows = zip(ids, exist[::2], exist[1::2], strict=True)
+        return [session_id for session_id, marked, stored in rows if stored and not marked]
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header."""
@@ -141,10 +255,11 @@ class RedisStore(DatabaseStore):
         count, checksum, lines = await self._run(NEWS, session_id, known)
         return (End(count, int(checksum, 16)), lines) if count else None
 
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
         """Add lines to a log."""
-        end = (after.lines, f"{after.checksum:08x}")
-        return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines))
+        end = (after.lines, f"{after.checksum:08x}", len(lines))
+        marked = () if marks is None else (marks.head, *marks.keys)
+        return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines, *marked))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
@@ -179,15 +294,9 @@ class RedisStore(DatabaseStore):
 
     async def _run(self, script: str, session_id: str, *args: bytes | float | str) -> Any:
         root = root_of(session_id)
-        keys = [self._key(root, session_id, "lines"), self._key(root, "ids")]
+        keys = [*(self._key(root, session_id, name) for name in ("lines", "marks"))]
+        keys += [self._key(root, name) for name in ("ids", "keys", "heads")]
         return await self._query(lambda: self._scripts[script](keys=keys, args=args))
-
-    async def _exist(self, root: str, ids: Sequence[str]) -> Sequence[int]:
-        pipeline = self._client.pipeline(transaction=False)
-        for session_id in ids:
-            pipeline.exists(self._key(root, session_id, "lines"))
-        exist: Sequence[int] = await pipeline.execute()
-        return exist
 
     async def _query(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         async def work() -> Any:
