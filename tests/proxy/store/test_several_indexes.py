@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
-from tests.proxy.store.servers import Redis
-from tests.proxy.store.support import Place, database_at
+from tests.proxy.store.servers import Postgres, Redis
+from tests.proxy.store.support import Place, database_at, new_root
 from tests.proxy.world import CLIENTS, Client, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.database import End
 from wane.proxy.store.location import parse_location
 from wane.proxy.store.marks import Marks
@@ -145,5 +146,100 @@ def test_a_session_that_the_store_has_lost_is_stored_anew(redis_server: Redis) -
         client.say("Still there?")
         assert (await exchange(index, client, upstream)).facts.session == after[-1].facts.session
         await index.close()
+
+    asyncio.run(main())
+
+
+def interrupted(where: str) -> Any:
+    """A store that can be out of reach, and come back between two steps of one request."""
+    kind: Any = type(database_at(where))
+
+    class Interrupted(kind):  # type: ignore[misc]
+        down = False
+        back: Callable[[], Awaitable[object]] | None = None
+        changing = ""
+
+        async def new_lines(self, session_id: str, known: int) -> Any:
+            if self.down:
+                if self.back is not None:
+                    self.down = False
+                    await self.back()
+                raise StoreError("out of reach")
+            return await super().new_lines(session_id, known)
+
+        async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+            if self.down:
+                raise StoreError("out of reach")
+            return session_id != self.changing and await super().append(session_id, after, lines, marks)
+
+    return Interrupted(parse_location(where))
+
+
+@every_client
+def test_a_store_that_comes_back_within_a_request_with_records_of_another_process(
+    make: type[Client], shared: Place
+) -> None:
+    async def main() -> None:
+        client = make()
+        upstream = worker(client, 1)
+        store = interrupted(shared.where)
+        indexes = [SessionIndex(store, SMALL), SessionIndex(open_store(shared.where), SMALL)]
+        client.say(f"Work for {new_root()}.")
+        await run_turn(indexes[0], client, upstream, result)
+        await work(indexes[0], client, upstream, 6)
+        other = client.copy()
+        store.down = True
+        await work(indexes[0], client, upstream, 2)
+        store.back = lambda: work(indexes[1], other, upstream, 1)
+        for _ in range(2):
+            # Never the whole history, although what waited here does not fit what is stored.
+            done = await work(indexes[0], client, upstream, 1)
+            assert all(each.facts.view <= SMALL.budget < each.facts.history for each in done)
+        for index in indexes:
+            await index.close()
+
+    asyncio.run(main())
+
+
+def test_a_session_that_never_stops_changing_begins_anew_within_the_budget(shared: Place) -> None:
+    async def main() -> None:
+        client = CLIENTS[0]()
+        upstream = worker(client, 1)
+        store = interrupted(shared.where)
+        index = SessionIndex(store, SMALL)
+        client.say(f"Work for {new_root()}.")
+        await run_turn(index, client, upstream, result)
+        before = (await work(index, client, upstream, 6))[-1].facts
+        store.changing = before.session
+        client.say("Go on.")
+        with pytest.raises(StoreError, match="keeps changing"):
+            await SessionIndex(store, SMALL, strict=True).turn(client.wire, client.body())
+        done = await exchange(index, client, upstream)
+        assert done.facts.view <= SMALL.budget < done.facts.history
+        assert f"it begins anew as {done.facts.session}" in done.facts.note
+        await index.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_outages_of_a_real_server_never_send_more_than_the_budget(seed: int, postgres_server: Postgres) -> None:
+    rng = random.Random(seed)
+
+    async def main() -> None:
+        client = CLIENTS[0]()
+        upstream = worker(client, seed)
+        indexes = [SessionIndex(open_store(postgres_server.url), SMALL) for _ in range(2)]
+        client.say(f"Work for {new_root()}.")
+        for _ in range(6):
+            postgres_server.stop()
+            for index in indexes:
+                await work(index, client, upstream, rng.randrange(2))
+            postgres_server.start()
+            done = await work(rng.choice(indexes), client, upstream, 1 + rng.randrange(2))
+            assert all(each.facts.view <= SMALL.budget for each in done)
+        assert done[-1].facts.evicted > 0
+        for index in indexes:
+            await index.close()
 
     asyncio.run(main())

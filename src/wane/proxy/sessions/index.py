@@ -7,14 +7,13 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL
 from wane.core import DELIMITER
-from wane.core.errors import FormatError, HistoryError, JournalError
+from wane.core.errors import FormatError, HistoryError, JournalError, WaneError
 from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.journal.titles import title_of
@@ -42,10 +41,16 @@ from wane.recall import RECALL
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _CANDIDATES: Final = 8  # sessions that are read to compare them with a request, the most likely first
+_READINGS: Final = 3  # of a session whose records do not fit, before it begins anew
+_CHANGING: Final = "the session keeps changing under the request"
 _MOST_IN_MEMORY: Final = 1_000  # sessions
 _AT_ONCE: Final = 200  # new messages taken in before other requests get their turn
 _LARGE: Final = 2_000_000  # bytes of a body that is processed in a thread
 _EDITED_SHARE: Final = 0.05  # share of the budget that edits may change before the session is taken in again
+
+
+class _UnreadableError(WaneError):
+    """A session's records fit neither the request nor themselves."""
 
 
 class SessionIndex:
@@ -91,15 +96,57 @@ class SessionIndex:
         root = root_of(wire, arrivals)
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
+            problem, failures = _CHANGING, 0
             for _ in range(TRIES):
-                cached = await self._find(wire, arrivals, root)
-                async with cached.held():
-                    alignment = cached.session.align(arrivals)
-                    if alignment.common < len(cached.session.entries):
-                        continue  # another process has added to it in between
-                    with suppress(SessionChangedError):
-                        return await self._take(cached, body, arrivals, alignment)
-        raise StoreError("the session keeps changing under the request; send it again")
+                try:
+                    if (turn := await self._tried(wire, body, arrivals, root)) is not None:
+                        return turn
+                except _UnreadableError as error:
+                    problem, failures = str(error), failures + 1
+                    if failures >= _READINGS:
+                        break
+            if self._strict:
+                raise StoreError(problem)
+            return await self._rebuilt(wire, body, arrivals, root, problem)
+
+    async def _tried(self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str) -> SessionTurn | None:
+        """Let the request's session take it in; return None if another process has added to the session in between.
+
+        Raises:
+            _UnreadableError: if what is known of the session fits neither the request nor itself.
+            WaneError: if the request cannot be managed, whatever its session.
+        """
+        cached, known = None, 1
+        try:
+            cached = await self._find(wire, arrivals, root)
+            async with cached.held():
+                alignment, known = cached.session.align(arrivals), len(cached.session.entries)
+                if alignment.common == known:
+                    return await self._take(cached, body, arrivals, alignment)
+        except SessionChangedError:
+            return None
+        except StoreError:
+            raise
+        except Exception as error:
+            if cached is not None:
+                await self._forget(cached)
+            if not known:
+                raise
+            name = "a session" if cached is None else f"session {cached.id}"
+            _LOGGER.warning("%s is read again: %r", name, error, exc_info=not isinstance(error, WaneError))
+            raise _UnreadableError(f"{name} could not be continued: {error}") from error
+        return None
+
+    async def _rebuilt(
+        self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, problem: str
+    ) -> SessionTurn:
+        """Let a new session take in the whole history of a request, whose own session cannot be continued."""
+        made = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+        cached = await self._begun(Session(wire, self.settings, root, infer=made), root, [])
+        cached.remark = f"{problem}; it begins anew as {cached.id}"
+        _LOGGER.warning("%s", cached.remark)
+        async with cached.held():
+            return await self._take(cached, body, arrivals, Alignment(0))
 
     async def peek(self, wire: Wire, body: Body) -> Body:
         """Return what `turn` would send upstream, to count its tokens; no session changes.
