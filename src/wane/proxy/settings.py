@@ -158,6 +158,17 @@ The sum is what was used. But some agents take the reported usage for the size o
 is large: with `auto`, Claude Code, Codex and pi get the last round's usage, and all others the sum.
 """
 
+CostPeriod = Literal["run", "day", "month", "total"]
+"""What a cost limit is for: this process alone, or a day or a month (UTC) or all time of a store."""
+
+COST_PERIODS: Final[Mapping[CostPeriod, str]] = {
+    "run": "in this run",
+    "day": "a day (UTC)",
+    "month": "a month (UTC)",
+    "total": "in all",
+}
+"""The periods in words."""
+
 SHORTEST_TOKEN: Final = 16
 """Least number of characters of a token, the only protection against strangers."""
 
@@ -207,7 +218,8 @@ class ServerSettings:
         usage: the usage reported to clients for several rounds.
         max_body: bytes that a model request may have, decoded.
         timeouts: how long it waits.
-        max_cost: dollars that managed requests may cost; then no model is asked any more. None for no limit.
+        max_cost: dollars that model requests may cost; then no model is asked any more. None for no limit.
+        cost_period: what `max_cost` is for.
 
     Raises:
         ConfigError: for an address other than loopback without a token, a malformed token, a limit that cannot work,
@@ -222,6 +234,7 @@ class ServerSettings:
     max_body: int = MAX_BODY
     timeouts: Timeouts = field(default_factory=Timeouts)
     max_cost: float | None = None
+    cost_period: CostPeriod = "total"
 
     def __post_init__(self) -> None:
         if self.token is not None:

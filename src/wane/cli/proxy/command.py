@@ -24,6 +24,7 @@ from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal.signals import END, INTERRUPT, caught, handled
 from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore, default_root
+from wane.money import dollars
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
@@ -202,6 +203,8 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
 
 
 def _introduce(options: ProxyOptions) -> None:
+    from wane.proxy.settings import COST_PERIODS
+
     context, server = options.context, options.server
     url = server.listen.url
     base = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
@@ -210,11 +213,14 @@ def _introduce(options: ProxyOptions) -> None:
     if context.strategy == "none":
         kept = "the whole history, without a budget (none)"
     lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
+    allowed = f"{dollars(server.max_cost)} {COST_PERIODS[server.cost_period]}"
+    limit = [] if server.max_cost is None else [f"  limit     {allowed}"]
     lines = [
         f"Listening on {url}, for {server.upstream}",
         f"  view      {kept}",
         f"  sessions  {_place(options.store)}",
         *([] if options.store is None else [f"            {lifetime} (--keep)"]),
+        *limit,
         f"  status    {base}/wane/",
         "",
         "Set in the client:",

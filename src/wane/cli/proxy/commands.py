@@ -130,9 +130,19 @@ class TreatmentOptions:
         float | None,
         Flag(
             "--max-cost",
-            "Pass on no more model requests once managed ones have cost this many dollars; clients then get HTTP 402. "
-            "By default there is no limit.",
+            "Pass on no model request that could take the cost above this many dollars; clients then get HTTP 402. By "
+            "default there is no limit.",
             "DOLLARS",
+        ),
+    ] = None
+    max_cost_per: Annotated[
+        Literal["run", "day", "month", "total"] | None,
+        Flag(
+            "--max-cost-per",
+            "What --max-cost is for: run (this process), day or month (in UTC), or total (all that the store has "
+            "recorded). The last three count all proxies with the same store, and hold over restarts. The default is "
+            "total; with wane run it is run.",
+            "PERIOD",
         ),
     ] = None
     timeout: Annotated[

@@ -52,7 +52,12 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         max_body=treatment.max_body or MAX_BODY,
         timeouts=Timeouts(**{name: value for name, value in waits.items() if value is not None}),
         max_cost=treatment.max_cost,
+        cost_period=treatment.max_cost_per or "total",
     )
+    if treatment.max_cost_per is not None and treatment.max_cost is None:
+        raise UsageError("--max-cost-per says what --max-cost is for: give both")
+    if treatment.max_cost_per == "run" and command.workers > 1:
+        raise UsageError("--max-cost-per run counts in one process: with --workers give day, month or total")
     if context.no_store and context.store is not None:
         raise UsageError("give --store or --no-store, not both")
     store = None if context.no_store else context.store or environ.get(STORE_VARIABLE) or "disk"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
-from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
+from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions, TreatmentOptions
 from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal.signals import run_child
@@ -61,10 +61,16 @@ def run_agent(options: RunOptions) -> int:
         upstream=command.upstream or agent.upstream(command),
         listen=options.listen or _ANY_PORT,
         context=options.context,
-        # Any agent may compact its context by the usage that a reply reports.
-        treatment=replace(options.treatment, usage=options.treatment.usage or "last"),
+        treatment=_treatment(options.treatment),
     )
     return _run(agent, command, found, proxy_options(proxy, stored), options)
+
+
+def _treatment(options: TreatmentOptions) -> TreatmentOptions:
+    """How a run's requests are treated, where its options do not say."""
+    per = options.max_cost_per or (None if options.max_cost is None else "run")
+    # Any agent may compact its context by the usage that a reply reports.
+    return replace(options, usage=options.usage or "last", max_cost_per=per)
 
 
 def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, given: RunOptions) -> int:

@@ -85,13 +85,15 @@ class RefusedError(Exception):
         status: the HTTP status.
         message: the error for the client.
         close: whether to close the connection, because what follows on it is unknown.
+        unsent: whether the provider has certainly not got the request.
     """
 
-    def __init__(self, status: int, message: str, *, close: bool = False) -> None:
+    def __init__(self, status: int, message: str, *, close: bool = False, unsent: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.close = close
+        self.unsent = unsent
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Collection[bytes] = ()) -> Headers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Self
 from urllib.request import getproxies, proxy_bypass
@@ -27,6 +27,7 @@ _SLICE: Final = 256 * 1024
 """Bytes of a body written at once."""
 
 _HIGHEST_STATUS: Final = 599
+_UNSENT: Final = (httpx2.PoolTimeout, httpx2.ConnectTimeout, httpx2.ConnectError, httpx2.ProxyError)
 
 STOPPED: Final = "the proxy was stopped"
 """The error for clients whose requests were still open."""
@@ -231,7 +232,7 @@ class Upstream:
             kind, status, message = _fault(error, self.url.origin)
             exchange.upstream_error(kind)
             exchange.outcome = "unreachable"
-            raise RefusedError(status, message) from error
+            raise RefusedError(status, message, unsent=isinstance(error, _UNSENT)) from error
         if (length := size(response.headers.raw)) > LONGEST_HEAD:
             await response.aclose()
             exchange.upstream_error("malformed")
@@ -332,7 +333,13 @@ async def pass_on(
         await relay(client, exchange, answer, extra)
 
 
-async def relay(client: Client, exchange: Exchange, answer: Answer, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
+async def relay(
+    client: Client,
+    exchange: Exchange,
+    answer: Answer,
+    extra: Sequence[tuple[bytes, bytes]] = (),
+    watch: Callable[[bytes], object] | None = None,
+) -> None:
     """Send the client an answer as it arrives.
 
     Args:
@@ -340,6 +347,7 @@ async def relay(client: Client, exchange: Exchange, answer: Answer, extra: Seque
         exchange: the request's counters.
         answer: the answer.
         extra: headers to add to it.
+        watch: gets each piece of its body too, which the client has by then.
 
     Raises:
         BrokenOffError: if it breaks off.
@@ -349,6 +357,8 @@ async def relay(client: Client, exchange: Exchange, answer: Answer, extra: Seque
     try:
         async for piece in answer.pieces():
             await client.write(piece)
+            if watch is not None:
+                watch(piece)
     except httpx2.HTTPError as error:
         exchange.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
         exchange.outcome = "broken"

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from wane.money import dollars
-from wane.prices import prices_of
 from wane.proxy.agents.known import AGENTS
 from wane.proxy.http import head
 from wane.proxy.http.client import (
@@ -23,6 +21,7 @@ from wane.proxy.http.client import (
 from wane.proxy.http.head import Guard, RefusedError, Request, Scope, check, head_of
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
+from wane.proxy.server.spending import limit_of
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ReportedUsage, ServerSettings
@@ -59,6 +58,9 @@ class Api(NamedTuple):
 
 Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
+
+UNCOUNTED: Final = "the cost of this request is not known, and does not count for --max-cost"
+"""The warning with requests that a cost limit does not cover, such as those for embeddings."""
 
 # Suffix of the path, name of the wire, and whether the request only counts tokens.
 _SUFFIXES: Final = (
@@ -100,6 +102,7 @@ class ProxyApp:
         self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
         self.stopping = False
+        self._limit = limit_of(sessions.store, settings.max_cost, settings.cost_period)
         self._guard = Guard(settings.token, settings.listen.host)
         self._live: set[asyncio.Task[Any]] = set()
 
@@ -178,7 +181,9 @@ class ProxyApp:
             if refusal is not None:
                 raise refusal
             if api is None:
-                await pass_on(self._upstream, client, request, exchange)
+                uncounted = self._limit is not None and request.method == "POST"
+                extra = [(head.WARNING, head.text(UNCOUNTED))] if uncounted else []
+                await pass_on(self._upstream, client, request, exchange, extra=extra)
             else:
                 await self._model(api, request, client, exchange)
         except RefusedError as error:
@@ -211,12 +216,12 @@ class ProxyApp:
             reason = f"the body cannot be read: {error}"
         except ValueError:
             reason = "the body is not JSON"
+        if reason and self._limit is not None and not api.counts:
+            raise RefusedError(402, f"{reason}, so --max-cost cannot be kept")
         if reason:
             extra = [(head.UNMANAGED, head.text(reason))]
             await pass_on(self._upstream, client, request, exchange, raw, extra)
             return
-        if not api.counts:
-            self._check_cost(str(body.get("model", "")))
         managed = ManagedRequest(
             self._upstream,
             self._sessions,
@@ -228,22 +233,9 @@ class ProxyApp:
             exchange,
             settings.strict,
             sums_usage(settings.usage, request.headers),
+            None if api.counts else self._limit,
         )
         await managed.answer(counts=api.counts)
-
-    def _check_cost(self, model: str) -> None:
-        """Check that a model may be asked within the cost limit.
-
-        Raises:
-            RefusedError: if the limit is reached, or the model's price is unknown.
-        """
-        limit, spent = self._settings.max_cost, self._traffic.spent
-        if limit is None:
-            return
-        if spent >= limit:
-            raise RefusedError(402, f"{dollars(spent)} has been spent, and --max-cost allows {dollars(limit)}")
-        if prices_of(model) is None:
-            raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so --max-cost cannot be kept")
 
     async def _refuse(self, request: Request, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the error format of the client's API."""

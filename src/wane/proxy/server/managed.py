@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -16,6 +17,7 @@ from wane.proxy.http import head
 from wane.proxy.http.client import Client, ClientGoneError, dumped
 from wane.proxy.http.head import RefusedError, Request
 from wane.proxy.http.upstream import Answer, BrokenOffError, Upstream, from_first, pass_on, relay, streams_in
+from wane.proxy.server.spending import Meter, Payment, SpendingLimit
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import SessionTurn
@@ -49,6 +51,7 @@ class ManagedRequest:
         exchange: the request's counters.
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
         sums: whether the client is told the usage of all rounds, not of the last one.
+        limit: what requests may cost; None for no limit.
     """
 
     upstream: Upstream
@@ -61,6 +64,7 @@ class ManagedRequest:
     exchange: Exchange
     strict: bool
     sums: bool
+    limit: SpendingLimit | None = None
 
     def __post_init__(self) -> None:
         self._head: tuple[int, head.Headers] = (200, [])
@@ -118,11 +122,43 @@ class ManagedRequest:
     async def _relay(self, content: bytes, extra: head.Headers) -> None:
         """Send another body than the client's, and relay the answer."""
         self.client.watch()
-        sent = head.to_upstream(self.request.headers, self.upstream.host, drop=head.REWRITTEN)
-        async with await self._send(sent, content) as answer:
-            if not answer.ok:
-                self.exchange.outcome = "provider_error"
+        async with self._paying(content) as payment:
+            sent = head.to_upstream(self.request.headers, self.upstream.host, drop=self._dropped | head.REWRITTEN)
+            async with await self._send(sent, content) as answer:
+                if not answer.ok:
+                    self.exchange.outcome = "provider_error"
+                await self._metered(answer, extra, payment)
+
+    @property
+    def _dropped(self) -> frozenset[bytes]:
+        """Headers that are not sent, so that the usage in a reply can be read where there is a limit."""
+        return frozenset() if self.limit is None else frozenset({b"accept-encoding"})
+
+    @asynccontextmanager
+    async def _paying(self, content: bytes) -> AsyncIterator[Payment | None]:
+        """Send a request within the cost limit, if there is one."""
+        if self.limit is None:
+            yield None
+            return
+        async with self.limit.paying(self.body, len(content)) as payment:
+            try:
+                yield payment
+            except RefusedError as refusal:
+                if refusal.unsent:
+                    payment.free()
+                raise
+
+    async def _metered(self, answer: Answer, extra: head.Headers, payment: Payment | None) -> None:
+        """Relay an answer as it is, and read what it cost."""
+        if payment is None:
             await relay(self.client, self.exchange, answer, extra)
+            return
+        if not answer.ok:
+            payment.free()
+        meter = Meter(self.wire, self.body, answer.headers)
+        await relay(self.client, self.exchange, answer, extra, meter.feed)
+        if answer.ok:
+            payment.used(meter.usage())
 
     async def _shortened(self) -> bytes | None:
         """The body with its history shortened, if an unmanaged request continues a managed session."""
@@ -152,8 +188,10 @@ class ManagedRequest:
         """Send one request and relay the reply; return None if the client's reply is complete with it."""
         self.exchange.rounds += 1
         try:
-            async with await self._ask(content) as answer:
+            async with self._paying(content) as payment, await self._ask(content) as answer:
                 if not answer.ok:
+                    if payment is not None:
+                        payment.free()
                     await self._refused(answer)
                     return None
                 if answer.encoding not in _READABLE:
@@ -161,7 +199,10 @@ class ManagedRequest:
                 if self.exchange.rounds == 1:
                     self._head = answer.status, answer.headers
                 await self._feed(answer)
-                return await self._end_round()
+                round_ = await self._end_round()
+                if payment is not None and round_ is not None:
+                    payment.used(round_.usage)
+                return round_
         except RefusedError as refusal:
             if not self.client.started:
                 raise
@@ -334,7 +375,14 @@ class ManagedRequest:
         await self._pass_on([(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
     async def _pass_on(self, extra: head.Headers) -> None:
-        await pass_on(self.upstream, self.client, self.request, self.exchange, self.raw, extra)
+        if self.limit is None:
+            await pass_on(self.upstream, self.client, self.request, self.exchange, self.raw, extra)
+            return
+        self.client.watch()
+        async with self._paying(self.raw) as payment:
+            sent = head.to_upstream(self.request.headers, self.upstream.host, drop=self._dropped)
+            async with await self._send(sent, self.raw) as answer:
+                await self._metered(answer, extra, payment)
 
     def _warn(self, error: BaseException) -> None:
         report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])

@@ -62,7 +62,6 @@ class Traffic:
     Attributes:
         registry: the registry; collectors added to it are part of `metrics`.
         peak: tokens of the largest view so far, as the provider counted it if it reported a plausible number.
-        spent: dollars that managed requests have cost, as far as prices are known.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, telemetry: Telemetry | None = None) -> None:
@@ -70,7 +69,6 @@ class Traffic:
         self.registry = CollectorRegistry()
         self.clock = clock
         self.peak = 0
-        self.spent = 0.0
         self.requests = self._counter("wane_requests", "Requests of clients, by how they ended.", "api", "outcome")
         self.rounds = self._counter("wane_rounds", "Requests to the provider's model on behalf of managed ones.", "api")
         self.faults = self._counter("wane_upstream_errors", "Upstream requests that failed.", "api", "status")
@@ -191,9 +189,7 @@ class Exchange:
         if usage is not None:
             self.used += usage
             self.largest = max(self.largest, usage.input)
-            dollars = cost_of(usage, model) or 0.0
-            traffic.spent += dollars
-            traffic.dollars.labels(api).inc(dollars)
+            traffic.dollars.labels(api).inc(cost_of(usage, model) or 0.0)
             for kind in ("input", "output", "cache_read", "cache_write"):
                 traffic.tokens.labels(api, kind).inc(getattr(usage, kind))
 

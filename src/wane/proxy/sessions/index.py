@@ -62,12 +62,13 @@ class SessionIndex:
         strict: whether failing to store a session is an error.
 
     Attributes:
+        store: see above.
         settings: see above.
     """
 
     def __init__(self, store: Store, settings: ContextSettings | None = None, *, strict: bool = False) -> None:
         self.settings = settings or ContextSettings()
-        self._store = store
+        self.store = store
         self._strict = strict
         self._tools = [DELIMITER_TOOL] * self.settings.marked + [RECALL_TOOL] * self.settings.recall
         self._guidance = {
@@ -192,7 +193,7 @@ class SessionIndex:
         Raises:
             StoreError: if not.
         """
-        await self._store.check()
+        await self.store.check()
 
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, the most recently used first."""
@@ -205,7 +206,7 @@ class SessionIndex:
         sessions = sorted((cached for cached in self._sessions if not cached.turns), key=lambda cached: cached.last)
         too_many = len(self._sessions) - _MOST_IN_MEMORY
         for number, cached in enumerate(sessions):
-            idle = self._store.persistent and (now - cached.last).total_seconds() > self.settings.idle
+            idle = self.store.persistent and (now - cached.last).total_seconds() > self.settings.idle
             if idle or number < too_many:
                 await self._forget(cached)
 
@@ -214,7 +215,7 @@ class SessionIndex:
         await asyncio.gather(*self._syncing)
         for cached in self._sessions:
             await self._forget(cached)
-        await self._store.close()
+        await self.store.close()
 
     def _finished(self, cached: CachedSession) -> None:
         """Sync a session's records in the background after a turn."""
@@ -288,10 +289,10 @@ class SessionIndex:
         answered = [cached for cached in self._sessions.answered(trail.sought) if cached.id not in seen]
         aligned = [(each, each.session.align(arrivals)) for each in await self._current(answered[:_CANDIDATES])]
         try:
-            matches = await self._store.find(root, trail.sought)
+            matches = await self.store.find(root, trail.sought)
             unread = [await self._mark(session_id) for session_id in matches.unmarked]
             if unread:
-                matches = await self._store.find(root, trail.sought)
+                matches = await self.store.find(root, trail.sought)
         except StoreError as error:
             if self._strict:
                 raise
@@ -313,17 +314,17 @@ class SessionIndex:
     async def _mark(self, session_id: str) -> str:
         """Note the marks of a stored session that has none; return why it cannot be read, if so."""
         try:
-            records = await self._store.read(session_id)
-            await self._store.mark(session_id, marks_of(stored_root(session_id), records))
+            records = await self.store.read(session_id)
+            await self.store.mark(session_id, marks_of(stored_root(session_id), records))
         except (StoreError, JournalError) as error:
             return _skipped(session_id, error)
         return ""
 
     async def _open(self, wire: Wire, session_id: str) -> CachedSession:
         try:
-            log = await self._store.open(session_id)
+            log = await self.store.open(session_id)
         except SessionBusyError:
-            return self._brought_back(wire, session_id, await self._store.read(session_id))
+            return self._brought_back(wire, session_id, await self.store.read(session_id))
         try:
             async with log.hold() as records:
                 cached = self._brought_back(wire, session_id, records)
@@ -383,10 +384,10 @@ class SessionIndex:
 
     async def _forked(self, cached: CachedSession, alignment: Alignment, root: str) -> CachedSession:
         """A fork of a session, with everything that happened to the messages that they share."""
-        if not self._store.persistent:
+        if not self.store.persistent:
             return await self._retaken(cached, root, Overlap(0, 0, alignment.common))
         try:
-            records = prefix(await self._store.read(cached.id), alignment.common)
+            records = prefix(await self.store.read(cached.id), alignment.common)
         except StoreError as error:
             _LOGGER.warning("%s", error)
             return await self._retaken(cached, root, Overlap(0, 0, alignment.common))
@@ -396,7 +397,7 @@ class SessionIndex:
     async def _begun(self, session: Session, root: str, records: Sequence[Record]) -> CachedSession:
         now = datetime.now(UTC)
         try:
-            log, warning = await self._store.create(root, session.wire.name), ""
+            log, warning = await self.store.create(root, session.wire.name), ""
         except StoreError as error:
             if self._strict:
                 raise

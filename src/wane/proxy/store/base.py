@@ -228,6 +228,26 @@ class Store(Protocol):
         """
         ...
 
+    async def ledger(self) -> str | None:
+        """Return the document with the spend of all processes; None if there is none yet.
+
+        Raises:
+            StoreError: if the store cannot be reached or read.
+        """
+        ...
+
+    async def replace_ledger(self, before: str | None, after: str) -> bool:
+        """Replace the document with the spend; return False if it is no longer the one that was read.
+
+        Args:
+            before: the document as it was read.
+            after: another document.
+
+        Raises:
+            StoreError: if the store cannot be reached or written.
+        """
+        ...
+
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first.
 
@@ -352,6 +372,17 @@ class MemoryStore:
 
     def __init__(self, wait: float = WAIT) -> None:
         self._wait = wait
+        self._ledger: str | None = None
+
+    async def ledger(self) -> str | None:
+        """Return the document with the spend of this process."""
+        return self._ledger
+
+    async def replace_ledger(self, before: str | None, after: str) -> bool:
+        """Replace the document with the spend."""
+        fits = self._ledger == before
+        self._ledger = after if fits else self._ledger
+        return fits
 
     async def check(self) -> None:
         """Do nothing."""

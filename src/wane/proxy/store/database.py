@@ -206,6 +206,14 @@ class DatabaseStore(ABC):
         """Append lines to a log that has this end, and note its marks; if it has another, do nothing, return False."""
 
     @abstractmethod
+    async def ledger(self) -> str | None:
+        """Return the document with the spend."""
+
+    @abstractmethod
+    async def replace_ledger(self, before: str | None, after: str) -> bool:
+        """Replace the document with the spend, or return False if it is another one."""
+
+    @abstractmethod
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Final
 
 from wane.core.errors import JournalError, SessionLockedError
@@ -34,9 +35,11 @@ from wane.proxy.store.base import (
     uninterrupted,
 )
 from wane.proxy.store.disk_index import DiskIndex
+from wane.proxy.store.files import FileDatabase
 from wane.proxy.store.marks import Marks, Matches, Sought
 
 _LOGGER: Final = logging.getLogger(__name__)
+_LEDGER: Final = "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY, document TEXT NOT NULL)"
 _PURGE_SECONDS: Final = 3600.0
 
 
@@ -66,6 +69,7 @@ class DiskStore:
         self._keep = keep
         self._purged = float("-inf")
         self._index = DiskIndex(sessions.root)
+        self._spending = FileDatabase(sessions.root / "spending.sqlite3", _LEDGER)
 
     def __repr__(self) -> str:
         return f"DiskStore({str(self._sessions.root)!r})"
@@ -126,6 +130,21 @@ class DiskStore:
         with as_store_errors():
             return await asyncio.to_thread(lambda: read(self._path(session_id)).records)
 
+    async def ledger(self) -> str | None:
+        """Return the document with the spend."""
+        return await self._spending.run(_ledger)
+
+    async def replace_ledger(self, before: str | None, after: str) -> bool:
+        """Replace the document with the spend."""
+
+        def work(connection: Connection) -> bool:
+            if _ledger(connection) != before:
+                return False
+            connection.execute("INSERT OR REPLACE INTO ledger (id, document) VALUES (1, ?)", (after,))
+            return True
+
+        return await self._spending.run(work)
+
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the proxy's sessions whose last record is older than this many seconds, the oldest first."""
         with as_store_errors():
@@ -138,8 +157,9 @@ class DiskStore:
         await self._index.drop([session_id])
 
     async def close(self) -> None:
-        """Close the index; each log has its own file."""
+        """Close the index and the record of the spend; each log has its own file."""
         self._index.close()
+        self._spending.close()
 
     def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
         found = []
@@ -190,6 +210,11 @@ class DiskStore:
             return []
         except OSError as error:
             raise StoreError(f"cannot list the sessions in {root}: {error.strerror or error}") from error
+
+
+def _ledger(connection: Connection) -> str | None:
+    row = connection.execute("SELECT document FROM ledger").fetchone()
+    return None if row is None else str(row[0])
 
 
 class _DiskLog(Log):

@@ -76,7 +76,15 @@ MAKE_MARKS: Final[tuple[LiteralString, ...]] = (
     )
     """,
     "CREATE INDEX IF NOT EXISTS wane_key_session ON wane_key (session)",
+    "CREATE TABLE IF NOT EXISTS wane_ledger (id integer PRIMARY KEY CHECK (id = 1), document text NOT NULL)",
 )
+LEDGER: Final = "SELECT document FROM wane_ledger"
+FIRST_LEDGER: Final = """
+INSERT INTO wane_ledger (id, document) VALUES (1, %(after)s) ON CONFLICT DO NOTHING RETURNING 1
+"""
+REPLACE_LEDGER: Final = "UPDATE wane_ledger SET document = %(after)s WHERE document = %(before)s RETURNING 1"
+REPLACED_LEDGER: Final = "SELECT 1 FROM wane_ledger WHERE document = %(after)s"
+
 CLEAR_VERSION: Final = "DELETE FROM wane_schema"
 SET_VERSION: Final = "INSERT INTO wane_schema (version) VALUES (%(version)s)"
 
@@ -234,6 +242,18 @@ class PostgresStore(DatabaseStore):
         }
         # Added now, or before by an attempt whose answer was lost.
         return bool(await self._rows(APPEND, values) or await self._rows(APPENDED, values))
+
+    async def ledger(self) -> str | None:
+        """Return the document with the spend."""
+        rows = await self._rows(LEDGER, {})
+        return rows[0][0] if rows else None
+
+    async def replace_ledger(self, before: str | None, after: str) -> bool:
+        """Replace the document with the spend."""
+        values = {"before": before, "after": after}
+        statement = FIRST_LEDGER if before is None else REPLACE_LEDGER
+        # Replaced now, or before by an attempt whose answer was lost.
+        return bool(await self._rows(statement, values) or await self._rows(REPLACED_LEDGER, values))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""

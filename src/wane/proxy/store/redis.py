@@ -4,6 +4,7 @@
     <prefix>:{<root>}:keys           sorted set: `<key> <id>` for each answer of a session
     <prefix>:{<root>}:heads          sorted set: `<head> <id>` for each session with marks
     <prefix>:{<root>}:<id>:lines     list: the line of the header, and one for each record
+    <prefix>:ledger                  string: what all processes have spent, if there is a cost limit
     <prefix>:{<root>}:<id>:marks     list: the session's head, and its keys, by which its marks are deleted
 
 The braces are part of the keys: a cluster keeps keys with the same text in braces on one node.
@@ -179,7 +180,17 @@ return redis.call('DEL', lines)
 """
 """Delete a session. Argument: id. 1 if it existed."""
 
-_SCRIPTS: Final = (BEGIN, NEWS, APPEND, MARK, FIND, DELETE)
+REPLACE: Final = """
+local known = redis.call('GET', KEYS[1]) or ''
+if known == ARGV[2] then return 1 end
+if known ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1
+"""
+"""Replace the ledger. Key: that of the ledger. Arguments: the known one, empty for none, and the new one. 1 if the new
+one is there now, 0 if it was another than the known one."""
+
+_SCRIPTS: Final = (BEGIN, NEWS, APPEND, MARK, FIND, DELETE, REPLACE)
 
 
 class RedisStore(DatabaseStore):
@@ -260,6 +271,16 @@ class RedisStore(DatabaseStore):
         end = (after.lines, f"{after.checksum:08x}", len(lines))
         marked = () if marks is None else (marks.head, *marks.keys)
         return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines, *marked))
+
+    async def ledger(self) -> str | None:
+        """Return the document with the spend."""
+        document = await self._query(lambda: self._client.get(f"{self._location.prefix}:ledger"))
+        return None if document is None else document.decode()
+
+    async def replace_ledger(self, before: str | None, after: str) -> bool:
+        """Replace the document with the spend."""
+        key, args = f"{self._location.prefix}:ledger", (before or "", after)
+        return bool(await self._query(lambda: self._scripts[REPLACE](keys=[key], args=args)))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""

@@ -1,0 +1,217 @@
+"""The cost limit: what a request may cost is reserved in the store before it is sent, and settled after its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from wane.money import dollars
+from wane.prices import CacheUse, TokenUsage, cost_of, prices_of
+from wane.proxy.http.head import Headers, RefusedError
+from wane.proxy.http.upstream import streams_in
+from wane.proxy.settings import COST_PERIODS, CostPeriod
+from wane.proxy.store.base import MemoryStore, Store, StoreError, uninterrupted
+from wane.proxy.store.ledger import Ledger
+from wane.proxy.wire.base import Body, Reply, Wire
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_MILLION: Final = 1_000_000
+_TRIES: Final = 100
+_OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+BYTES_PER_TOKEN: Final = 2
+"""The fewest bytes of a request's body that a token is assumed to take; text and code take three to five."""
+
+ASSUMED_OUTPUT: Final = 32_000
+"""Tokens that a reply is assumed to have at most where the client sets no limit."""
+
+
+class Payment:
+    """What one request to the provider costs.
+
+    Attributes:
+        cost: micro-dollars; at first the most that it can cost, which stays if the provider reports no usage.
+    """
+
+    def __init__(self, model: str, amount: int) -> None:
+        self.cost = amount
+        self._model = model
+
+    def used(self, usage: TokenUsage | None) -> None:
+        """Note the usage that the provider reported; None if it reported none. A report of no input is no report."""
+        cost = None if usage is None or usage.input <= 0 else cost_of(usage, self._model)
+        if cost is not None:
+            self.cost = round(cost * _MILLION)
+
+    def free(self) -> None:
+        """Note that the provider charges nothing: it refused the request, or never got it."""
+        self.cost = 0
+
+
+class SpendingLimit:
+    """A limit on what model requests may cost, in all processes with one store.
+
+    Args:
+        store: where the spend is recorded.
+        limit: dollars.
+        period: what the limit is for.
+        clock: returns the time, in UTC.
+    """
+
+    def __init__(
+        self, store: Store, limit: float, period: CostPeriod, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._store, self._period, self._clock = store, period, clock
+        self._limit = round(limit * _MILLION)
+        self._lock = asyncio.Lock()
+        self._late: dict[str, int] = {}  # costs that the store could not be told
+
+    @asynccontextmanager
+    async def paying(self, body: Body, size: int) -> AsyncIterator[Payment]:
+        """Reserve what a request may cost, and settle it afterwards.
+
+        Args:
+            body: its body.
+            size: its size in bytes.
+
+        Raises:
+            RefusedError: if the limit does not allow it, its price is unknown, or the store cannot be reached.
+        """
+        model = str(body.get("model", ""))
+        amount = most(model, body, size)
+        name = secrets.token_hex(8)
+        await uninterrupted(self._reserve(name, amount), undo=lambda _: self._late.update({name: 0}))
+        payment = Payment(model, amount)
+        try:
+            yield payment
+        finally:
+            self._late[name] = payment.cost
+            await uninterrupted(self._settle())
+
+    async def _reserve(self, name: str, amount: int) -> None:
+        def reserved(ledger: Ledger) -> Ledger:
+            if name not in ledger.open:
+                self._check(ledger, amount)
+            return ledger.with_reservation(name, amount)
+
+        try:
+            await self._change(reserved)
+        except StoreError as error:
+            self._late[name] = 0  # it may be recorded, if only the answer was lost
+            raise RefusedError(503, f"the spend is not known, so --max-cost cannot be kept: {error}") from error
+
+    def _check(self, ledger: Ledger, amount: int) -> None:
+        spent = ledger.spent(self._period)
+        if spent + ledger.reserved + amount <= self._limit:
+            return
+        allows = f"--max-cost allows {_dollars(self._limit)} {COST_PERIODS[self._period]}"
+        if spent >= self._limit:
+            raise RefusedError(402, f"{_dollars(spent)} has been spent, and {allows}")
+        if spent + amount > self._limit:
+            raise RefusedError(
+                402,
+                f"{_dollars(spent)} has been spent, and this request may cost {_dollars(amount)}, but {allows}. A"
+                " smaller output limit (max_tokens) lowers what a request may cost",
+            )
+        raise RefusedError(
+            429,
+            f"{_dollars(spent)} has been spent, open requests may cost {_dollars(ledger.reserved)}, and this one"
+            f" {_dollars(amount)}, but {allows}. Try again when one of them has ended",
+        )
+
+    async def _settle(self) -> None:
+        try:
+            await self._change(lambda ledger: ledger)
+        except StoreError as error:
+            _LOGGER.warning("the cost of a request is recorded later: %s", error)
+
+    async def _change(self, change: Callable[[Ledger], Ledger]) -> None:
+        """Change the ledger, and settle what could not be settled before."""
+        async with self._lock:
+            for _ in range(_TRIES):
+                document = await self._store.ledger()
+                ledger, late = Ledger.read(document).on(self._clock()), dict(self._late)
+                for name, cost in late.items():
+                    ledger = ledger.settled(name, cost)
+                if await self._store.replace_ledger(document, change(ledger).write()):
+                    for name in late:
+                        del self._late[name]
+                    return
+                await asyncio.sleep(0)
+        raise StoreError("other processes keep changing the record of the spend")
+
+
+def most(model: str, body: Body, size: int) -> int:
+    """Return the most that a request is assumed to cost, in micro-dollars.
+
+    The input is at most half as many tokens as the body has bytes, all at the price of writing the cache; the output as
+    many as the client allows, or `ASSUMED_OUTPUT`.
+
+    Args:
+        model: the requested model.
+        body: the request's body.
+        size: its size in bytes.
+
+    Raises:
+        RefusedError: if the model's price is unknown.
+    """
+    prices = prices_of(model)
+    if prices is None:
+        raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so --max-cost cannot be kept")
+    allowed = [value for name in _OUTPUT if isinstance(value := body.get(name), int) and value > 0]
+    output = max(allowed, default=ASSUMED_OUTPUT)
+    answers = body.get("n")
+    output *= answers if isinstance(answers, int) and answers > 0 else 1
+    tokens = math.ceil(size / BYTES_PER_TOKEN)
+    uses = (CacheUse(0, tokens, 0), CacheUse(0, 0, tokens))
+    return math.ceil(max(prices.cost(use, output).total for use in uses) * _MILLION)
+
+
+class Meter:
+    """Reads the usage in a reply that the client gets unchanged.
+
+    Args:
+        wire: its protocol.
+        body: the request's body.
+        headers: the reply's headers.
+    """
+
+    def __init__(self, wire: Wire, body: Body, headers: Headers) -> None:
+        self._wire, self._body, self._headers = wire, body, headers
+        self._reply: Reply | None = None
+        self._readable = True
+
+    def feed(self, piece: bytes) -> None:
+        """Take in the next piece of the reply."""
+        if self._reply is None:
+            streams = streams_in(piece, self._headers)
+            self._reply = self._wire.reply({**self._body, "stream": bool(streams)}, frozenset())
+        try:
+            self._reply.feed(piece)
+        except Exception:
+            # Whatever it is, the client gets it; its cost stays the most that it can be.
+            self._readable = False
+
+    def usage(self) -> TokenUsage | None:
+        """Return the usage at the end of the reply; None if it holds none that can be read."""
+        try:
+            return self._reply.end().usage if self._reply is not None and self._readable else None
+        except Exception:
+            return None
+
+
+def _dollars(amount: int) -> str:
+    return dollars(amount / _MILLION)
+
+
+def limit_of(store: Store, max_cost: float | None, period: CostPeriod) -> SpendingLimit | None:
+    """Return the limit of a proxy; None if it has none. That of one run needs no store."""
+    if max_cost is None:
+        return None
+    return SpendingLimit(MemoryStore() if period == "run" else store, max_cost, period)

@@ -1,0 +1,120 @@
+"""What has been spent, and what open requests may still cost: one small document in a store, for all its processes.
+
+Amounts are whole micro-dollars. A store changes the document only if it is still the one that was read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, Self
+
+from wane.proxy.settings import CostPeriod
+from wane.proxy.store.base import StoreError
+
+LAPSE: Final = timedelta(hours=1)
+"""After this long an open request counts as spent with all that it could cost: its process has probably died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """An open request.
+
+    Attributes:
+        amount: the most that it can cost, as far as that is known.
+        at: when it began.
+    """
+
+    amount: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The spend of a store.
+
+    Attributes:
+        total: all that was spent.
+        month: what was spent in the month of `at`.
+        day: what was spent on the day of `at`.
+        at: when it was last changed, in UTC.
+        open: the open requests, by id.
+    """
+
+    total: int = 0
+    month: int = 0
+    day: int = 0
+    at: datetime = datetime(1, 1, 1, tzinfo=UTC)
+    open: Mapping[str, Reservation] = field(default_factory=dict)
+
+    def spent(self, period: CostPeriod) -> int:
+        """Return what was spent in a period, up to `at`."""
+        return {"day": self.day, "month": self.month}.get(period, self.total)
+
+    @property
+    def reserved(self) -> int:
+        """What the open requests may cost."""
+        return sum(reservation.amount for reservation in self.open.values())
+
+    def on(self, now: datetime) -> Self:
+        """Return the ledger at a later time: in a new day or month, and with what has lapsed as spent."""
+        ledger = self
+        if now > self.at:
+            same_month = (now.year, now.month) == (self.at.year, self.at.month)
+            same_day = now.date() == self.at.date()
+            ledger = replace(self, at=now, month=self.month * same_month, day=self.day * same_day)
+        for name, reservation in self.open.items():
+            if now - reservation.at > LAPSE:
+                ledger = ledger.settled(name, reservation.amount)
+        return ledger
+
+    def with_reservation(self, name: str, amount: int) -> Self:
+        """Return the ledger with another open request."""
+        return replace(self, open={**self.open, name: Reservation(amount, self.at)})
+
+    def settled(self, name: str, cost: int) -> Self:
+        """Return the ledger with the cost of an open request, which counts for the day on which it began."""
+        if name not in self.open:
+            return self
+        rest, begun = dict(self.open), self.open[name].at
+        del rest[name]
+        this_month = (begun.year, begun.month) == (self.at.year, self.at.month)
+        this_day = begun.date() == self.at.date()
+        return replace(
+            self,
+            open=rest,
+            total=self.total + cost,
+            month=self.month + cost * this_month,
+            day=self.day + cost * this_day,
+        )
+
+    @classmethod
+    def read(cls, document: str | None) -> Self:
+        """Return the ledger in a document; an empty one for None.
+
+        Raises:
+            StoreError: if `write` did not make it.
+        """
+        if document is None:
+            return cls()
+        try:
+            data = json.loads(document)
+            requests = {name: Reservation(row[0], _time(row[1])) for name, row in data["open"].items()}
+            return cls(data["total"], data["month"], data["day"], _time(data["at"]), requests)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise StoreError(f"the record of the spend cannot be read: {error!r}") from error
+
+    def write(self) -> str:
+        """Return the ledger as a document."""
+        requests = {name: [each.amount, each.at.isoformat()] for name, each in self.open.items()}
+        data = {"total": self.total, "month": self.month, "day": self.day, "at": self.at.isoformat(), "open": requests}
+        return json.dumps(data, separators=(",", ":"))
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text} has no time zone")
+    return time

@@ -1,0 +1,67 @@
+"""What was spent in a day, in a month and in all, and what open requests may still cost."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.proxy.store.support import Place
+from wane.proxy.store.base import StoreError
+from wane.proxy.store.ledger import LAPSE, Ledger
+
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+def test_days_and_months_begin_anew_and_the_total_stays() -> None:
+    ledger = Ledger().on(NOON).with_reservation("a", 50).settled("a", 30)
+    assert (ledger.spent("day"), ledger.spent("month"), ledger.spent("total")) == (30, 30, 30)
+    assert ledger.on(NOON + timedelta(hours=11, minutes=59)).spent("day") == 30
+    following = ledger.on(NOON + timedelta(hours=12))
+    assert (following.spent("day"), following.spent("month"), following.spent("total")) == (0, 0, 30)
+    # A clock that is behind opens no old day.
+    assert following.on(NOON) == following
+
+
+def test_a_request_counts_for_the_day_on_which_it_began() -> None:
+    late = datetime(2026, 11, 28, 23, 59, tzinfo=UTC)
+    ledger = Ledger().on(late).with_reservation("a", 50).on(late + timedelta(minutes=2))
+    assert (ledger.spent("day"), ledger.reserved) == (0, 50)
+    ledger = ledger.settled("a", 40)
+    assert (ledger.spent("day"), ledger.spent("month"), ledger.spent("total"), ledger.reserved) == (0, 40, 40, 0)
+
+
+def test_an_open_request_of_a_process_that_died_counts_as_spent() -> None:
+    ledger = Ledger().on(NOON).with_reservation("a", 50)
+    assert ledger.on(NOON + LAPSE).reserved == 50
+    lapsed = ledger.on(NOON + LAPSE + timedelta(seconds=1))
+    assert (lapsed.reserved, lapsed.total) == (0, 50)
+    # Whoever settles it later changes nothing.
+    assert lapsed.settled("a", 10) == lapsed
+
+
+def test_a_ledger_is_read_as_it_was_written() -> None:
+    ledger = Ledger().on(NOON).with_reservation("a", 50).with_reservation("b", 7).settled("b", 3)
+    assert Ledger.read(ledger.write()) == ledger
+    assert Ledger.read(None) == Ledger()
+    for document in ("", "[]", "{}", ledger.write().replace("+00:00", "")):
+        with pytest.raises(StoreError, match="the record of the spend cannot be read"):
+            Ledger.read(document)
+
+
+def test_a_store_replaces_a_ledger_only_if_it_is_the_known_one(place: Place) -> None:
+    async def act() -> None:
+        store, other = place.store(), place.store()
+        known = await store.ledger()
+        for document in ("one", "two"):
+            assert not await store.replace_ledger("another", document)
+            assert await store.replace_ledger(known, document)
+            assert await other.ledger() == document
+            known = document
+        assert not await other.replace_ledger(None, "three")
+        assert await store.replace_ledger(known, Ledger().write())
+        await store.close()
+        await other.close()
+
+    asyncio.run(act())
