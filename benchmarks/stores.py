@@ -21,6 +21,7 @@ from rich.table import Table
 from wane.journal import MessageRecord
 from wane.proxy.store import open_store
 from wane.proxy.store.base import Store
+from wane.proxy.store.marks import Marks, Sought
 
 FEW, MANY = 100, 10_000
 TIMES = 200
@@ -46,19 +47,19 @@ async def fill(store: Store, sessions: int) -> None:
 async def measure(where: str) -> list[str]:
     """Return a row of the table."""
     store = open_store(where, keep=3_600)
-    root = secrets.token_hex(12)
+    root, key = secrets.token_hex(12), secrets.token_hex(8)
     log = await store.create(root, "openai")
     records = [MessageRecord({"role": "user", "content": "x" * 2_000})] * 3
 
     async def add() -> None:
         async with log.hold():
-            await log.append(records)
+            await log.append(records, Marks(f"{root}{'0' * 8}", [key]))
 
     added = await timed(add)
     found = []
     for sessions in (FEW, MANY - FEW):
         await fill(store, sessions)
-        found.append(await timed(lambda: store.find(root)))
+        found.append(await timed(lambda: store.find(root, Sought([key]))))
     await log.close()
     await store.close()
     return [where.partition(":")[0] if "://" in where else "disk", f"{added:.2f}", *(f"{took:.2f}" for took in found)]

@@ -249,7 +249,7 @@ def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
             assert "POST /v1/messages 401 refused" in lines[3]
             files = [path for path in tmp_path.rglob("*") if path.is_file()]
             assert files
-            everything = out + err + "".join(it.lines) + "".join(path.read_text() for path in files)
+            everything = out + err + "".join(it.lines) + "".join(path.read_text(errors="replace") for path in files)
             assert KEY not in everything
             assert TOKEN not in everything
             assert not [path for path in files if path.stat().st_mode & 0o077]
