@@ -126,16 +126,18 @@ class SessionIndex:
                     return await self._take(cached, body, arrivals, alignment)
         except SessionChangedError:
             return None
-        except StoreError:
+        except (FormatError, StoreError):
             raise
         except Exception as error:
             if cached is not None:
                 await self._forget(cached)
             if not known:
                 raise
-            name = "a session" if cached is None else f"session {cached.id}"
-            _LOGGER.warning("%s is read again: %r", name, error, exc_info=not isinstance(error, WaneError))
-            raise _UnreadableError(f"{name} could not be continued: {error}") from error
+            expected = isinstance(error, WaneError)
+            name = "the session" if cached is None else f"session {cached.id}"
+            problem = f"{name} could not be continued: {error if expected else type(error).__name__}"
+            _LOGGER.warning("%s", problem, exc_info=not expected)
+            raise _UnreadableError(problem) from error
         return None
 
     async def _rebuilt(
