@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.prices import CacheUse, Cost, Prices, known_models
+from wane.prices import CacheUse, Cost, Prices, TokenUsage, cost_of, known_models
 
 genai_prices = pytest.importorskip("genai_prices", reason="needs the lab extra")
 MODELS = [
@@ -25,20 +25,20 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 @pytest.mark.parametrize("scale", [100, 10_000, 100_000])
 def test_a_call_costs_what_genai_prices_says(name: str, scale: int) -> None:
     use, output = CacheUse(read=scale, written=scale // 2, fresh=scale + 7), 321
-    prices = Prices.of(name, NOW)
+    prices = Prices.of(name)
     provider, _, model = name.partition(":")
     cached = {"cache_read_tokens": use.read}
-    if prices.tiers[0].write != prices.tiers[0].input:
+    if prices.rates(1, NOW).write != prices.rates(1, NOW).input:
         cached["cache_write_tokens"] = use.written
     usage = genai_prices.Usage(input_tokens=use.total, output_tokens=output, **cached)
     told = genai_prices.calc_price(usage, model, provider_id=provider, genai_request_timestamp=NOW)
-    cost = prices.cost(use, output)
+    cost = prices.cost(use, output, at=NOW)
     assert cost.total == pytest.approx(float(told.total_price))
     assert cost.output == pytest.approx(float(told.output_price))
 
 
 def test_a_long_request_costs_more_by_the_token() -> None:
-    prices = Prices.of("anthropic:claude-sonnet-4-5", NOW)
+    prices = Prices.of("anthropic:claude-sonnet-4-5")
     assert [tier.above for tier in prices.tiers] == [0, 200_000]
     assert prices.rates(200_000).input == pytest.approx(3e-6)
     assert prices.rates(200_001).input == pytest.approx(6e-6)
@@ -47,28 +47,28 @@ def test_a_long_request_costs_more_by_the_token() -> None:
 
 
 def test_writes_for_an_hour_cost_twice_the_input() -> None:
-    prices, use = Prices.of("anthropic:claude-sonnet-4-5", NOW), CacheUse(0, 1000, 0)
+    prices, use = Prices.of("anthropic:claude-sonnet-4-5"), CacheUse(0, 1000, 0)
     assert prices.cost(use).written == pytest.approx(1000 * 3.75e-6)
     assert prices.cost(use, hour=True).written == pytest.approx(1000 * 6e-6)
 
 
 def test_without_a_write_price_a_write_costs_what_input_costs() -> None:
-    rates = Prices.of("openai:gpt-5.2", NOW).rates(1)
+    rates = Prices.of("openai:gpt-5.2").rates(1)
     assert rates.write == rates.input > rates.read > 0
 
 
 def test_the_model_that_was_understood_is_told() -> None:
-    prices = Prices.of("anthropic:claude-opus-4-5-20251101", NOW)
+    prices = Prices.of("anthropic:claude-opus-4-5-20251101")
     assert (prices.name, prices.provider, prices.model) == (
         "anthropic:claude-opus-4-5-20251101",
         "anthropic",
         "claude-opus-4-5",
     )
-    assert Prices.of("claude-opus-4-5", NOW).tiers == prices.tiers
+    assert Prices.of("claude-opus-4-5").tiers == prices.tiers
 
 
 def test_a_model_whose_name_has_a_colon() -> None:
-    assert Prices.of("aws:us.anthropic.claude-sonnet-4-5-20250929-v1:0", NOW).provider == "aws"
+    assert Prices.of("aws:us.anthropic.claude-sonnet-4-5-20250929-v1:0").provider == "aws"
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,85 @@ def test_a_model_whose_name_has_a_colon() -> None:
         ("opnai:gpt-5.2", "openai:gpt-5.2"),
         ("sonnet", "provider:model"),
         ("", "provider:model"),
-        ("google:gemma-3", "name another model"),
+        ("openai:whisper-1", "name another model"),
     ],
 )
 def test_an_unknown_model_is_told_with_what_comes_close(name: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint) as error:
-        Prices.of(name, NOW)
+        Prices.of(name)
     assert repr(name) in str(error.value)
 
 
+USAGES = [
+    TokenUsage(1_000, 100),
+    TokenUsage(300_000, 1_000),
+    TokenUsage(50_000, 500, cache_read=40_000),
+    TokenUsage(250_000, 500, cache_read=200_000, cache_write=10_000),
+]
+TIMES = [datetime(2026, 11, 20, hour, 30, tzinfo=UTC) for hour in (0, 2, 7, 12, 18)] + [
+    datetime(2026, 2, 1, tzinfo=UTC)
+]
+
+
+def listed_price(usage: TokenUsage, provider: str, model: str, at: datetime) -> float | None:
+    """What the list's own package calculates; None for the few names under which it does not find them itself."""
+    tokens = genai_prices.Usage(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+    )
+    try:
+        price = genai_prices.calc_price(tokens, model, provider_id=provider, genai_request_timestamp=at)
+    except LookupError:
+        return None
+    return float(price.total_price)
+
+
+@pytest.mark.parametrize("at", TIMES, ids=str)
+def test_every_model_costs_what_the_price_list_says_at_every_time(at: datetime) -> None:
+    """Free models, prices by the hour, prices that changed and fees per request among them."""
+    differing, unknown = [], []
+    for name in known_models():
+        provider, _, model = name.partition(":")
+        for usage in USAGES:
+            cost, listed = cost_of(usage, name, at), listed_price(usage, provider, model, at)
+            if cost is None:
+                unknown.append((name, listed))
+            elif cost != pytest.approx(listed):
+                differing.append((name, usage, cost, listed))
+    assert differing == []
+    # Models for speech, documents and the like have no price for tokens: what they cost is not known, and not nothing.
+    assert {price for _, price in unknown} <= {0, None}
+    assert len({name for name, price in unknown if price == 0}) < 40
+
+
+def test_a_free_model_costs_nothing_and_a_fee_is_part_of_the_cost() -> None:
+    free, charged = Prices.of("google:gemma-3"), Prices.of("perplexity:sonar")
+    assert (free.free, charged.free) == (True, False)
+    assert cost_of(TokenUsage(1_000, 100), "google:gemma-3") == 0
+    cost = charged.cost(CacheUse(0, 0, 1_000), 100)
+    assert cost.fee == pytest.approx(0.012)
+    assert cost.total == pytest.approx(cost.fresh + cost.output + cost.fee)
+
+
+def test_prices_by_the_hour_are_those_of_the_request() -> None:
+    night, day = (TIMES[1], TIMES[3])
+    usage = TokenUsage(1_000, 100)
+    assert cost_of(usage, "deepseek:deepseek-v4-flash", night) == pytest.approx(
+        2 * (cost_of(usage, "deepseek:deepseek-v4-flash", day) or 0)
+    )
+
+
+def test_a_script_costs_what_the_model_in_whose_place_it_is_costs() -> None:
+    usage = TokenUsage(1_000, 100, 500, 100)
+    assert cost_of(usage, "scripted:anthropic:claude-sonnet-5") == cost_of(usage, "anthropic:claude-sonnet-5")
+    assert cost_of(usage, "scripted:nothing") is None
+
+
 def test_costs_add_up() -> None:
-    total = Cost(1, 2, 3, 4) + Cost(0.5, 0.5, 0.5, 0.5)
-    assert (total, total.total) == (Cost(1.5, 2.5, 3.5, 4.5), 12)
+    total = Cost(1, 2, 3, 4, 5) + Cost(0.5, 0.5, 0.5, 0.5, 0.5)
+    assert (total, total.total) == (Cost(1.5, 2.5, 3.5, 4.5, 5.5), 17.5)
 
 
 def test_models_come_with_their_provider() -> None:

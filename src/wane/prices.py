@@ -1,9 +1,13 @@
-"""What tokens cost, from the `genai-prices` package (extras `agent`, `lab` and `proxy`)."""
+"""What model calls cost, by the price list of the package `genai-prices` (extras `agent`, `lab` and `proxy`).
+
+All of Wane prices a call here: what a provider reported, with `cost_of`, and what a simulation estimates, with
+`Prices.cost`. Both count the same: input read from the cache, input written to it, all other input, output with its
+reasoning, and the provider's fee for the request if it has one. `wane.account` says which calls count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice
+    from genai_prices.types import ModelPrice, StartDateConstraint, TimeOfDateConstraint
 
 _MILLION: Final = 1_000_000
 _USUAL: Final = ("anthropic", "openai", "google", "deepseek")
@@ -78,17 +82,19 @@ class Cost:
         written: input written to it.
         fresh: all other input.
         output: output, reasoning included.
+        fee: the provider's fee for the request itself.
     """
 
     read: float = 0.0
     written: float = 0.0
     fresh: float = 0.0
     output: float = 0.0
+    fee: float = 0.0
 
     @property
     def total(self) -> float:
         """All of it."""
-        return self.read + self.written + self.fresh + self.output
+        return self.read + self.written + self.fresh + self.output + self.fee
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -96,6 +102,7 @@ class Cost:
             self.written + other.written,
             self.fresh + other.fresh,
             self.output + other.output,
+            self.fee + other.fee,
         )
 
 
@@ -110,6 +117,7 @@ class Rates:
         write: input written to the cache for the provider's shortest lifetime.
         write_hour: input written to it for an hour.
         output: output.
+        fee: dollars for the request itself.
     """
 
     above: int
@@ -118,6 +126,20 @@ class Rates:
     write: float
     write_hour: float
     output: float
+    fee: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """When some rates apply, and the rates.
+
+    Attributes:
+        tiers: rates by size of the request, smallest first.
+        constraint: the price list's condition on a request's time; None if there is none.
+    """
+
+    tiers: tuple[Rates, ...]
+    constraint: StartDateConstraint | TimeOfDateConstraint | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,67 +150,104 @@ class Prices:
         name: `provider:model`, as asked for.
         provider: the provider in `genai-prices`.
         model: the model that the name was resolved to.
-        tiers: rates by size of the request, smallest first.
+        periods: rates by time; of those that apply to a request, the last counts.
+        window: tokens that a request may hold, by the price list; None if it does not say.
     """
 
     name: str
     provider: str
     model: str
-    tiers: tuple[Rates, ...]
+    periods: tuple[Period, ...]
+    window: int | None = None
 
     @classmethod
-    def of(cls, name: str, on: datetime | None = None) -> Prices:
+    def of(cls, name: str) -> Prices:
         """Return the prices of a model.
 
-        Cache reads and writes cost what input costs where the provider has no price for them.
+        Cache reads and writes cost what input costs where the provider has no price for them. A model that the list
+        names without any price is free.
 
         Args:
             name: `provider:model`, such as `anthropic:claude-sonnet-5-5`; the provider may be left out if the model's
-                name implies it.
-            on: the time, where prices changed; noon (UTC) of today by default, so that prices by the hour do not
-                make two runs of a day differ.
+                name implies it. After `scripted:`, the model whose place a script takes.
 
         Raises:
-            ConfigError: if the model or provider has no prices; it suggests similar names.
+            ConfigError: if the model or provider has no prices for tokens; it suggests similar names.
             MissingExtraError: without `genai-prices`.
         """
         snapshot = _snapshot()
-        given, _, reference = name.partition(":") if ":" in name else ("", "", name)
+        listed = name.removeprefix(SCRIPTED)
+        provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
         try:
-            provider, model = snapshot.find_provider_model(reference, None, given or None, None)
+            provider, model = snapshot.find_provider_model(reference, None, provider_name or None, None)
         except LookupError:
             raise ConfigError(_unknown(name)) from None
-        prices = model.get_prices(on or datetime.combine(datetime.now(UTC), time(12), UTC))
-        starts = {tier.start for price in _priced(prices) for tier in getattr(price, "tiers", ())}
-        tiers = tuple(_rates(prices, above) for above in [0, *sorted(starts - {0})])
-        if not tiers[0].input:
+        listed_prices = model.prices if isinstance(model.prices, list) else [model]
+        periods = tuple(Period(_tiers(it.prices), getattr(it, "constraint", None)) for it in listed_prices)
+        if not all(period.tiers for period in periods):
             raise ConfigError(f"{name!r} has no known price for input tokens; name another model")
-        return cls(name, provider.id, model.id, tiers)
+        return cls(name, provider.id, model.id, periods, model.context_window)
 
-    def rates(self, total_input: int) -> Rates:
-        """Return the rates of a request of `total_input` tokens, cached ones included."""
-        return next((tier for tier in reversed(self.tiers) if total_input > tier.above), self.tiers[0])
+    @property
+    def free(self) -> bool:
+        """Whether nothing has a price."""
+        return all(rates.input == rates.output == rates.fee == 0 for it in self.periods for rates in it.tiers)
 
-    def cost(self, use: CacheUse, output: int = 0, *, hour: bool = False) -> Cost:
-        """Return what a call cost.
+    def rates(self, total_input: int, at: datetime | None = None) -> Rates:
+        """Return the rates of a request.
+
+        Args:
+            total_input: its input tokens, cached ones included.
+            at: its time, with a time zone; None for noon (UTC) of today, so that prices by the hour do not make two
+                runs of a day differ.
+        """
+        tiers = self.tiers if at is None else self._tiers(at)
+        return next((tier for tier in reversed(tiers) if total_input > tier.above), tiers[0])
+
+    @property
+    def tiers(self) -> tuple[Rates, ...]:
+        """The rates at noon (UTC) of today, by size of the request, smallest first."""
+        return self._tiers(datetime.combine(datetime.now(UTC), time(12), UTC))
+
+    def _tiers(self, at: datetime) -> tuple[Rates, ...]:
+        if len(self.periods) == 1:
+            return self.periods[0].tiers
+        active = (it for it in reversed(self.periods) if it.constraint is None or it.constraint.active(at))
+        return next(active, self.periods[0]).tiers
+
+    def cost(self, use: CacheUse, output: int = 0, *, hour: bool = False, at: datetime | None = None) -> Cost:
+        """Return what a call costs.
 
         Args:
             use: its input.
             output: its output tokens.
             hour: whether the cache keeps what was written for an hour.
+            at: its time; see `rates`.
         """
-        rates = self.rates(use.total)
+        rates = self.rates(use.total, at)
         write = rates.write_hour if hour else rates.write
-        return Cost(use.read * rates.read, use.written * write, use.fresh * rates.input, output * rates.output)
+        parts = (use.read * rates.read, use.written * write, use.fresh * rates.input, output * rates.output)
+        return Cost(*parts, rates.fee)
 
 
-def cost_of(usage: TokenUsage, model: str) -> float | None:
-    """Return the cost of a request in dollars; None if the model's price is unknown."""
+SCRIPTED: Final = "scripted:"
+"""What the name of a script begins with; the model whose prices count follows."""
+
+
+def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float | None:
+    """Return the cost of a request in dollars; None if the model's price is unknown.
+
+    Args:
+        usage: its usage, as the provider reported it.
+        model: the model, as for `Prices.of`.
+        at: its time, with a time zone; None for now.
+    """
     prices = prices_of(model)
     if prices is None:
         return None
     fresh = max(usage.input - usage.cache_read - usage.cache_write, 0)
-    return prices.cost(CacheUse(usage.cache_read, usage.cache_write, fresh), usage.output).total
+    use = CacheUse(usage.cache_read, usage.cache_write, fresh)
+    return prices.cost(use, usage.output, at=at or datetime.now(UTC)).total
 
 
 @lru_cache(maxsize=256)
@@ -229,24 +288,32 @@ def _unknown(name: str) -> str:
     return f"no prices are known for {name!r}; {hint}"
 
 
-def _priced(prices: ModelPrice) -> Iterator[object]:
-    for key in ("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok"):
-        yield getattr(prices, key)
+_PRICED: Final = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok")
+
+
+def _tiers(prices: ModelPrice) -> tuple[Rates, ...]:
+    """Return rates by size of the request; none if the model is priced by something other than tokens."""
+    if prices.input_mtok is None and any(value is not None for value in vars(prices).values()):
+        return ()
+    starts = {tier.start for key in _PRICED for tier in getattr(getattr(prices, key), "tiers", ())}
+    return tuple(_rates(prices, above) for above in [0, *sorted(starts - {0})])
 
 
 def _rates(prices: ModelPrice, above: int) -> Rates:
-    fresh, read, write, hour, output = (_at(price, above) for price in _priced(prices))
+    fresh, read, write, hour, output = (_at(getattr(prices, key), above) for key in _PRICED)
+    fee = _at(prices.requests_kcount, above, 1_000) or 0.0
     # What the provider does not price separately costs what input costs.
     fresh = fresh or 0.0
+    read = fresh if read is None else read
     write = fresh if write is None else write
-    return Rates(above, fresh, fresh if read is None else read, write, write if hour is None else hour, output or 0.0)
+    return Rates(above, fresh, read, write, write if hour is None else hour, output or 0.0, fee)
 
 
-def _at(price: object, above: int) -> float | None:
-    """Return dollars per token of a request just above a threshold."""
+def _at(price: object, above: int, per: int = _MILLION) -> float | None:
+    """Return dollars per token, or other unit, of a request just above a threshold."""
     if price is None:
         return None
     tiers = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= above]
     amount = tiers[-1] if tiers else getattr(price, "base", price)
     assert isinstance(amount, Decimal)
-    return float(amount / _MILLION)
+    return float(amount / per)

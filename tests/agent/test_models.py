@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from wane.agent.costs import Totals, budget_tokens, price
+from wane.agent.costs import budget_tokens, usage_record
 from wane.agent.models import DEFAULT_MODELS, ModelError, default_model, resolve_model
 from wane.core.errors import ConfigError
-from wane.journal import UsageRecord
 
 
 def test_a_model_is_returned_as_it_is() -> None:
@@ -82,21 +83,24 @@ def test_the_default_model_is_the_first_that_has_a_key() -> None:
     assert "wane demo" in str(raised.value)
 
 
-def test_prices() -> None:
+@pytest.mark.parametrize(
+    ("model", "cost"),
+    [
+        ("openai:gpt-4.1", 2.0),
+        ("bedrock:anthropic.claude-sonnet-4-20250514-v1:0", 3.0),
+        ("gpt-4.1", 2.0),
+        ("nosuch:model", None),
+        ("function:scripted", None),
+    ],
+)
+def test_a_call_is_recorded_with_its_price(model: str, cost: float | None) -> None:
     usage = RequestUsage(input_tokens=1_000_000, output_tokens=0)
-    assert price(usage, "openai:gpt-4.1") == 2.0
-    assert price(usage, "bedrock:anthropic.claude-sonnet-4-20250514-v1:0") == 3.0
-    assert price(usage, "gpt-4.1") == 2.0
-    assert price(usage, "nosuch:model") is None
-    assert price(usage, "function:scripted") is None
+    assert usage_record(usage, model, items=1, input_tokens=1_000_000).cost == cost
 
 
-def test_totals_know_when_a_price_is_not_known() -> None:
-    known = UsageRecord(items=1, input_tokens=10, output_tokens=2, cache_read_tokens=4, cost=0.5, model="a:b")
-    unknown = UsageRecord(items=1, input_tokens=10, output_tokens=2, model="a:b")
-    assert Totals().plus(known).plus(known) == Totals(2, 20, 4, 8, 0, 1.0)
-    assert Totals().plus(known).plus(unknown).plus(known).cost is None
-    assert Totals(2, 20, 4, 8, 0, 1.0).minus(Totals(1, 10, 2, 4, 0, 0.5)) == Totals(1, 10, 2, 4, 0, 0.5)
+def test_what_the_provider_says_a_call_cost_counts() -> None:
+    usage = RequestUsage(input_tokens=1_000_000, output_tokens=0, cost=Decimal("0.25"))
+    assert usage_record(usage, "openai:gpt-4.1", items=1, input_tokens=1_000_000).cost == 0.25
 
 
 def test_a_share_of_an_unknown_window_is_refused() -> None:

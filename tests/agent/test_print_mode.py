@@ -131,7 +131,7 @@ def test_json_is_one_object_at_the_end(repository: Path, wired: Any, capsys: pyt
     assert result["type"] == "result"
     assert (result["outcome"], result["result"], result["error"]) == ("done", "ok", None)
     assert result["usage"]["model_calls"] == 2
-    assert result["usage"]["cost"] > 0
+    assert result["usage"]["cost_usd"] > 0
     assert result["session_id"]
 
 

@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.agent.interrupted import INTERRUPTED, answer_open_calls
 from wane.agent.recorder import Recorder
 from wane.core.errors import JournalError
@@ -101,7 +101,7 @@ def test_a_report_that_is_not_believed_is_paid_for_and_anchors_nothing(tmp_path:
     journal.close()
     records = read(journal.path).records
     assert not any(isinstance(record, UsageRecord) for record in records)
-    assert Totals.of(records) == recorder.totals == Totals(1, 10, 2, cost=None)
+    assert Account.of(records) == recorder.account == Account(1, 0, 0, 10, 2)
     assert conversation.tokens > 2_000
 
 

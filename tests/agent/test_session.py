@@ -99,7 +99,7 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
         resumed = AgentSession.resume(path_of(session), settings)
         assert dumped(resumed.conversation.view) == view
         assert resumed.window.export() == session.window.export()
-        assert resumed.totals == session.totals
+        assert resumed.account == session.account
         assert [e.name for e in resumed.episodes] == [e.name for e in session.episodes]
         assert run(resumed, "and again").output == "Again."
         resumed.close()
@@ -414,7 +414,7 @@ def test_recall_and_events(project: Path) -> None:
     assert [event.tool for event in events if isinstance(event, ToolCalled)][:2] == ["delimiter", "read_file"]
     spent = [event for event in events if isinstance(event, Spent)]
     assert len(spent) == 5
-    assert spent[-1].totals == session.totals == result.spent
+    assert spent[-1].account == session.account == result.spent
 
 
 def test_pages_of_a_recall_are_whole_with_a_large_budget(project: Path) -> None:

@@ -154,19 +154,19 @@ def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(project: Path, tmp
                 run(session, *tasks(first, stop))
                 session.close()
                 if stop < TASKS:
-                    totals = session.totals
+                    account = session.account
                     session = AgentSession.resume(path_of(session), given)
-                    assert session.totals == totals
+                    assert session.account == account
                     assert session.settings.strategy == strategy
             return list(server.requests), session
 
     whole, session = served(())
-    assert session.totals.calls == len(whole)
+    assert session.account.calls == len(whole)
     stopped, resumed = served((4, 6))
     assert [shown(request) for request in stopped] == [shown(request) for request in whole]
     # A resumed session is given the git status anew.
-    assert resumed.totals.calls == session.totals.calls
-    assert resumed.totals.output_tokens == session.totals.output_tokens
+    assert resumed.account.calls == session.account.calls
+    assert resumed.account.output_tokens == session.account.output_tokens
 
 
 def test_summaries_are_paid_for(project: Path) -> None:
@@ -178,8 +178,8 @@ def test_summaries_are_paid_for(project: Path) -> None:
         asked = [request for request in server.requests if not request.tools]
         assert len(asked) == model.summaries >= 2
         assert "context summarization assistant" in asked[0].system
-        assert session.totals.calls == len(server.requests)
-        assert session.totals.input_tokens == sum(request.tokens for request in server.requests)
+        assert session.account.calls == len(server.requests)
+        assert session.account.input_tokens == sum(request.tokens for request in server.requests)
 
 
 def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(project: Path) -> None:

@@ -152,9 +152,9 @@ class TestShow:
         calls = [record for record in records if isinstance(record, UsageRecord)]
         assert passes
         assert [entry["tokens_after"] for entry in session["passes"]] == [record.tokens_after for record in passes]
-        assert session["usage"]["calls"] == len(calls)
+        assert session["usage"]["model_calls"] == len(calls)
         assert session["usage"]["input_tokens"] == sum(record.input_tokens for record in calls)
-        assert session["usage"]["cost"] == pytest.approx(sum(record.cost or 0 for record in calls))
+        assert session["usage"]["cost_usd"] == pytest.approx(sum(record.cost or 0 for record in calls))
         assert session["budget"] == BUDGET
         assert [turn["text"][:4] for turn in session["turns"]] == ["The ", "Now ", "Last"]
         episodes = {entry["name"]: entry for entry in session["episodes"] if entry["name"]}

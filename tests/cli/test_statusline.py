@@ -24,10 +24,10 @@ SESSION = {
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({}, "wane 41.2k/80k | just evicted 31k | 31k evicted | $0.75, saved $1.75"),
+        ({}, "wane 41.2k/80k | just evicted 31k | 31k evicted | $0.75, about $1.75 less than unevicted"),
         ({"views": [], "money": None, "evicted": 0}, "wane 41.2k/80k"),
         ({"view": 80_900, "views": [[1.0, 80_900, 0]]},
-         "wane 80.9k/80k over budget | 31k evicted | $0.75, saved $1.75"),
+         "wane 80.9k/80k over budget | 31k evicted | $0.75, about $1.75 less than unevicted"),
         ({"view": 950, "budget": 9_500, "money": {"spent": 0.2, "unmanaged": 0.1}, "views": [], "evicted": 0},
          "wane 950/9.5k | $0.20"),
     ],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.conversation import events as lifecycle
 from wane.core import Episode
 
@@ -86,12 +86,12 @@ class Spent:
     """A model call was answered.
 
     Attributes:
-        totals: tokens and cost of the session so far.
+        account: tokens and cost of the session so far.
         view: tokens in the view.
         budget: tokens that the view may hold.
     """
 
-    totals: Totals
+    account: Account
     view: int
     budget: int
 
@@ -143,7 +143,7 @@ class TurnResult:
     outcome: Outcome
     output: str
     error: str | None
-    spent: Totals
+    spent: Account
 
 
 def event_json(event: SessionEvent) -> dict[str, Any] | None:
@@ -163,8 +163,8 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
             return {"type": "command_output", "text": text}
         case Warned(text):
             return {"type": "warning", "text": text}
-        case Spent(totals, view, budget):
-            return {"type": "usage", **usage_json(totals), "view_tokens": view, "budget": budget}
+        case Spent(account, view, budget):
+            return {"type": "usage", **account.to_dict(), "view_tokens": view, "budget": budget}
         case lifecycle.EpisodeOpened(episode):
             return {"type": "episode_opened", **_episode(episode), "dependencies": list(episode.dependencies)}
         case lifecycle.EpisodeClosed(episode):
@@ -186,18 +186,6 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
         case lifecycle.BudgetUnmet(report):
             return {"type": "budget_unmet", "excess": report.excess, "message": report.shortfall}
     return None
-
-
-def usage_json(totals: Totals) -> dict[str, Any]:
-    """Return totals as a JSON object; `cost` is null if a price is unknown."""
-    return {
-        "model_calls": totals.calls,
-        "input_tokens": totals.input_tokens,
-        "output_tokens": totals.output_tokens,
-        "cache_read_tokens": totals.cache_read_tokens,
-        "cache_write_tokens": totals.cache_write_tokens,
-        "cost": None if totals.cost is None else round(totals.cost, 6),
-    }
 
 
 def _episode(episode: Episode) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
+from wane.account import Account
 from wane.agent.approval.permissions import Approver, Permissions, refuse
 from wane.agent.approval.rules import FILE, RememberedRules, Rule
 from wane.agent.config import Settings, user_file
-from wane.agent.costs import Totals, budget_tokens
+from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, Strategy
 from wane.agent.project import project_of
@@ -247,7 +248,7 @@ def _recorder(config: SessionConfig, conversation: Conversation[ModelMessage], j
     return Recorder(
         journal,
         conversation,
-        totals=Totals.of(journal.found.records if journal else ()),
+        account=Account.of(journal.found.records if journal else ()),
         # They are recorded only where they changed.
         instructions=next((each.instructions for each in requests if each.instructions is not None), None),
         tool_classes=config.settings.tool_classes,

@@ -13,7 +13,8 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 from typing_extensions import override
 
-from wane.agent.costs import Totals, usage_record
+from wane.account import Account
+from wane.agent.costs import usage_record
 from wane.conversation.events import (
     Event,
     HistoryForked,
@@ -35,6 +36,7 @@ from wane.journal import (
     PassRecord,
     Record,
     StrategyRecord,
+    UsageRecord,
 )
 from wane.journal.codec import encode
 from wane.money import dollars
@@ -57,7 +59,7 @@ class Recorder:
     Args:
         journal: the journal; None writes nothing.
         conversation: the conversation whose events it records.
-        totals: tokens and cost of the session before this start.
+        account: the account of the session before this start.
         instructions: the instructions of the journal's last request.
         tool_classes: the user's tool classes, for the recorded settings.
     """
@@ -67,11 +69,11 @@ class Recorder:
         journal: Journal | None,
         conversation: Conversation[ModelMessage],
         *,
-        totals: Totals | None = None,
+        account: Account | None = None,
         instructions: str | None = None,
         tool_classes: Mapping[str, str] | None = None,
     ) -> None:
-        self.totals = totals or Totals()
+        self.account = account or Account()
         self._journal = journal
         self._conversation = conversation
         self._instructions = instructions
@@ -102,9 +104,12 @@ class Recorder:
     def spent(self, usage: RequestUsage, model: str) -> None:
         """Record a model call whose usage says nothing about the view, such as one for a summary."""
         record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
-        self.totals = self.totals.plus(record)
+        self._count(record)
         data = encode(record)
         self.note(SPENT_NOTE, **{name: data[name] for name in data if name not in ("at", "items")})
+
+    def _count(self, record: UsageRecord) -> None:
+        self.account += Account.of([record])
 
     def flush(self) -> None:
         """Write the waiting records and sync the file to disk.
@@ -127,7 +132,8 @@ class Recorder:
                 self._add(MessageRecord.of(self._dumped(message), added))
             case UsageObserved(tokens, items, ModelResponse() as message):
                 record = usage_record(message.usage, _model_of(message), items=items, input_tokens=tokens)
-                self._observed, self.totals = message, self.totals.plus(record)
+                self._observed = message
+                self._count(record)
                 self._add(record)
             case PassRan(report, items):
                 self._add(PassRecord.of(report, items))
@@ -177,7 +183,7 @@ class Checkpoint(AbstractCapability[Any]):
     """The last capability before a model call: checks the cost limit and syncs the journal.
 
     Attributes:
-        recorder: the session's journal and totals.
+        recorder: the session's journal and account.
         cost_limit: dollars that the session may spend; None for no limit.
     """
 
@@ -206,7 +212,7 @@ class Checkpoint(AbstractCapability[Any]):
         """
         if self.cost_limit is None:
             return
-        spent = self.recorder.totals.cost
+        spent = self.recorder.account.cost
         if spent is None:
             raise CostLimitError(
                 f"the cost limit of {dollars(self.cost_limit)} cannot be kept, because the model's price is not known;"

@@ -31,9 +31,10 @@ from pydantic_ai.messages import (
 from pydantic_ai_harness.filesystem import FileEditedEvent
 from pydantic_ai_harness.shell import CommandOutputEvent
 
+from wane.account import Account
 from wane.agent import opening
 from wane.agent.assembly import build_agent
-from wane.agent.costs import Totals, budget_tokens
+from wane.agent.costs import budget_tokens
 from wane.agent.events import (
     CommandOutput,
     FileChanged,
@@ -104,7 +105,7 @@ class AgentSession:
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
         self.servers = parts.servers
-        self._reported = self.totals
+        self._reported = self.account
         self._notes: list[ModelMessage] = []
         self.conversation.listeners.append(self._on_lifecycle)
         self.permissions = parts.permissions
@@ -179,9 +180,9 @@ class AgentSession:
         return self.conversation.episodes
 
     @property
-    def totals(self) -> Totals:
+    def account(self) -> Account:
         """Tokens and cost of the session, over all its starts."""
-        return self._recorder.totals
+        return self._recorder.account
 
     def next_pass(self) -> FitReport:
         """Return what the next pass would evict from the present view. Nothing is changed.
@@ -218,14 +219,14 @@ class AgentSession:
             raise RuntimeError("a turn is running; a session does one task at a time")
         # Bytes from a terminal that are not UTF-8 arrive as lone surrogates, which no request can carry.
         prompt = encodable(prompt)
-        before = self.totals
+        before = self.account
         self._on_event, self._token = on_event, CancellationToken()
         try:
             await self.connect()
             outcome, output, error = await self._turn(_content(prompt, images), self._token)
         finally:
             self._on_event = self._token = None
-        return TurnResult(outcome, output, error, self.totals.minus(before))
+        return TurnResult(outcome, output, error, self.account.minus(before))
 
     def note(self, text: str) -> None:
         """Put a text before the user's next words. It is marked as a notice (R15), so it can be evicted."""
@@ -343,10 +344,10 @@ class AgentSession:
 
     def _on_lifecycle(self, event: Event) -> None:
         self._emit(event)
-        if self.totals != self._reported:
-            self._reported = self.totals
+        if self.account != self._reported:
+            self._reported = self.account
             view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens
-            self._emit(Spent(self.totals, view, self.conversation.budget))
+            self._emit(Spent(self.account, view, self.conversation.budget))
 
     def _warn(self, text: str) -> None:
         if self._on_event is None:

@@ -177,7 +177,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         self._session_id = result["session_id"]
         await self._write_trajectory(environment)
         context.n_input_tokens, context.n_output_tokens = usage["input_tokens"], usage["output_tokens"]
-        context.n_cache_tokens, context.cost_usd = usage["cache_read_tokens"], usage["cost"]
+        context.n_cache_tokens, context.cost_usd = usage["cache_read_tokens"], usage["cost_usd"]
         context.metadata = {
             name: result[name]
             for name in ("session_id", "outcome", "error", "usage", "session_usage", "view_tokens", "budget")

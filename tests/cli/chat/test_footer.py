@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned
 from wane.cli.chat.footer import Activity, elapsed
 
 
 def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
-    activity = Activity(100.0, Totals(1, 500, 50), Totals(1, 500, 50))
+    activity = Activity(100.0, Account(1, 1, 0, 500, 50), Account(1, 1, 0, 500, 50))
     assert activity.line(100.0, 80) == "⠋ waiting for the model  0s  Ctrl-C stops"
-    activity.event(Spent(Totals(2, 13_200, 213), 0, 0))
+    activity.event(Spent(Account(2, 2, 0, 13_200, 213), 0, 0))
     activity.event(ToolCalled("1", "shell", "{}"), "shell pytest -q")
     activity.event(ToolCalled("2", "shell", "{}"), "shell ls")
     assert activity.line(165.2, 80) == "⠹ shell pytest -q  1m 05s  ↑12.7k ↓163  Ctrl-C stops"
@@ -24,7 +24,7 @@ def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
 
 @pytest.mark.parametrize("columns", [30, 40, 60, 200])
 def test_it_fits(columns: int) -> None:
-    activity = Activity(0.0, Totals(), Totals(3, 12_700_000, 1_630_000), doing="x" * 100)
+    activity = Activity(0.0, Account(), Account(3, 3, 0, 12_700_000, 1_630_000), doing="x" * 100)
     line = activity.line(4_000, columns)
     assert len(line) < columns
     assert line.endswith("Ctrl-C stops")

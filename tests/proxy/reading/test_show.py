@@ -104,10 +104,10 @@ def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> 
     evicted = sum(sum(s["tokens_before"] - s["tokens_after"] for s in p["steps"]) for p in data["passes"])
     assert evicted == pytest.approx(kept.facts.evicted, rel=0.02)
     asked = sum(len(exchange.bodies) for exchange in kept.exchanges)
-    assert data["usage"]["calls"] == asked > len(kept.exchanges), "rounds that the client did not see count too"
+    assert data["usage"]["model_calls"] == asked > len(kept.exchanges), "rounds that the client did not see count too"
     rates, used = Prices.of(kept.facts.model).tiers[0], data["usage"]
     spent = used["input_tokens"] * rates.input + used["output_tokens"] * rates.output
-    assert used["cost"] == pytest.approx(spent, abs=1e-6)
+    assert used["cost_usd"] == pytest.approx(spent, abs=1e-6)
     assert "cost unknown" not in run("show", kept.facts.session).out
     assert [turn["text"] for turn in data["turns"]] == [
         *(f"User turn {number}: please do thing {number}." for number in range(6)),

@@ -26,7 +26,7 @@ from tests.proxy.server.support import (
     run,
     text_block,
 )
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.journal import read
 from wane.prices import TokenUsage, cost_of
 from wane.proxy.server.app import sums_usage
@@ -156,7 +156,7 @@ def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_path: P
                 assert told["money"]["spent"] == pytest.approx(4 * price, abs=1e-6)
                 assert [session["used"] for session in told["sessions"]] == [each, {**each, "input": 390, "output": 15}]
             journals = [read(path).records for path in tmp_path.rglob("*.jsonl")]
-            assert sorted(Totals.of(records).calls for records in journals) == [1, 3]
+            assert sorted(Account.of(records).calls for records in journals) == [1, 3]
             # A restarted proxy goes on from there.
             forked["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
             async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:

@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from wane.money import dollars
+from wane.scripted.witness import MODEL
+
 STRATEGIES = ["cwl", *(pytest.param(name, marks=pytest.mark.full) for name in ("truncate", "none"))]
 WANE = (sys.executable, "-m", "wane.cli.main")
 KEPT_IN = "kept"
@@ -128,8 +131,26 @@ def test_the_session_can_be_shown(runs: Mapping[str, Run], strategy: str) -> Non
     shown = json.loads(done.stdout)
     assert len(shown["turns"]) == run.summary["tasks"]
     assert len(shown["passes"]) == run.summary["passes"]
-    assert shown["usage"]["calls"] == run.summary["model_calls"]
+    assert shown["usage"]["model_calls"] == run.summary["model_calls"]
     assert shown["usage"]["input_tokens"] == run.summary["input_tokens"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_session_has_the_same_price_everywhere(runs: Mapping[str, Run], strategy: str, tmp_path: Path) -> None:
+    run = runs[strategy]
+    session, cost = run.summary["session"], pytest.approx(run.summary["cost_usd"], abs=1e-5)
+
+    def wane(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*WANE, *arguments], env=environment(run.directory), capture_output=True, text=True, check=True
+        )
+
+    assert json.loads(wane("show", session, "--json").stdout)["usage"]["cost_usd"] == cost
+    replayed = json.loads(wane("replay", session, "--strategy", "none", "--json").stdout)
+    assert replayed["recorded"]["cost_usd"] == cost
+    assert replayed["price_model"] == MODEL
+    viewed = wane("view", session, "--output", str(tmp_path / "session.html")).stderr
+    assert f"{dollars(run.summary['cost_usd'])} as recorded" in " ".join(viewed.split())
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.agent.events import SessionEvent, Spent, TextDelta, ThinkingDelta, ToolCalled, ToolReturned
 from wane.cli.terminal.text import cut, printable, short
 from wane.core.report import brief
-from wane.money import dollars
 from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def footer(session: AgentSession, columns: int = 0) -> str:
         columns: how wide it may be; what matters least is left out. 0 for any width.
     """
     window, active = session.window, session.window.active
-    totals, model = session.totals, printable(session.model.model_id)
+    account, model = session.account, printable(session.model.model_id)
     held = f"{short(session.tokens)}/{short(window.budget)}"
     episode = ""
     if session.settings.strategy not in ANNOTATED:
@@ -32,20 +31,20 @@ def footer(session: AgentSession, columns: int = 0) -> str:
     elif active is not None:
         episode = f"{active.type.value} {printable(brief(active.name or ''))}"
     fitting = (
-        [spent(totals), held, episode, model],
-        [spent(totals), held, episode],
-        [dollars(totals.cost), held, episode],
-        [dollars(totals.cost), held],
+        [spent(account), held, episode, model],
+        [spent(account), held, episode],
+        [account.brief, held, episode],
+        [account.brief, held],
     )
     lines = ["  ".join(filter(None, parts)) for parts in fitting]
     return next((line for line in lines if not columns or len(line) < columns), lines[-1])
 
 
-def spent(totals: Totals) -> str:
+def spent(account: Account) -> str:
     """Return the usage so far: `↑12.3k ↓1.2k R10k W2.0k $0.42`."""
     return (
-        f"↑{short(totals.input_tokens)} ↓{short(totals.output_tokens)} R{short(totals.cache_read_tokens)}"
-        f" W{short(totals.cache_write_tokens)} {dollars(totals.cost)}"
+        f"↑{short(account.input_tokens)} ↓{short(account.output_tokens)} R{short(account.cache_read_tokens)}"
+        f" W{short(account.cache_write_tokens)} {account.brief}"
     )
 
 
@@ -71,8 +70,8 @@ class Activity:
     """
 
     began: float
-    before: Totals
-    now: Totals
+    before: Account
+    now: Account
     doing: str = WAITING
     calls: dict[str, str] = field(default_factory=dict)
 
@@ -95,8 +94,8 @@ class Activity:
                 # They run one after the other, in the order of the calls.
                 self.calls.pop(call_id, None)
                 self.doing = next(iter(self.calls.values()), WAITING)
-            case Spent(totals):
-                self.now = totals
+            case Spent(account):
+                self.now = account
 
     def line(self, at: float, columns: int, *, unicode: bool = True) -> str:
         """Return the line for a moment, no wider than `columns`."""

@@ -293,7 +293,7 @@ class Chat:
 
     async def _work(self, line: str) -> None:
         loop = asyncio.get_running_loop()
-        self._activity = Activity(loop.time(), self.session.totals, self.session.totals)
+        self._activity = Activity(loop.time(), self.session.account, self.session.account)
         ticking = loop.create_task(self._tick())
         try:
             if line.startswith("!"):

@@ -11,9 +11,9 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from wane.account import Account
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
-from wane.agent.costs import Totals
-from wane.agent.events import Outcome, SessionEvent, TurnResult, Warned, event_json, usage_json
+from wane.agent.events import Outcome, SessionEvent, TurnResult, Warned, event_json
 from wane.agent.images import images_in
 from wane.agent.options import CHOOSE
 from wane.cli import failure
@@ -63,18 +63,18 @@ def write_failed_start(options: AgentOptions, error: Exception) -> None:
     if options.output_format in (None, "text"):
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
-    nothing = TurnResult(Outcome.FAILED, "", str(error), Totals())
-    _write({"type": "result", **about, **_result(nothing, 0, Totals(), 0, None)})
+    nothing = TurnResult(Outcome.FAILED, "", str(error), Account())
+    _write({"type": "result", **about, **_result(nothing, 0, Account(), 0, None)})
 
 
-def _result(result: TurnResult, refused: int, totals: Totals, tokens: int, budget: int | None) -> dict[str, Any]:
+def _result(result: TurnResult, refused: int, account: Account, tokens: int, budget: int | None) -> dict[str, Any]:
     return {
         "outcome": result.outcome.value,
         "result": result.output,
         "error": result.error,
         "refused_actions": refused,
-        "usage": usage_json(result.spent),
-        "session_usage": usage_json(totals),
+        "usage": result.spent.to_dict(),
+        "session_usage": account.to_dict(),
         "view_tokens": tokens,
         "budget": budget,
     }
@@ -158,7 +158,7 @@ class _Output:
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
             session, refused = self._session, self._refusals.effects.total()
-            ended = _result(result, refused, session.totals, session.tokens, session.window.budget)
+            ended = _result(result, refused, session.account, session.tokens, session.window.budget)
             _write({"type": "result", **self._about(), **ended})
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.

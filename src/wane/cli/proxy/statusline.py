@@ -57,5 +57,5 @@ def line_of(session: Mapping[str, Any]) -> str:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
         saved = money["unmanaged"] - money["spent"]
-        parts.append(f"${money['spent']:.2f}" + (f", saved ${saved:.2f}" if saved >= 0.005 else ""))
+        parts.append(f"${money['spent']:.2f}" + (f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""))
     return " | ".join(parts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role
 from wane.core import Episode, Item, Kind
@@ -88,9 +88,9 @@ class Session:
         return [record for record in self.file.records if isinstance(record, PassRecord)]
 
     @property
-    def usage(self) -> Totals:
+    def usage(self) -> Account:
         """The usage of its model calls."""
-        return Totals.of(self.file.records)
+        return Account.of(self.file.records)
 
     @property
     def models(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from rich.console import RenderableType
 from rich.text import Text
 
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.cli import failure
 from wane.cli.commands import ShowOptions
 from wane.cli.failure import InputError
@@ -27,7 +27,6 @@ from wane.formats.recordings import is_journal, recording_agent
 from wane.journal import PassRecord
 from wane.lab.readers import head
 from wane.lab.readers.databases import is_database
-from wane.money import dollars
 
 _ROWS: Final = 60
 _LABELS: Final = ("whole", "view")
@@ -88,7 +87,7 @@ def session_dict(session: Session) -> dict[str, Any]:
         "torn_bytes": session.file.torn_bytes,
         "budget": window.budget,
         "tokens": {"history": session.whole, "view": session.view.tokens},
-        "usage": asdict(session.usage) | {"models": session.models},
+        "usage": session.usage.to_dict() | {"models": session.models},
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
             {
@@ -134,14 +133,13 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     return rows if session.rebuilt.by_episode else [replace(row, level="", why="") for row in rows]
 
 
-def describe_usage(usage: Totals) -> str:
+def describe_usage(usage: Account) -> str:
     """Return in a line what model calls took."""
     if not usage.calls:
         return "no model call was reported"
-    cost = "cost unknown" if usage.cost is None else dollars(usage.cost)
     cache = f"{usage.cache_read_tokens:,} read from the cache, {usage.cache_write_tokens:,} written to it"
     read = counted(usage.input_tokens, "token")
-    return f"{counted(usage.calls, 'model call')}: {read} in ({cache}), {usage.output_tokens:,} out; {cost}"
+    return f"{counted(usage.calls, 'model call')}: {read} in ({cache}), {usage.output_tokens:,} out; {usage.describe()}"
 
 
 def _turns(session: Session) -> Iterator[tuple[Turn, int]]:

@@ -32,9 +32,9 @@ from typing_extensions import override
 from wane.core import Kind, chars
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import definitions_text
+from wane.prices import SCRIPTED
+from wane.scripted.witness import MODEL
 from wane.testing import Message, Part, Reply, Request, Usage
-
-MODEL_NAME: Final = "scripted"
 
 _FORMAT: Final = PydanticAIFormat()
 
@@ -48,7 +48,7 @@ class ScriptedModel(FunctionModel):
     def __init__(self, answer: Answer) -> None:
         # Like the chat APIs that take the application's words anywhere in the conversation.
         profile = ModelProfile(supports_inline_system_prompts=True)
-        super().__init__(self._respond, model_name=MODEL_NAME, profile=profile)
+        super().__init__(self._respond, model_name=MODEL, profile=profile)
         self._answer = answer
         self._ids = itertools.count(1)
 
@@ -56,7 +56,7 @@ class ScriptedModel(FunctionModel):
     @override
     def system(self) -> str:
         """The provider's name."""
-        return "demo"
+        return SCRIPTED.removesuffix(":")
 
     @asynccontextmanager
     @override
@@ -92,7 +92,7 @@ def request_of(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]
     return Request(
         number=0,
         api="openai-chat",
-        model=MODEL_NAME,
+        model=MODEL,
         messages=tuple(_messages(messages)),
         tools=tuple(tool.name for tool in tools),
         tool_tokens=chars(definitions_text(list(tools))),

@@ -102,7 +102,7 @@ class Summary:
             "budget": self.budget,
             "user_turns_intact": not tally.turns_lost,
             "prefix_reuse": round(self.prefix_reuse, 4),
-            "cost_usd": round(tally.cost.total, 4),
+            "cost_usd": round(tally.cost.total, 6),
             "model_calls": tally.model_calls,
             "input_tokens": tally.input_tokens,
             "cached_tokens": tally.cache_read_tokens,

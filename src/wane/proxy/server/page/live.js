@@ -17,7 +17,8 @@ function facts(data) {
   ];
   if (data.money) {
     const [than, saved] = savings(data.money);
-    rows.push(["Spent", dollars(data.money.spent)], [than === "less" ? "Saved by eviction" : "Spent on eviction", saved]);
+    const known = data.sessions.every((session) => session.money) ? "Spent" : "Spent, where prices are known";
+    rows.push([known, dollars(data.money.spent)], [`${than === "less" ? "Less" : "More"} than with nothing evicted`, saved]);
   }
   const failed = data.requests.failed_open || 0;
   if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);
