@@ -173,7 +173,7 @@ def replay() -> Table:
     seconds = time.perf_counter() - start
     data = json.loads(done.stdout)
     for row in data["strategies"]:
-        table.add_row(row["name"], f"{row['manager_ms_per_call']:.3f}", f"${row['cost_usd']:,.2f}")
+        table.add_row(row["name"], f"{row['own_time_ms']:.3f}", f"${row['cost_usd']:,.2f}")
     session = data["sessions"][0]
     table.caption = f"{session['model_calls']:,} calls, {session['tokens']:,} tokens: {seconds:.1f} s in all"
     return table
@@ -218,7 +218,7 @@ def long() -> Table:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     for row in json.loads(done.stdout)["strategies"]:
-        table.add_row(row["name"], *(f"{row[key]:,}" for key in ("model_calls", "passes", "over_budget_calls")))
+        table.add_row(row["name"], *(f"{row[key]:,}" for key in ("model_calls", "passes", "over")))
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     table.caption = f"{seconds:.1f} s in all, {processor:.1f} s of processor"
     return table

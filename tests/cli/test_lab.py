@@ -32,6 +32,7 @@ from wane.lab.loss import LossTotals
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
 from wane.lab.tune import Candidate, Tuning
+from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 from wane.prices import Cost
 from wane.strategies.registry import STRATEGY_NAMES
@@ -39,22 +40,22 @@ from wane.strategies.registry import STRATEGY_NAMES
 pytest.importorskip("genai_prices", reason="needs the extra lab")
 
 KEYS = {
-    *("name", "cost_usd", "cost_ratio", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
+    *("name", "cost_usd", "ratio", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
     *(
-        "model_calls_added",
-        "mean_view",
-        "peak_view",
-        "over_budget_calls",
-        "over_budget_reasons",
-        "prefix_breaks_per_100",
+        "own_calls",
+        "view_tokens",
+        "peak_tokens",
+        "over",
+        "over_reasons",
+        "breaks",
     ),
     *(
-        "reference_recall",
-        "reference_recall_at_best",
-        "edit_grounding",
-        "user_turns_intact",
-        "invalid_pairs",
-        "manager_ms_per_call",
+        "recall",
+        "recall_at_best",
+        "grounding",
+        "turns",
+        "broken_pairs",
+        "own_time_ms",
     ),
 }
 
@@ -167,18 +168,18 @@ class TestReplay:
         for row in data["strategies"]:
             assert row.keys() >= KEYS
         by_name = {row["name"]: row for row in data["strategies"]}
-        assert by_name["none"]["cost_ratio"] == 1.0
-        assert by_name["cwl"]["user_turns_intact"] == 1.0
-        assert by_name["cwl"]["mean_view"] < by_name["none"]["mean_view"]
-        assert by_name["compact"]["model_calls_added"] > 0
-        assert by_name["compact"]["reference_recall"] < by_name["compact"]["reference_recall_at_best"]
+        assert by_name["none"]["ratio"] == 1.0
+        assert by_name["cwl"]["turns"] == 1.0
+        assert by_name["cwl"]["view_tokens"] < by_name["none"]["view_tokens"]
+        assert by_name["compact"]["own_calls"] > 0
+        assert by_name["compact"]["recall"] < by_name["compact"]["recall_at_best"]
         [session] = data["sessions"]
         expected = {"name": "chat", "source": "openai", "path": str(chat), "model_calls": 61, "user_turns": 3}
         assert {key: session[key] for key in expected} == expected
         assert (session["annotation"], session["problems"], session["sidechains"]) == ("inferred", [], [])
 
         def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return [{key: value for key, value in row.items() if key != "manager_ms_per_call"} for row in rows]
+            return [{key: value for key, value in row.items() if key != "own_time_ms"} for row in rows]
 
         assert timeless(session["strategies"]) == timeless(data["strategies"])
         assert timeless(replayed(run, chat, "--budget", "2k")["strategies"]) == timeless(data["strategies"])
@@ -206,14 +207,14 @@ class TestReplay:
         low, high = rows["compact"][6].removesuffix("%").split("-")
         assert int(low) < int(high)
         text = flat(done.out)
-        assert "strategy cost ratio again view peak recall edits turns breaks over" in text
+        assert "strategy cost ratio again view peak recall grounding turns breaks over" in text
         assert "compact called the model" in text
         assert "The floor is $" in text
 
     def test_the_baseline_is_shown_only_if_it_was_asked_for(self, run: Run, chat: Path) -> None:
         data = replayed(run, chat, "--strategy", "paper", "--budget", "2k")
         [row] = data["strategies"]
-        assert 0 < row["cost_ratio"] < 2
+        assert 0 < row["ratio"] < 2
 
     def test_joined(self, run: Run, folder: Path) -> None:
         data = replayed(run, folder, "--join", "--strategy", "none")
@@ -232,7 +233,7 @@ class TestReplay:
         alone = replayed(run, folder)
         done = run("replay", folder, "--json", "--workers", "2")
         for one, other in zip(alone["strategies"], json.loads(done.out)["strategies"], strict=True):
-            assert one | {"manager_ms_per_call": 0} == other | {"manager_ms_per_call": 0}
+            assert one | {"own_time_ms": 0} == other | {"own_time_ms": 0}
 
     def test_a_budget_below_what_every_request_carries_is_said(self, run: Run, pi: Path) -> None:
         text = flat(run("replay", pi, "--budget", "4k").out)
@@ -372,7 +373,7 @@ class TestSweep:
             ("cwl", 3000),
         ]
         assert data["points"][1].keys() >= KEYS - {"name"}
-        recalls = [it["reference_recall"] for it in data["points"][1:]]
+        recalls = [it["recall"] for it in data["points"][1:]]
         assert recalls == sorted(recalls)
 
     def test_the_table_and_the_picture(self, run: Run, chat: Path) -> None:
@@ -380,7 +381,7 @@ class TestSweep:
         assert (done.code, done.err) == (0, "")
         assert max(map(len, done.out.splitlines())) <= 80
         text = flat(done.out)
-        assert "strategy budget cost ratio of last again per 100 view recall edits" in text
+        assert "strategy budget cost ratio of last again fetches view recall grounding" in text
         assert "N none T truncate " in text
         assert all(f" {name} " in text for name in STRATEGY_NAMES)
         assert "capitals: on the frontier" in text
@@ -449,12 +450,13 @@ class TestTune:
             for budget, cost, kept in ((60_000, 1.0, 8), (80_000, 3.0, 9))
         )
         tried = (cheap, dear)
-        told = list(reasons(Tuning((), cheap, tried, tried, (), dear.totals)))
-        assert told[1] == (
-            "Nothing cheaper was tried than its budget and low water: $1.00 and 80% kept (60k, low water 0.4). Keeping "
-            "most costs $2.00 more, for 10.0 points: $3.00 and 90% kept (80k, low water 0.4)."
-        )
-        assert "at the knee of the frontier" in list(reasons(Tuning((), dear, tried, tried, (), dear.totals)))[1]
+        text = list(reasons(Tuning((), cheap, tried, tried, (), dear.totals, Baselines())))
+        assert (
+            "Nothing that was tried is cheaper. Keeping most costs $2.00 more, for 10.0 points: $3.00 and 90% kept "
+            "(80k, low water 0.4)."
+        ) in text
+        text = list(reasons(Tuning((), dear, tried, tried, (), dear.totals, Baselines())))
+        assert any(line.startswith("Of all that was tried, the cheapest is $1.00 and 80% kept (60k") for line in text)
 
     def test_steps_go_with_a_range(self, run: Run, chat: Path) -> None:
         assert "--steps goes with a range" in run("tune", chat, "--steps", "3").err

@@ -17,10 +17,10 @@ from wane.lab.readers import Found
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, annotator_of
 from wane.lab.session import ModelCall, RecordedSession
-from wane.prices import Prices, Rates
+from wane.prices import Period, Prices, Rates
 from wane.strategies.base import Fitted, Slot, Strategy, SummaryNeeded
 
-PRICES = Prices("test:model", "test", "model", (Rates(0, 1.0, 0.1, 1.25, 2.0, 5.0),))
+PRICES = Prices("test:model", "test", "model", (Period((Rates(0, 1.0, 0.1, 1.25, 2.0, 5.0),)),))
 """Dollars a token: input 1, cache read 0.1, cache write 1.25 or 2 for an hour, output 5."""
 
 AUTOMATIC = Pricing(PRICES, CacheRules("automatic", minimum=1, lifetime=300.0))

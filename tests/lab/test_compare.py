@@ -17,16 +17,49 @@ from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies, total
 from wane.lab.replaying.engine import InProcess
-from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.replaying.studying import Studied
+from wane.lab.session import ModelCall, Usage
 from wane.lab.sweep import frontier, parse_budgets, sweep
-from wane.lab.tune import BUDGETS, DEPTHS, KNOBS, Candidate, choose, departures, grid, kept_of, knee, tune
-from wane.prices import Cost
+from wane.lab.tune import (
+    BUDGETS,
+    CLOSE,
+    DEPTHS,
+    GAIN,
+    KNOBS,
+    Candidate,
+    choose,
+    departures,
+    grid,
+    kept_of,
+    knee,
+    tune,
+    unbeaten,
+)
+from wane.money import dollars
+from wane.prices import CacheUse, Cost
 from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, installed_peers
 
 STUDIED = [working(40, 100, "long").studied(), working(20, 60, "short").studied()]
 COSTLY = [replace(it, pricing=WRITTEN) for it in STUDIED]
 SETTINGS = Settings(budget=1500)
+
+
+def with_calls(studied: Studied, calls: list[ModelCall]) -> Studied:
+    """The session with other model calls."""
+    session = replace(studied.found.session, calls=calls)
+    material = replace(studied.subject.material, session=session)
+    return replace(
+        studied,
+        found=replace(studied.found, session=session),
+        subject=Subject.of(material, studied.subject.summary_tokens),
+    )
+
+
+def with_usage(studied: Studied, usage: Usage) -> Studied:
+    """The session with one usage at every call."""
+    return with_calls(studied, [replace(call, usage=usage) for call in studied.found.session.calls])
 
 
 class TestStrategies:
@@ -90,15 +123,56 @@ class TestCompare:
             each = [it["strategies"][at] for it in data["sessions"]]
             assert row["cost_usd"] == pytest.approx(sum(it["cost_usd"] for it in each))
             assert row["model_calls"] == sum(it["model_calls"] for it in each)
-            assert row["peak_view"] == max(it["peak_view"] for it in each)
+            assert row["peak_tokens"] == max(it["peak_tokens"] for it in each)
         assert json.loads(json.dumps(data, allow_nan=False)) == data
 
     def test_the_baseline_is_run_and_shown_only_if_it_was_asked_for(self) -> None:
         alone = compare(STUDIED, ["cwl"], SETTINGS, InProcess())
         [row] = alone.to_dict()["strategies"]
         every = compare(STUDIED, ["none", "cwl"], SETTINGS, InProcess()).to_dict()["strategies"]
-        assert every[0]["cost_ratio"] == 1.0
-        assert row["cost_ratio"] == every[1]["cost_ratio"] == row["cost_usd"] / every[0]["cost_usd"]
+        assert every[0]["ratio"] == 1.0
+        assert row["ratio"] == every[1]["ratio"] == row["cost_usd"] / every[0]["cost_usd"]
+
+    def test_what_was_recorded_stands_beside_what_is_simulated(self) -> None:
+        known, unknown = with_usage(COSTLY[0], Usage(10, 90, 0, 5)), COSTLY[1]
+        data = compare([known, unknown], ["cwl"], SETTINGS, InProcess()).to_dict()
+        first, second = data["sessions"]
+        calls = len(known.found.session.calls)
+        assert first["recorded"]["cost_usd"] == pytest.approx(
+            calls * known.pricing.prices.cost(CacheUse(90, 0, 10), 5).total
+        )
+        assert first["recorded"]["view_tokens"] == 100
+        assert (second["recorded"]["cost_usd"], second["recorded"]["cost_at_least_usd"]) == (None, 0)
+        both = data["recorded"]
+        assert both["cost_usd"] is None
+        assert both["cost_at_least_usd"] == pytest.approx(first["recorded"]["cost_usd"])
+        assert (both["priced_calls"], both["model_calls"]) == (calls, data["strategies"][0]["model_calls"])
+        assert data["verdict"].startswith("No saving can be shown: at least $")
+
+    def test_the_verdict_is_about_cwl_and_names_what_is_cheaper(self) -> None:
+        done = compare(COSTLY, ["none", "truncate", "cwl"], SETTINGS, InProcess())
+        costs = {name: done.totals(name).full_cost for name in ("truncate", "cwl")}
+        assert f"with cwl at {SETTINGS.budget:,} tokens, simulated" in done.verdict()
+        cheaper = costs["truncate"] < 0.99 * costs["cwl"]
+        assert ("truncate would have cost" in done.verdict()) == cheaper
+        assert compare(COSTLY, ["none"], SETTINGS, InProcess()).verdict() == ""
+        assert "with truncate at" in compare(COSTLY, ["truncate"], SETTINGS, InProcess()).verdict()
+
+    def test_what_a_session_shares_with_the_one_it_branches_off_from_counts_there(self) -> None:
+        whole = COSTLY[0]
+        session = whole.found.session
+        calls = [replace(call, inherited=number < 10) for number, call in enumerate(session.calls)]
+        branch = with_calls(whole, calls)
+        none = compare([whole], ["none"], SETTINGS, InProcess()).replays["none"][0]
+        [replayed] = compare([branch], ["none"], SETTINGS, InProcess()).replays["none"]
+        own = none.calls[10:]
+        assert len(replayed.calls) == len(none.calls), "the views of all calls are there"
+        assert replayed.totals.calls == len(own)
+        assert replayed.totals.dollars == pytest.approx(sum(call.cost for call in own))
+        assert replayed.totals.viewed == sum(call.tokens for call in own)
+        assert replayed.totals.loss.uses == sum(call.loss.uses for call in own)
+        assert branch.to_dict()["model_calls"] == len(own)
+        assert branch.to_dict()["model_calls_shared"] == 10
 
     def test_who_annotates_is_told_by_session(self) -> None:
         marked = working(4, name="marked")
@@ -181,8 +255,8 @@ class TestSweep:
         data = done.to_dict()
         assert json.loads(json.dumps(data, allow_nan=False)) == data
         assert [it["on_frontier"] for it in data["points"]].count(True) == len(data["frontier"]) > 0
-        assert [it["cost_to_largest_budget"] for it in data["points"]][1::2] == [1.0, 1.0]
-        assert data["points"][0]["cost_ratio"] == data["points"][0]["cost_usd"] / done.baseline.dollars
+        assert [it["of_last"] for it in data["points"]][1::2] == [1.0, 1.0]
+        assert data["points"][0]["ratio"] == data["points"][0]["cost_usd"] / done.baseline.dollars
 
 
 def candidate(cost: float, kept: float, policy: Policy | None = None) -> Candidate:
@@ -212,7 +286,7 @@ class TestTune:
         assert chosen["budget"] in TRIED
         assert not data["unfilled"]
         assert {it["budget"] for it in data["candidates"]} == set(TRIED)
-        cheapest = [it["cost_with_rereads_usd"] for it in data["frontier"]]
+        cheapest = [it["cost_and_again_usd"] for it in data["frontier"]]
         assert cheapest == sorted(cheapest)
 
     def test_it_is_told_against_the_other_budgets_and_strategies(self, data: dict[str, Any]) -> None:
@@ -222,7 +296,7 @@ class TestTune:
         assert [value for what, value in told if what == "strategy"] == ["truncate", "compact", "clear-tools", "paper"]
         assert len(told) == len({(what, str(value)) for what, value in told})
         for it in data["alternatives"]:
-            more = it["cost_with_rereads_usd"] - data["recommended"]["cost_with_rereads_usd"]
+            more = it["cost_and_again_usd"] - data["recommended"]["cost_and_again_usd"]
             assert it["costs_more_usd"] == pytest.approx(more)
 
     def test_it_is_the_same_each_time(self, data: dict[str, Any]) -> None:
@@ -230,7 +304,7 @@ class TestTune:
 
         def timeless(value: Any) -> Any:
             if isinstance(value, dict):
-                return {key: timeless(it) for key, it in value.items() if key != "manager_ms_per_call"}
+                return {key: timeless(it) for key, it in value.items() if key != "own_time_ms"}
             return [timeless(it) for it in value] if isinstance(value, list) else value
 
         assert timeless(again) == timeless(data)
@@ -258,6 +332,33 @@ class TestTune:
         assert done.unfilled
         assert (done.chosen.budget, done.chosen.policy) == (DEFAULT_BUDGET, Policy())
         assert done.config() == f"budget = {DEFAULT_BUDGET}\n"
+
+    def test_nothing_that_was_tried_is_better_than_the_choice(self, data: dict[str, Any]) -> None:
+        chosen = data["recommended"]
+        cost, kept = chosen["cost_and_again_usd"], chosen["kept"]
+        for it in data["candidates"]:
+            cheaper, dearer = (
+                it["cost_and_again_usd"] < (1 - CLOSE) * cost,
+                it["cost_and_again_usd"] > (1 + CLOSE) * cost,
+            )
+            more, less = it["kept"] > kept + GAIN, it["kept"] < kept - GAIN
+            assert not (cheaper and not less), it
+            assert not (more and not dearer), it
+
+    def test_a_choice_gives_way_to_what_is_better(self) -> None:
+        other = replace(Policy(), by_level=True)
+        chosen, better, dearer = candidate(100, 0.9), candidate(98, 0.9, other), candidate(120, 0.99)
+        assert unbeaten(chosen, [chosen, better, dearer]) == better
+        assert unbeaten(chosen, [chosen, dearer]) == chosen
+        assert unbeaten(chosen, [chosen, candidate(99.8, 0.901, other)]) == chosen, "about as much"
+        best = candidate(98, 0.95)
+        assert unbeaten(chosen, [chosen, better, best]) == best
+
+    def test_it_says_against_what(self, data: dict[str, Any]) -> None:
+        assert data["lowest"]["what"] == "if nothing is evicted, simulated"
+        assert (
+            data["verdict"].split(" → ")[0] == f"{dollars(data['none']['cost_usd'])} if nothing is evicted, simulated"
+        )
 
     def test_a_policy_must_keep_enough_more_to_be_another(self) -> None:
         other = replace(Policy(), by_level=True)

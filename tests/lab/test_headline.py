@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.lab.counting import Material
-from wane.lab.replaying.engine import Job
+from wane.lab.loss import Reread
+from wane.lab.readers import gather
+from wane.lab.replaying.compare import compare
+from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
-from wane.lab.replaying.studying import Studied
-from wane.lab.report.headline import Simulated, headline_of, recorded_cost
-from wane.lab.session import Compaction, Eviction, Usage
-from wane.money import dollars
+from wane.lab.replaying.spent import account_of
+from wane.lab.replaying.studying import Studied, study
+from wane.lab.report.headline import Simulated, headline_of
+from wane.lab.session import Compaction, Eviction, ModelCall, Usage
+from wane.lab.verdict import Baselines
+from wane.money import dollars, share
 from wane.prices import CacheUse
 from wane.strategies.base import Settings
 
@@ -24,42 +30,74 @@ def simulated(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pri
     return Simulated(replay, baseline, pricing)
 
 
-def recorded(material: Material, usage: Usage) -> Material:
-    """The session with one usage at every call."""
-    calls = [replace(call, usage=usage) for call in material.session.calls]
+def recorded(material: Material, usage: Usage, unreported: int = 0) -> Material:
+    """The session with one usage at every call, without any at the first `unreported` of them."""
+    calls = [
+        replace(call, usage=None if number < unreported else usage)
+        for number, call in enumerate(material.session.calls)
+    ]
     return replace(material, session=replace(material.session, calls=calls))
 
 
-def test_a_saving_is_told_against_what_never_evicting_costs_if_no_usage_was_recorded() -> None:
+def test_without_recorded_usage_it_says_that_both_sides_are_simulated() -> None:
     studied = working(40, 100).studied()
     other = simulated(studied, 1_500)
-    before = dollars(other.baseline.totals.dollars)
-    after = dollars(other.replay.totals.dollars + other.replay.totals.reread_cost)
+    before, after = other.baseline.totals.dollars, other.replay.totals.full_cost
     headline = headline_of(studied.subject.material, other)
-    assert headline.text == f"{before} → {after}, nothing you said was lost"
-    assert headline.detail.startswith(
-        f"{before} if nothing is evicted, simulated; {after} with Wane at 1,500 tokens, simulated"
+    assert headline.text.startswith(
+        f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} with Wane at 1,500 tokens, simulated: "
+        f"{share(1 - after / before)} less. "
     )
+    assert headline.detail.startswith("The recording does not tell what it cost; ")
 
 
-def test_fetching_again_is_counted_in_and_told() -> None:
+def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> None:
     studied = working(40, 100).studied()
     other = simulated(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=1_000.0)
+    loss = replace(totals.loss, uses=10, found=7, found_at_best=7, reread=Reread(3, 100))
+    totals = replace(totals, loss=loss)
     fetching = replace(other, replay=replace(other.replay, totals=totals))
+    text = headline_of(studied.subject.material, fetching).text
+    assert f" {dollars(totals.dollars + 1_000)} with Wane at 1,500 tokens" in text
+    assert text.endswith(" 70% of what later calls used was still in view; fetching again is $1,000.00 of the cost.")
     detail = headline_of(studied.subject.material, fetching).detail
-    assert f"; {dollars(totals.dollars + 1_000)} with Wane at 1,500 tokens" in detail
-    assert ", $1,000.00 of it for fetching evicted content again." in detail
+    assert "Calls used 10 earlier names, 3 of them not in view, for 3 fetches." in detail
 
 
 def test_a_lost_turn_is_not_passed_over() -> None:
     studied = working(40, 100).studied()
     other = simulated(studied, 1_500, "truncate")
-    assert other.replay.totals.loss.user_turns_lost
-    assert "nothing you said" not in headline_of(studied.subject.material, other).text
+    loss = other.replay.totals.loss
+    detail = headline_of(studied.subject.material, other).detail
+    assert f"{loss.user_turns_lost} of the user's {loss.user_turns} turns left the view." in detail
+    whole = headline_of(studied.subject.material, simulated(studied, 1_500)).detail
+    assert f"Every view held all of the user's turns so far ({loss.user_turns})." in whole
     silent = Tale().system(20).calls("a", 10).result("a", 3_000).says(5).calls("b", 9).result("b", 3_000).says(5)
-    told = headline_of(silent.studied().subject.material, simulated(silent.studied(), 3_500))
-    assert "nothing you said" not in told.text  # nobody said anything
+    text = headline_of(silent.studied().subject.material, simulated(silent.studied(), 3_500)).detail
+    assert "turns" not in text  # nobody said anything
+
+
+def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_not_another_baseline() -> None:
+    studied = working(40, 100).studied()
+    other = simulated(studied, 1_500)
+    after = other.replay.totals.full_cost
+    calls = len(studied.subject.material.session.calls)
+    dear = Usage(int(1.5 * after / calls), 0, 0, 0)
+    known = recorded(studied.subject.material, dear, unreported=1)
+    cost = account_of(known, AUTOMATIC).at_least
+    assert after < cost < other.baseline.totals.dollars, "never evicting costs more than what is known"
+    headline = headline_of(known, other)
+    assert headline.text.startswith(f"At least {dollars(cost)} as recorded → {dollars(after)} with Wane")
+    assert f": at least {share(1 - after / cost)} less. " in headline.text
+    assert f"At least {dollars(cost)} as recorded ({calls - 1} of {calls} calls" in headline.detail
+
+
+def test_a_bound_below_the_cost_with_wane_shows_nothing() -> None:
+    studied = working(40, 100).studied()
+    known = recorded(studied.subject.material, Usage(1, 0, 0, 1), unreported=30)
+    headline = headline_of(known, simulated(studied, 1_500))
+    assert headline.text.startswith("No saving can be shown: at least $")
 
 
 def test_where_nothing_is_saved_it_says_so() -> None:
@@ -68,10 +106,13 @@ def test_where_nothing_is_saved_it_says_so() -> None:
     other = simulated(studied, 1_500)
     headline = headline_of(cheap, other)
     assert headline.text.startswith("No saving here: $")
-    assert "nothing you said" not in headline.text
     assert " as recorded; " in headline.detail
     cheap.session.compactions.append(Compaction(5, "all", 5))
-    assert " as recorded, without the calls that wrote its summaries; " in headline_of(cheap, other).detail
+    bound = headline_of(cheap, other)
+    assert " as recorded (without the calls that wrote a summary); " in bound.detail
+    assert bound.text.startswith("No saving can be shown: at least $")
+    cheap.session.asides.append(ModelCall(5, 5, Usage(1, 0, 0, 1)))
+    assert headline_of(cheap, other).text.startswith("No saving here: $"), "the call that wrote it is recorded"
 
 
 def test_cache_misses_of_the_recording_are_not_told_as_savings() -> None:
@@ -79,8 +120,26 @@ def test_cache_misses_of_the_recording_are_not_told_as_savings() -> None:
     dear = recorded(studied.subject.material, Usage(1_000_000, 0, 0, 1))
     other = simulated(studied, 1_500)
     headline = headline_of(dear, other)
-    assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} → ")
-    assert f"; {dollars(recorded_cost(dear, AUTOMATIC) or 0)} as recorded; " in headline.detail
+    assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
+    assert f"{dollars(account_of(dear, AUTOMATIC).at_least)} as recorded; " in headline.detail
+
+
+@pytest.mark.parametrize("told_by", ["recording", "price list"])
+def test_what_no_window_could_hold_is_no_baseline(told_by: str) -> None:
+    studied = working(40, 100).studied()
+    material, other = studied.subject.material, simulated(studied, 1_500)
+    largest = other.baseline.totals.peak
+    if told_by == "recording":
+        material = replace(material, session=replace(material.session, window=largest - 1))
+    else:
+        prices = replace(AUTOMATIC.prices, window=largest - 1)
+        other = replace(other, pricing=replace(AUTOMATIC, prices=prices))
+    headline = headline_of(material, other)
+    assert "there is no cost without Wane to compare it with" in headline.text
+    impossible = f"which was not possible: {largest:,} tokens, and the window holds {largest - 1:,}"
+    assert f"if nothing is evicted, simulated, {impossible}." in headline.detail
+    dear = recorded(material, Usage(1_000_000, 0, 0, 1))
+    assert "as recorded → " in headline_of(dear, other).text
 
 
 def test_a_session_that_fits_is_left_alone() -> None:
@@ -93,13 +152,32 @@ def test_a_session_that_fits_is_left_alone() -> None:
 def test_the_recorded_cost_is_that_of_the_recorded_usage() -> None:
     material = working(4, 20).studied().subject.material
     calls = len(material.session.calls)
-    assert recorded_cost(material, WRITTEN) is None
+    assert account_of(material, WRITTEN).cost is None
     usage = Usage(100, 2_000, 300, 50)
-    expected = calls * WRITTEN.prices.cost(CacheUse(2_000, 300, 100), 50).total
-    assert recorded_cost(recorded(material, usage), WRITTEN) == pytest.approx(expected)
-    # Where writes cost nothing extra, they are input like any other.
-    expected = calls * AUTOMATIC.prices.cost(CacheUse(2_000, 0, 400), 50).total
-    assert recorded_cost(recorded(material, usage), AUTOMATIC) == pytest.approx(expected)
+    account = account_of(recorded(material, usage), WRITTEN)
+    assert account.cost == pytest.approx(calls * WRITTEN.prices.cost(CacheUse(2_000, 300, 100), 50).total)
+    assert (account.input_tokens, account.output_tokens, account.estimated) == (2_400 * calls, 50 * calls, 0)
+
+
+def test_output_that_was_not_reported_is_counted_and_named() -> None:
+    studied = working(40, 100).studied()
+    material = recorded(studied.subject.material, Usage(100, 2_000, 300))
+    calls = len(material.session.calls)
+    account = account_of(material, WRITTEN)
+    assert (account.estimated, account.output_tokens) == (calls, sum(material.output_tokens))
+    detail = headline_of(material, simulated(studied, 1_500)).detail
+    assert f" as recorded (output of {calls} calls counted from its text); " in detail
+
+
+@needs_sessions
+@pytest.mark.parametrize("name", ["codex/agentv-00_34f597b72d_1", "codex/agentv-33_5841c2d678_0", "pi/large-session"])
+def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
+    found = gather([SESSIONS / f"{name}.jsonl"]).found
+    studied = study(found, Pricing.of("anthropic:claude-sonnet-4-5"), own_prices=True)
+    done = compare(studied, ["cwl"], Settings(), InProcess())
+    (cwl,), (none,) = done.replays["cwl"], done.replays["none"]
+    headline = headline_of(studied[0].subject.material, Simulated(cwl, none, studied[0].pricing))
+    assert headline.text.startswith(done.verdict().replace("with cwl at", "with Wane at"))
 
 
 def test_what_wane_managed_stands_against_never_evicting() -> None:
@@ -107,10 +185,16 @@ def test_what_wane_managed_stands_against_never_evicting() -> None:
     material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
     material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
     other = simulated(studied, 1_500, "none")
-    before, after = dollars(other.baseline.totals.dollars), dollars(recorded_cost(material, AUTOMATIC) or 0)
-    assert headline_of(material, other).text == f"{before} → {after}, nothing you said was lost"
-    user = material.session.user_turns[0]
-    material.session.evictions.append(Eviction(30, (user,), 1_500, 900))
-    assert headline_of(material, other).text == f"{before} → {after}"
+    before, after = other.baseline.totals.dollars, account_of(material, AUTOMATIC).at_least
+    assert headline_of(material, other).text.startswith(
+        f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} as recorded, with one pass: "
+        f"{share(1 - after / before)} less. "
+    )
+    lowest = Baselines.of(material, AUTOMATIC, other.baseline).lowest()
+    assert lowest is not None
+    assert lowest.label == "if nothing is evicted, simulated", "its recorded cost is one with Wane"
+    material.session.evictions.append(Eviction(30, (6, 7), 1_500, 900))
     silent = replace(material, session=replace(material.session, calls=studied.found.session.calls))
-    assert headline_of(silent, other).text == "Wane ran 2 passes"
+    assert headline_of(silent, other).text.startswith("Wane ran 2 passes; its usage is not recorded whole. ")
+    some = recorded(material, Usage(10, 500, 0, 5), unreported=1)
+    assert headline_of(some, other).text.startswith("Wane ran 2 passes, at least $")

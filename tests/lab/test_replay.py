@@ -124,7 +124,7 @@ def test_a_text_in_the_place_of_items_is_what_the_strategy_keeps() -> None:
     summary = Substitute("", 500)
     done = run(three_calls(), Scripted({2: [summary, 3, 4]}), budget=400)
     assert done.totals.over == {KEPT: 1}
-    assert done.totals.to_dict()["over_budget_reasons"] == {KEPT: 1}
+    assert done.totals.to_dict()["over_reasons"] == {KEPT: 1}
 
 
 def marked(tale: Tale, call_id: str, **arguments: object) -> Tale:
@@ -288,10 +288,10 @@ def test_totals_of_sessions_add_up_and_the_peak_is_the_largest() -> None:
 def test_the_figures_as_data_have_the_ratio_to_the_baseline() -> None:
     totals = run(three_calls(), Scripted()).totals
     data = totals.to_dict(totals + totals)
-    assert (data["cost_usd"], data["cost_ratio"]) == (pytest.approx(769), pytest.approx(0.5))
+    assert (data["cost_usd"], data["ratio"]) == (pytest.approx(769), pytest.approx(0.5))
     assert sum(data["cost_parts_usd"].values()) == pytest.approx(769)
-    assert totals.to_dict()["cost_ratio"] is None
-    assert Totals().to_dict(Totals())["cost_ratio"] is None
+    assert totals.to_dict()["ratio"] is None
+    assert Totals().to_dict(Totals())["ratio"] is None
 
 
 # Properties

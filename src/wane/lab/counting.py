@@ -52,6 +52,12 @@ class Material:
         return [item.kind for item in self.items]
 
     @property
+    def own_items(self) -> list[Item]:
+        """The items that count for this session, not for one that it branches off from."""
+        inherited = [call.stop for call in self.session.calls if call.inherited]
+        return self.items[max(inherited, default=0) :]
+
+    @property
     def system(self) -> int:
         """Number of items at the head that are the system's."""
         return next((at for at, item in enumerate(self.items) if item.kind is not Kind.SYSTEM), len(self.items))

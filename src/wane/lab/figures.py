@@ -86,6 +86,11 @@ class Totals:
         return self.cost.total + self.own_cost.total
 
     @property
+    def full_cost(self) -> float:
+        """Dollars for all model calls, and for fetching evicted content again."""
+        return self.dollars + self.reread_cost
+
+    @property
     def input(self) -> int:
         """Input tokens of all calls, cached ones included."""
         return self.read + self.written + self.fresh
@@ -109,43 +114,46 @@ class Totals:
         """Return the figures as JSON-able data, with the keys of `wane replay --json`.
 
         Args:
-            baseline: totals of `none` on the same sessions, for `cost_ratio`, which is null without them.
+            baseline: totals of `none` on the same sessions, for `ratio`, which is null without them.
         """
         calls, loss = max(self.calls, 1), self.loss
         ratio = self.dollars / baseline.dollars if baseline and baseline.dollars else None
         return {
             "cost_usd": self.dollars,
-            "cost_ratio": ratio,
+            "ratio": ratio,
             "cost_parts_usd": {
                 "input_read": self.cost.read,
                 "input_written": self.cost.written,
                 "input_fresh": self.cost.fresh,
                 "output": self.cost.output,
                 "own_calls": self.own_cost.total,
+                "fees": self.cost.fee,
             },
-            "reread_cost_usd": self.reread_cost,
+            "again_usd": self.reread_cost,
             "floor_cost_usd": self.floor,
             "input_tokens": self.input,
             "cache_read_tokens": self.read,
             "cache_write_tokens": self.written,
             "output_tokens": self.output,
-            "cache_hit_rate": self.hit_rate,
+            "cached": self.hit_rate,
             "model_calls": self.calls,
-            "model_calls_added": self.own_calls,
-            "mean_view": self.mean_view,
-            "peak_view": self.peak,
-            "over_budget_calls": self.over_budget,
-            "over_budget_reasons": {reason: self.over[reason] for reason in REASONS if self.over[reason]},
+            "own_calls": self.own_calls,
+            "view_tokens": self.mean_view,
+            "peak_tokens": self.peak,
+            "over": self.over_budget,
+            "over_reasons": {reason: self.over[reason] for reason in REASONS if self.over[reason]},
             "passes": self.passes,
-            "prefix_breaks_per_100": 100 * self.prefix_breaks / calls,
-            "reference_recall": loss.reference_recall,
-            "reference_recall_at_best": loss.reference_recall_at_best,
-            "edit_grounding": loss.edit_grounding,
-            "reread_results": loss.reread.results,
-            "reread_tokens": loss.reread.tokens,
+            "breaks": self.prefix_breaks / calls,
+            "uses": loss.uses,
+            "recall": loss.reference_recall,
+            "recall_at_best": loss.reference_recall_at_best,
+            "edits": loss.edits,
+            "grounding": loss.edit_grounding,
+            "fetches": loss.reread.results,
+            "fetched_tokens": loss.reread.tokens,
             "user_turns": loss.user_turns,
             "user_turns_lost": loss.user_turns_lost,
-            "user_turns_intact": loss.user_turns_intact,
-            "invalid_pairs": loss.invalid_pairs,
-            "manager_ms_per_call": 1000 * self.seconds / calls,
+            "turns": loss.user_turns_intact,
+            "broken_pairs": loss.invalid_pairs,
+            "own_time_ms": 1000 * self.seconds / calls,
         }

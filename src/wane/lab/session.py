@@ -42,6 +42,9 @@ class ModelCall:
         usage: the usage that the provider reported; None if it was not recorded.
         at: when the answer was recorded, in seconds since 1970 UTC; None if unknown.
         model: the model's name as recorded, without a provider.
+        provider: its provider, if the recording names it.
+        inherited: whether another session made it, from which this one branches off; it counts there.
+        cost: dollars, if the recording states what the provider or Wane itself made of it; None if not.
     """
 
     first: int
@@ -49,6 +52,14 @@ class ModelCall:
     usage: Usage | None = None
     at: float | None = None
     model: str | None = None
+    provider: str = ""
+    inherited: bool = False
+    cost: float | None = None
+
+    @property
+    def priced_as(self) -> str | None:
+        """The model as `wane.prices` takes it; None if it was not recorded."""
+        return f"{self.provider}:{self.model}" if self.provider and self.model else self.model
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,8 @@ class RecordedSession:
         starts: first part of each session that was joined into this one; empty if none was.
         reasoning_cleared: numbers of parts after which requests no longer held the reasoning among those parts, as
             OpenAI drops it when a new user turn begins; empty if it stays.
+        asides: model calls that wrote summaries and are no part of the history, as far as their usage is recorded.
+        window: tokens that the agent took for the model's window; None if it did not record that.
     """
 
     name: str
@@ -162,6 +175,13 @@ class RecordedSession:
     evictions: list[Eviction] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     reasoning_cleared: list[int] = field(default_factory=list)
+    asides: list[ModelCall] = field(default_factory=list)
+    window: int | None = None
+
+    @property
+    def own_calls(self) -> list[ModelCall]:
+        """The model calls that count for this session, not for one that it branches off from."""
+        return [call for call in self.calls if not call.inherited]
 
     @property
     def user_turns(self) -> list[int]:
@@ -171,4 +191,4 @@ class RecordedSession:
     @property
     def answered(self) -> bool:
         """Whether any model call gave output or reported usage; if not, all of them failed."""
-        return any(call.stop > call.first or call.usage for call in self.calls)
+        return any(call.stop > call.first or call.usage for call in self.own_calls)

@@ -84,6 +84,11 @@ class Sweep:
         largest = self.of(point.strategy)[-1].totals.dollars
         return point.totals.dollars / largest if largest else None
 
+    def figures(self, point: Point) -> dict[str, Any]:
+        """Return a point's figures by column, as JSON-able data."""
+        own = {"of_last": self.cost_to_largest(point), "fetches_per_100": point.rereads_per_100}
+        return point.totals.to_dict(self.baseline) | own
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
         best = self.frontier
@@ -95,9 +100,7 @@ class Sweep:
                 {
                     "strategy": point.strategy,
                     "budget": point.budget,
-                    **point.totals.to_dict(self.baseline),
-                    "cost_to_largest_budget": self.cost_to_largest(point),
-                    "rereads_per_100": point.rereads_per_100,
+                    **self.figures(point),
                     "on_frontier": point in best,
                 }
                 for point in self.points

@@ -6,16 +6,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
+from math import log
 from typing import Any, Final, Literal, get_args
 
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.figures import Totals
-from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
+from wane.lab.replaying.compare import BASELINE, OURS, Progress, prices_of, run_each, total
 from wane.lab.replaying.engine import Engine
+from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
 from wane.lab.sweep import frontier
+from wane.lab.verdict import Baselines, to_dict, verdict
 from wane.strategies.base import Settings
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)
@@ -39,10 +42,16 @@ RIVALS: Final = ("truncate", "compact", "clear-tools", "paper")
 _NEAR: Final = 1.02
 """Policies that cost up to this factor of the cheapest count as equally cheap; the one that keeps more is better."""
 
-_GAIN: Final = 0.002
-"""Share by which a policy must keep more to justify another departure from the defaults."""
+GAIN: Final = 0.002
+"""Differences of the kept share up to this one count as none: a policy must keep more to justify another departure."""
 
-_OURS: Final = "cwl"
+CLOSE: Final = 0.005
+"""Differences of cost up to this share count as none."""
+
+_CENT: Final = 0.01
+
+_ROUNDS: Final = 3
+"""How often the chosen policy is tried at all budgets, if each time another one turns out better."""
 
 Edge = Literal["lowest", "highest"]
 """Which end of the values that were tried."""
@@ -65,7 +74,7 @@ class Candidate:
     @property
     def cost(self) -> float:
         """Dollars, with those for fetching evicted content again."""
-        return full_cost(self.totals)
+        return self.totals.full_cost
 
     @property
     def kept(self) -> float:
@@ -101,9 +110,10 @@ class Tuning:
         studied: the sessions.
         chosen: the recommended budget and policy.
         candidates: all candidates.
-        frontier: candidates of the first round (budgets and depths) that no other beats, cheapest first.
+        frontier: candidates that no other beats, cheapest first.
         alternatives: the alternatives to compare the choice with.
         baseline: the figures of BASELINE.
+        baselines: what the sessions cost without Wane.
     """
 
     studied: tuple[Studied, ...]
@@ -112,12 +122,17 @@ class Tuning:
     frontier: tuple[Candidate, ...]
     alternatives: tuple[Alternative, ...]
     baseline: Totals
+    baselines: Baselines
 
     @property
     def cheapest(self) -> bool:
-        """Whether budget and low water are those of the frontier's first point, so that nothing tried is cheaper."""
-        first = self.frontier[0]
-        return (first.budget, first.policy.low_water) == (self.chosen.budget, self.chosen.policy.low_water)
+        """Whether nothing that was tried is cheaper."""
+        return self.chosen.cost <= (1 + CLOSE) * self.frontier[0].cost
+
+    @property
+    def default(self) -> Candidate | None:
+        """The defaults, if they were tried."""
+        return next((it for it in self.candidates if (it.budget, it.policy) == (DEFAULT_BUDGET, Policy())), None)
 
     @property
     def unfilled(self) -> bool:
@@ -160,18 +175,20 @@ class Tuning:
             ],
             "candidates": [self._candidate(it) for it in self.candidates],
             "none": self.baseline.to_dict(self.baseline),
+            **to_dict(self.baselines, self.baseline),
+            "verdict": verdict(self.baselines, self.chosen.totals, f"{OURS} so tuned"),
         }
 
     def _candidate(self, it: Candidate) -> dict[str, Any]:
-        measures = {"cost_with_rereads_usd": it.cost, "kept": it.kept}
+        measures = {"cost_and_again_usd": it.cost, "kept": it.kept}
         return {"budget": it.budget, "policy": asdict(it.policy), **measures, **it.totals.to_dict(self.baseline)}
 
     def _against(self, totals: Totals) -> dict[str, float]:
         chosen = self.chosen
         return {
-            "cost_with_rereads_usd": full_cost(totals),
+            "cost_and_again_usd": totals.full_cost,
             "kept": kept_of(totals),
-            "costs_more_usd": full_cost(totals) - chosen.cost,
+            "costs_more_usd": totals.full_cost - chosen.cost,
             "keeps_more": kept_of(totals) - chosen.kept,
         }
 
@@ -188,7 +205,8 @@ def tune(
     The first round tries budgets with DEPTHS and takes the knee of the frontier of cost (with fetching again) against
     the kept share. The second tries KNOBS there, and takes the policy that keeps most of those about as cheap as the
     cheapest. To compare the choice, that policy is also tried at the other budgets, and other strategies at its budget.
-    The same sessions and prices give the same answer.
+    If anything that was tried is better than the choice, it is taken instead. The same sessions and prices give the
+    same answer.
 
     Args:
         studied: the sessions.
@@ -204,7 +222,7 @@ def tune(
     if not order:
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
     # Replays of one session, if the chosen policy departs from the defaults.
-    jobs = len(order) * len(grid(DEPTHS)) + len(grid(KNOBS)) - 1 + len(order) - 1 + len(RIVALS) + 1
+    jobs = len(order) * len(grid(DEPTHS)) + len(grid(KNOBS)) - 1 + _ROUNDS * (len(order) - 1) + len(RIVALS) + 1
     trial = _Trial(studied, settings, engine, progress, jobs)
     first = trial.candidates([(budget, policy) for budget in order for policy in grid(DEPTHS)])
     # Of equals, the one nearest to the defaults comes first.
@@ -213,13 +231,25 @@ def tune(
     corner = knee(best)
     second = trial.candidates([(corner.budget, policy) for policy in grid(KNOBS, corner.policy)])
     chosen = choose([corner, *second])
-    third = trial.candidates([(budget, chosen.policy) for budget in order])
+    for _ in range(_ROUNDS):
+        trial.candidates([(budget, chosen.policy) for budget in order])
+        candidates = trial.tried
+        if (chosen := unbeaten(before := chosen, candidates)).policy == before.policy:
+            break
     rivals = trial.rivals(chosen.budget)
-    baseline = rivals.pop(BASELINE)
-    every = {(it.budget, it.policy): it for it in [*first, *second, *third]}
-    candidates = tuple(sorted(every.values(), key=lambda it: it.budget))
-    alternatives = [*_neighbours(chosen, candidates), *(Alternative("strategy", *it) for it in rivals.items())]
-    return Tuning(tuple(studied), chosen, candidates, tuple(best), tuple(alternatives), baseline)
+    unevicted = rivals.pop(BASELINE)
+    pairs = zip(studied, unevicted, strict=True)
+    baselines = sum((Baselines.of(it.subject.material, it.pricing, replay) for it, replay in pairs), Baselines())
+    strategies = [Alternative("strategy", name, total(replays)) for name, replays in rivals.items()]
+    return Tuning(
+        tuple(studied),
+        chosen,
+        candidates,
+        tuple(frontier(candidates, lambda it: it.cost, lambda it: it.kept)),
+        (*_neighbours(chosen, candidates), *strategies),
+        total(unevicted),
+        baselines,
+    )
 
 
 def knee(points: Sequence[Candidate]) -> Candidate:
@@ -245,7 +275,24 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
     """
     limit = _NEAR * min(it.cost for it in candidates)
     cheap = [it for it in candidates if it.cost <= limit]
-    return max(cheap, key=lambda it: (it.kept - _GAIN * len(it.departures), -it.cost))
+    return max(cheap, key=lambda it: (it.kept - GAIN * len(it.departures), -it.cost))
+
+
+def unbeaten(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """Return the choice, or what of all that was tried is better than it, until nothing is.
+
+    Each step gains more in cost or kept share than it may lose in the other, so the steps end.
+    """
+    while better := [it for it in candidates if beats(it.totals, chosen.totals)]:
+        chosen = max(better, key=lambda it: (it.kept / GAIN - log(max(it.cost, _CENT)) / CLOSE, -len(it.departures)))
+    return chosen
+
+
+def beats(one: Totals, other: Totals) -> bool:
+    """Return whether figures are better than others: clearly in cost or kept share, and not clearly worse in either."""
+    cost, kept = one.full_cost, kept_of(one)
+    as_good = cost <= (1 + CLOSE) * other.full_cost and kept >= kept_of(other) - GAIN
+    return as_good and (cost < (1 - CLOSE) * other.full_cost or kept > kept_of(other) + GAIN)
 
 
 def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> list[Policy]:
@@ -263,11 +310,6 @@ def departures(policy: Policy) -> dict[str, Any]:
     default = Policy()
     found = {field.name: getattr(policy, field.name) for field in fields(policy)}
     return {name: value for name, value in found.items() if value != getattr(default, name)}
-
-
-def full_cost(totals: Totals) -> float:
-    """Return dollars, with those for fetching evicted content again."""
-    return totals.dollars + totals.reread_cost
 
 
 def kept_of(totals: Totals) -> float:
@@ -293,16 +335,21 @@ class _Trial:
     def candidates(self, cells: Sequence[tuple[int, Policy]]) -> list[Candidate]:
         fresh = list(dict.fromkeys(cell for cell in cells if cell not in self._known))
         settings = [replace(self._settings, budget=budget, policy=policy, low_water=None) for budget, policy in fresh]
-        found = self._run([(_OURS, it) for it in settings])
-        self._known.update((cell, Candidate(*cell, totals)) for cell, totals in zip(fresh, found, strict=True))
+        found = self._run([(OURS, it) for it in settings])
+        self._known.update((cell, Candidate(*cell, total(replays))) for cell, replays in zip(fresh, found, strict=True))
         return [self._known[cell] for cell in cells]
 
-    def rivals(self, budget: int) -> dict[str, Totals]:
+    @property
+    def tried(self) -> tuple[Candidate, ...]:
+        """All candidates so far, in order of their budgets."""
+        return tuple(sorted(self._known.values(), key=lambda it: (it.budget, len(it.departures))))
+
+    def rivals(self, budget: int) -> dict[str, tuple[Replay, ...]]:
         names = (BASELINE, *RIVALS)
         settings = replace(self._settings, budget=budget)
         return dict(zip(names, self._run([(name, settings) for name in names]), strict=True))
 
-    def _run(self, cells: Sequence[tuple[str, Settings]]) -> list[Totals]:
+    def _run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
         before = self._done
 
         def told(done: int, _: int) -> None:
@@ -311,7 +358,7 @@ class _Trial:
 
         found = run_each(self._engine, self._studied, cells, told)
         self._done += len(cells) * len(self._studied)
-        return [total(replays) for replays in found]
+        return found
 
 
 def _neighbours(chosen: Candidate, candidates: Sequence[Candidate]) -> list[Alternative]:

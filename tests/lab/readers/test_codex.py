@@ -210,6 +210,14 @@ def test_a_compaction_keeps_no_part_and_its_estimates_are_no_call(tmp_path: Path
     assert (compaction.position, compaction.kept, compaction.tokens_before) == (3, 3, 160)
     assert (compaction.summary, compaction.at) == ("what was done", 1_767_225_603.0)
     assert len(session.calls) == 2
+    (summarising,) = session.asides
+    assert summarising.usage == Usage(40, 80, output=40)
+
+
+def test_the_window_that_codex_counts_with_is_known(tmp_path: Path) -> None:
+    counted = event("token_count", info={"model_context_window": 121_600})
+    session = read(tmp_path, META, message("user", "one"), message("assistant", "two"), counted, cost(1))
+    assert session.window == 121_600
 
 
 def test_turns_that_were_rolled_back_are_left_out_and_named(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.journal.support import NOON, begin, said
 from tests.lab.readers.promises import check, kinds, texts
 from wane import JournalError, Level, Policy, Step
 from wane.journal import ConfigRecord, MessageRecord, NoteRecord, PassRecord, Record, UsageRecord
+from wane.journal.records import FORK_NOTE, SPENT_NOTE
 from wane.lab.readers import read_session
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 
@@ -58,13 +59,33 @@ def test_a_journal_tells_usage_times_and_passes(tmp_path: Path) -> None:
     assert (session.source, session.name, session.cwd) == ("journal", path.stem, str(tmp_path))
     assert kinds(session) == ["user", "text", "call", "result", "text", "call", "result", "text"]
     one, two, three = session.calls
-    assert (one.first, one.stop, one.usage, one.model) == (1, 3, Usage(10, 50, 40, 9), "m")
+    assert (one.first, one.stop, one.usage, one.priced_as) == (1, 3, Usage(10, 50, 40, 9), "p:a:m")
     assert one.at is not None
     assert one.at > NOON.timestamp()
     assert (two.usage, two.model) == (None, None)
     assert three.usage == Usage(130), "an output of nothing is none that was reported"
     assert session.system_tokens == 80
     assert not session.problems
+
+
+def test_calls_before_a_fork_count_for_the_other_session(tmp_path: Path) -> None:
+    session = read(begin(tmp_path, [*HISTORY[:9], NoteRecord(FORK_NOTE, {}), *HISTORY[9:]]))
+    whole = read(begin(tmp_path / "whole", HISTORY))
+    assert len(session.calls) == len(whole.calls)
+    assert 0 < len(session.own_calls) < len(session.calls)
+    assert [call.inherited for call in session.calls] == sorted(
+        (call.inherited for call in session.calls), reverse=True
+    )
+    late = read(begin(tmp_path / "late", [*HISTORY[:3], NoteRecord(FORK_NOTE, {}), *HISTORY[3:]]))
+    assert late.calls[0].inherited, "the reply came before, although its message is recorded behind"
+
+
+def test_a_call_for_a_summary_is_no_part_of_the_history_but_counts(tmp_path: Path) -> None:
+    spent = NoteRecord(SPENT_NOTE, {"input_tokens": 100, "output_tokens": 20, "cost": 0.25, "model": "p:m"})
+    session = read(begin(tmp_path, [*HISTORY, spent]))
+    (aside,) = session.asides
+    assert (aside.usage, aside.cost, aside.priced_as) == (Usage(100, output=20), 0.25, "p:m")
+    assert len(session.calls) == len(read(begin(tmp_path / "whole", HISTORY)).calls)
 
 
 def test_a_pass_tells_the_parts_that_it_took(tmp_path: Path) -> None:

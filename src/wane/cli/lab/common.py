@@ -96,7 +96,7 @@ def prices_told(studied: Sequence[Studied]) -> str:
 
 
 def _model(studied: Studied) -> str | None:
-    return next((call.model for call in studied.found.session.calls if call.model), None)
+    return next((call.priced_as for call in studied.found.session.calls if call.priced_as), None)
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
@@ -111,15 +111,20 @@ def print_json(data: dict[str, Any], gathered: Gathered) -> None:
 
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     """Return lines that tell what was read, and what could not be read."""
-    calls = sum(len(it.found.session.calls) for it in studied)
-    items = ((item.kind, item.tokens) for it in studied for item in it.subject.material.items)
-    turns = sum(len(it.found.session.user_turns) for it in studied)
+    calls = sum(len(it.found.session.own_calls) for it in studied)
+    items = ((item.kind, item.tokens) for it in studied for item in it.subject.material.own_items)
+    turns = sum(item.kind is Kind.USER for it in studied for item in it.subject.material.own_items)
     first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {held_by_kind(items)}"
     lines = [f"{first}, {counted(turns, 'turn')} of the user."]
     inferred = sum(it.inferred for it in studied)
     if inferred:
         of = "" if inferred == len(studied) else f" of {inferred} sessions"
         lines.append(f"Episodes{of} are inferred from tool calls: the agent marked none.")
+    branches = [session for it in studied if (session := it.found.session).calls != session.own_calls]
+    if branches:
+        shared = sum(len(it.calls) - len(it.own_calls) for it in branches)
+        left_out = f"{counted(shared, 'model call')} that they share with it count there"
+        lines.append(f"{counted(len(branches), 'session')} branched off from another one: {left_out}.")
     sides = sum(len(it.found.session.sidechains) for it in studied if it.found.parent is None)
     if sides and not any(it.found.parent for it in studied):
         lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")

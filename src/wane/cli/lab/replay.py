@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
@@ -22,20 +22,17 @@ from wane.cli.lab.common import (
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console
+from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.figures import Totals
-from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
-from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
+from wane.lab.replaying.compare import BASELINE, OURS, Comparison, compare, parse_strategies
+from wane.lab.replaying.spent import RECORDED
+from wane.lab.sweep import Sweep, parse_budgets, sweep
+from wane.lab.verdict import capital, in_view, needs
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 
-REPLAY_NOTES: Final = (
-    "cost: of all model calls, with summaries. ratio: relative to never evicting. again: what fetching evicted content "
-    "again would cost on top; wane view and wane tune count it in. view, peak: mean and most tokens of a request. "
-    "recall: share still in view of the identifiers that a call used and that had occurred before. edits: share of the "
-    "edits whose file's latest read was in view. turns: the user's turns that stayed in view unchanged. breaks: "
-    "requests per 100 that changed the cached prefix. over: calls over the budget."
-)
-"""The meaning of the columns."""
+REPLAYED: Final = columns_of("cost", "ratio", "again", "view", "peak", "recall", "grounding", "turns", "breaks", "over")
+"""The columns of a comparison in the terminal."""
 
 
 def run_replay(options: ReplayOptions) -> int:
@@ -72,33 +69,63 @@ def run_replay(options: ReplayOptions) -> int:
 def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines(read)
     print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied)}", ""])
-    baseline = result.totals(BASELINE)
-    table = figure_table(
-        "strategy", "cost", "ratio", "again", "view", "peak", "recall", "edits", "turns", "breaks", "over"
-    )
+    baseline, baselines = result.totals(BASELINE), result.baselines()
+    table = figure_table("strategy", *(column.name for column in REPLAYED))
+    bound = not baselines.recorded.complete
+    table.add_row(RECORDED, *_cells(baselines.recorded.row(baseline), REPLAYED, bound=bound))
     for name in result.names:
-        table.add_row(name, *_replay_cells(result.totals(name), baseline))
+        table.add_row(name, *_cells(result.totals(name).to_dict(baseline), REPLAYED))
     plain_console().print(table)
-    print_lines(["", *beyond_line(result.studied, result.budget), *_remarks(result, baseline)])
-    print_lines(["", REPLAY_NOTES], style="dim")
+    remarks = [*beyond_line(result.studied, result.budget), *_remarks(result, baseline)]
+    print_lines(["", f"{capital(baselines.describe())}.", *remarks])
+    if verdict := result.verdict():
+        print_lines(["", f"{verdict}."], style="bold")
+        ours = [result.totals(name) for name in result.names if name == OURS]
+        print_lines(f"{in_view(totals)} {needs(totals)}" for totals in ours)
+    print_lines(["", f"{notes(REPLAYED)} {_OF_RECORDED}"], style="dim")
 
 
-def _replay_cells(it: Totals, baseline: Totals) -> Iterator[str]:
-    loss = it.loss
-    yield dollars(it.dollars)
-    yield f"{it.dollars / baseline.dollars:.2f}" if baseline.dollars else "-"
-    yield dollars(it.reread_cost)
-    yield rounded(it.mean_view)
-    yield rounded(it.peak)
-    yield range_of(loss.reference_recall, loss.reference_recall_at_best)
-    yield share(loss.edit_grounding)
-    yield share(loss.user_turns_intact)
-    yield f"{100 * it.prefix_breaks / max(1, it.calls):.1f}"
-    yield f"{it.over_budget:,}"
+def _cells(values: Mapping[str, Any], columns: Iterable[Column], *, bound: bool = False) -> Iterator[str]:
+    """Yield the cells of a row.
+
+    Args:
+        values: figures by key, as in JSON; a dash stands for those that are missing.
+        columns: the columns.
+        bound: whether the cost is a lower bound.
+    """
+    for column in columns:
+        value = values.get(column.key)
+        if value is None:
+            yield "-"
+        elif column.name == "recall":
+            yield range_of(value, values["recall_at_best"])
+        else:
+            yield f"{'≥' if bound and column.name in ('cost', 'ratio') else ''}{_FORMATS[column.unit](value)}"
+
+
+_FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
+    "usd": dollars,
+    "ratio": "{:.2f}".format,
+    "tokens": rounded,
+    "share": share,
+    "count": "{:,}".format,
+    "decimal": "{:.1f}".format,
+    "ms": "{:.3f}".format,
+}
+_OF_RECORDED: Final = (
+    "The recording has no recall or grounding to compare, because its model could only use what it saw, and what was "
+    "fetched again is in its cost."
+)
 
 
 def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     """Yield what else the strategies did, and what holds for all of them."""
+    if managed := result.baselines().managed:
+        where = "The session was" if len(result.studied) == 1 else f"{counted(managed, 'session')} were"
+        yield (
+            f"{where} recorded with Wane at work: what was fetched again then is part of the recorded calls, so that "
+            "again counts some of it twice."
+        )
     for name in result.names:
         it = result.totals(name)
         if name != BASELINE and it.over:
@@ -121,14 +148,10 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     )
 
 
-SWEEP_NOTES: Final = (
-    "ratio: cost relative to never evicting. of last: relative to the same strategy at its largest budget. again: what "
-    "fetching evicted content again would cost on top; per 100: such fetches per 100 model calls, each one more call "
-    "to wait for. view: mean tokens of a request. recall: share still in view of the identifiers that a call used and "
-    "that had occurred before. edits: share of the edits whose file's latest read was in view. *: on the frontier: "
-    "nothing cheaper recalls as much (of a range, the lower end counts)."
-)
-"""The meaning of the columns."""
+SWEPT_COLUMNS: Final = columns_of("cost", "ratio", "of last", "again", "fetches", "view", "recall", "grounding")
+"""The columns of a sweep in the terminal."""
+
+_FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper recalls as much (of a range, the lower end counts)."
 
 
 def run_sweep(options: SweepOptions) -> int:
@@ -160,14 +183,14 @@ def run_sweep(options: SweepOptions) -> int:
 def _print_sweep(result: Sweep) -> None:
     print_lines([f"Prices {prices_told(result.studied)}", ""])
     best = result.frontier
-    table = figure_table(
-        "strategy", "budget", "cost", "ratio", "of last", "again", "per 100", "view", "recall", "edits", ""
-    )
+    table = figure_table("strategy", "budget", *(column.name for column in SWEPT_COLUMNS), "")
     last = None
     for point in result.points:
         if last not in (None, point.strategy):
             table.add_row()
-        table.add_row(point.strategy if last != point.strategy else "", *_sweep_cells(result, point, point in best))
+        budget = "any" if point.budget is None else rounded(point.budget)
+        cells = _cells(result.figures(point), SWEPT_COLUMNS)
+        table.add_row(point.strategy if last != point.strategy else "", budget, *cells, "*" if point in best else "")
         last = point.strategy
     console = plain_console()
     console.print(table)
@@ -177,19 +200,4 @@ def _print_sweep(result: Sweep) -> None:
     beyond = [line for budget in result.budgets[:1] for line in beyond_line(result.studied, budget)]
     if beyond:
         print_lines(["", *beyond])
-    print_lines(["", SWEEP_NOTES], style="dim")
-
-
-def _sweep_cells(result: Sweep, point: Point, best: bool) -> Iterator[str]:
-    it, baseline = point.totals, result.baseline.dollars
-    to_last = result.cost_to_largest(point)
-    yield "any" if point.budget is None else rounded(point.budget)
-    yield dollars(it.dollars)
-    yield f"{it.dollars / baseline:.2f}" if baseline else "-"
-    yield "-" if to_last is None else f"{to_last:.2f}"
-    yield dollars(it.reread_cost)
-    yield f"{point.rereads_per_100:.1f}"
-    yield rounded(it.mean_view)
-    yield range_of(it.loss.reference_recall, it.loss.reference_recall_at_best)
-    yield share(it.loss.edit_grounding)
-    yield "*" if best else ""
+    print_lines(["", f"{notes(SWEPT_COLUMNS)} {_FRONTIER_NOTE}"], style="dim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -10,8 +11,10 @@ from wane.cli.lab.commands import TuneOptions
 from wane.cli.lab.common import prepare, prices_told, print_json, print_lines, read_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
+from wane.lab.replaying.compare import OURS
 from wane.lab.sweep import parse_budgets
-from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, kept_of, tune
+from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, kept_of, tune
+from wane.lab.verdict import capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 
@@ -54,44 +57,56 @@ def run_tune(options: TuneOptions) -> int:
 
 def reasons(result: Tuning) -> Iterator[str]:
     """Yield the reasons for the choice, one or two sentences each."""
-    chosen, ever = result.chosen, full_cost(result.baseline)
+    chosen = result.chosen
     if result.unfilled:
         yield (
             f"These sessions never fill the smallest budget tried: nothing was evicted at any. They give no reason to "
             f"change the defaults, and cost {dollars(chosen.cost)} either way."
         )
         return
-    reread = chosen.totals.loss.reread.results
+    yield f"{verdict(result.baselines, chosen.totals, 'these settings')}. {in_view(chosen.totals)}"
+    yield f"{capital(result.baselines.describe())}."
     yield (
-        f"With it, these sessions cost {dollars(chosen.cost)}, {chosen.cost / ever:.2f} of never evicting; "
-        f"{share(chosen.totals.loss.reference_recall)} of the names that later calls used were still in view, and "
-        f"{share(chosen.totals.loss.edit_grounding)} of the edits had their file's latest read in view. All costs "
-        f"here include fetching evicted content again (fetches: {reread:,})."
+        "All costs here include fetching evicted content again, and what is kept is the mean of recall "
+        f"({share(chosen.totals.loss.reference_recall)} of {chosen.totals.loss.uses:,} uses of names) and grounding "
+        f"({share(chosen.totals.loss.edit_grounding)} of {chosen.totals.loss.edits:,} edits)."
     )
+    yield from _of_the_defaults(result)
     yield _of_the_frontier(result)
     yield from _of_the_edges(result)
     for it in result.alternatives:
         yield f"- {_named(it)}: {_against(chosen, it)}."
+    for it in result.alternatives:
+        if it.what == "strategy" and beats(it.totals, chosen.totals) and not it.totals.loss.user_turns_lost:
+            setting = f"strategy = {json.dumps(it.value)}"
+            yield f"On these sessions {it.value} is better than {OURS}; to use it, set {setting}."
     if len(result.studied) < FEW:
         yield (
             f"This rests on only {counted(len(result.studied), 'session')}: settings that differ by so little may turn "
-            "out the other way round on the next one. Add more sessions, and keep the defaults until then."
+            "out the other way round on the next one. Add more sessions for an answer that holds for other work."
         )
+
+
+def _of_the_defaults(result: Tuning) -> Iterator[str]:
+    """Yield how the choice compares with the defaults."""
+    default, chosen = result.default, result.chosen
+    if default is chosen:
+        yield "These are the defaults."
+    elif default is not None:
+        yield f"The defaults, {_brief(default)}: {_against(chosen, default)}."
 
 
 def _of_the_frontier(result: Tuning) -> str:
     cheap, dear = result.frontier[0], result.frontier[-1]
     if cheap is dear:
-        return "It is cheapest and keeps most of all budgets and depths that were tried."
+        return "It is cheapest and keeps most of all that was tried."
+    more = f"{dollars(dear.cost - result.chosen.cost)} more, for {100 * (dear.kept - result.chosen.kept):.1f} points"
     if result.cheapest:
-        return (
-            f"Nothing cheaper was tried than its budget and low water: {_brief(cheap)}. Keeping most costs "
-            f"{dollars(dear.cost - cheap.cost)} more, for {100 * (dear.kept - cheap.kept):.1f} points: {_brief(dear)}."
-        )
-    ends = f"from {_brief(cheap)} to {_brief(dear)}"
+        return f"Nothing that was tried is cheaper. Keeping most costs {more}: {_brief(dear)}."
     return (
-        f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there another dollar "
-        "keeps much, and beyond it little."
+        f"Of all that was tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps most. The choice lies where "
+        "another dollar begins to keep little; nothing that was tried is clearly cheaper and keeps as much, or keeps "
+        "clearly more and costs as much."
     )
 
 
@@ -132,14 +147,12 @@ def _shown(value: Any) -> str:
     return "the order's own" if value is None else str(value)
 
 
-def _against(chosen: Candidate, it: Alternative) -> str:
-    more, kept = full_cost(it.totals) - chosen.cost, kept_of(it.totals) - chosen.kept
-    parts = [f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if abs(more) >= 0.005 else "as much"]
-    parts.append(
-        f"keeps {abs(100 * kept):.1f} points {'more' if kept > 0 else 'less'}"
-        if abs(kept) >= 0.0005
-        else "keeps as much"
-    )
+def _against(chosen: Candidate, it: Alternative | Candidate) -> str:
+    more, kept = it.totals.full_cost - chosen.cost, kept_of(it.totals) - chosen.kept
+    differs = abs(more) > CLOSE * chosen.cost
+    parts = [f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if differs else "about as much"]
+    points = f"{abs(100 * kept):.1f} points {'more' if kept > 0 else 'less'}"
+    parts.append(f"keeps {points if abs(kept) > GAIN else 'about as much'}")
     lost = it.totals.loss.user_turns_lost
     if lost:
         parts.append(f"loses {lost:,} of {counted(it.totals.loss.user_turns, 'turn')} of the user")

@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from wane.agent.costs import Totals
+from wane.account import Account
 from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.lab.commands import PRICE, ViewOptions
@@ -23,7 +23,6 @@ from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import Simulated, headline_of
-from wane.money import dollars
 from wane.strategies.base import Settings
 
 
@@ -86,8 +85,9 @@ def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
         facts.append(("Budget", f"{settings[-1].budget:,} tokens"))
     if models := list(dict.fromkeys(call.model for call in model_calls(records) if call.model)):
         facts.append(("Model", ", ".join(models)))
-    if cost := Totals.of(records).cost:
-        facts.append(("Cost", dollars(cost)))
+    account = Account.of(records)
+    if account.calls:
+        facts.append(("Cost", account.describe()))
     managed = bool(settings) and settings[-1].managed
     return (settings[-1].budget if managed else None), facts
 

@@ -45,8 +45,9 @@ class Loss:
         return loss
 
     def totals(self) -> LossTotals:
-        """Return the figures over all calls observed."""
-        judged = self._judged
+        """Return the figures over all calls observed, without those that count for another session."""
+        calls = self._index.session.calls
+        judged = [it for it, call in zip(self._judged, calls, strict=False) if not call.inherited]
         found = sum(it.found for it in judged)
         return LossTotals(
             uses=sum(it.uses for it in judged),
@@ -63,7 +64,7 @@ class Loss:
     def _judge(self, call: int, before: int) -> CallLoss:
         shown = self._shown
         uses, missing = self._missing(call)
-        if missing and shown.summaries:
+        if missing and shown.summaries and not self._index.session.calls[call].inherited:
             self._summaries.want(shown.summaries, [word for word, _ in missing])
         needed = self._index.needed_reads(call)
         gone = [item for item in needed if not shown.whole[item]]

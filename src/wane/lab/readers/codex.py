@@ -21,7 +21,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import records
 from wane.lab.readers.building.tree import name_left
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "codex"
 
@@ -202,6 +202,7 @@ class _Collected:
             self._builder.title = text(payload.get("message"))
 
     def _cost(self, line: int, at: float | None, info: Mapping[str, Any]) -> None:
+        self._builder.window = count(info.get("model_context_window")) or self._builder.window
         last, totals = mapping(info.get("last_token_usage")), info.get("total_token_usage")
         usage = usage_of(
             last.get("input_tokens"), read=last.get("cached_input_tokens"), output=last.get("output_tokens")
@@ -259,6 +260,9 @@ class _Assembly:
             parts = couple_items(_with_reasoning(self._output, cost))
             usage = cost.usage if cost else None
             self._builder.answer(parts, usage=usage, at=last.at, model=last.model, line=self._output[0].line)
+        elif cost is not None:
+            at = self._builder.position
+            self._builder.aside(ModelCall(at, at, cost.usage))
         for step in self._after:
             self._take(step)
         self._output.clear()

@@ -13,11 +13,16 @@ from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
+from wane.lab.verdict import NOTABLE, Baselines, to_dict, verdict
+from wane.money import dollars
 from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
 
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
+
+OURS: Final = "cwl"
+"""The strategy that the verdict of a comparison is about."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"all": STRATEGY_NAMES, "peers": PEER_NAMES}
 """Names that stand for several strategies; `peers` stands for those whose libraries are installed, if any is."""
@@ -46,13 +51,44 @@ class Comparison:
         """Return the figures of a strategy over all sessions."""
         return total(self.replays[name])
 
+    def baselines(self, session: int | None = None) -> Baselines:
+        """Return what one session, or all, cost without Wane."""
+        pairs = zip(self.studied, self.replays[BASELINE], strict=True)
+        every = [Baselines.of(it.subject.material, it.pricing, unevicted) for it, unevicted in pairs]
+        return sum(every if session is None else every[session : session + 1], Baselines())
+
+    def verdict(self) -> str:
+        """Return a sentence, without its period, on what eviction would have saved; empty if no strategy evicts.
+
+        It is about OURS, or else the cheapest strategy; if another one would have cost less, it says so.
+        """
+        costs = {name: self.totals(name).full_cost for name in self.names if name != BASELINE}
+        if not costs:
+            return ""
+        cheapest = min(costs, key=costs.__getitem__)
+        name = OURS if OURS in costs else cheapest
+        text = verdict(self.baselines(), self.totals(name), f"{name} at {self.budget:,} tokens")
+        if costs[cheapest] < NOTABLE * costs[name]:
+            loss = self.totals(cheapest).loss
+            lost = f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"
+            text += f"; {cheapest} would have cost {dollars(costs[cheapest])}{lost if loss.user_turns_lost else ''}"
+        return text
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data: the figures over all sessions and of each session."""
         return {
             "budget": self.budget,
             **prices_of(self.studied),
-            "sessions": [it.to_dict() | {"strategies": self._rows(n)} for n, it in enumerate(self.studied)],
-            "strategies": self._rows(),
+            "sessions": [it.to_dict() | self._figures(n) for n, it in enumerate(self.studied)],
+            **self._figures(),
+            "verdict": self.verdict(),
+        }
+
+    def _figures(self, session: int | None = None) -> dict[str, Any]:
+        pick = slice(None) if session is None else slice(session, session + 1)
+        return {
+            **to_dict(self.baselines(session), total(self.replays[BASELINE][pick])),
+            "strategies": self._rows(session),
         }
 
     def _rows(self, session: int | None = None) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import accumulate
 from statistics import median
 from time import perf_counter
@@ -23,8 +24,8 @@ from wane.lab.figures import CallFigures, Totals
 from wane.lab.loss import CallLoss, Index, Loss
 from wane.lab.replaying.over import Filling
 from wane.lab.replaying.trace import Trace
-from wane.lab.session import RecordedSession
-from wane.prices import CacheUse, Cost, Prices
+from wane.lab.session import ModelCall, RecordedSession
+from wane.prices import CacheUse, Cost, Prices, prices_of
 from wane.strategies.base import Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.summarised import SUMMARY_TOKENS
 
@@ -37,14 +38,17 @@ class Pricing:
     """The prices of a replay.
 
     Attributes:
-        prices: prices of tokens.
+        prices: prices of tokens, of the model that most calls had.
         rules: rules of the provider's cache.
         hour: whether the cache is written for an hour, if the provider offers that.
+        models: prices by recorded model, for calls of others; None for a model without known prices. Empty if
+            `prices` count for all calls.
     """
 
     prices: Prices
     rules: CacheRules
     hour: bool = False
+    models: tuple[tuple[str, Prices | None], ...] = ()
 
     @classmethod
     def of(cls, model: str, *, hour: bool = False) -> Pricing:
@@ -75,19 +79,36 @@ class Pricing:
         Raises:
             MissingExtraError: without the extra `lab`.
         """
-        models = Counter(call.model for call in session.calls if call.model)
+        models = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
         for model, _ in models.most_common(1):
             try:
                 pricing = cls.of(model, hour=hour)
             except ConfigError:
                 return None
-            prices = pricing.prices
-            return replace(pricing, prices=replace(prices, name=f"{prices.provider}:{prices.model}"))
+            prices = replace(pricing.prices, name=f"{pricing.prices.provider}:{pricing.prices.model}")
+            others = tuple((other, prices if other == model else prices_of(other)) for other in models)
+            return replace(pricing, prices=prices, models=others)
         return None
 
-    def cost(self, use: CacheUse, output: int) -> Cost:
-        """Return the cost of one call."""
-        return self.prices.cost(use, output, hour=self.hour)
+    def prices_for(self, call: ModelCall) -> Prices | None:
+        """Return the prices of the model that a recorded call had; None if they are not known."""
+        return dict(self.models).get(call.priced_as or "", None if call.priced_as and self.models else self.prices)
+
+    def cost(self, use: CacheUse, output: int, call: ModelCall | None = None) -> Cost:
+        """Return the cost of one simulated call.
+
+        Args:
+            use: its input.
+            output: its output tokens.
+            call: the recorded call, whose model and time count; None for the usual model.
+        """
+        prices = self.prices if call is None else self.prices_for(call) or self.prices
+        return prices.cost(use, output, hour=self.hour, at=None if call is None else moment(call))
+
+
+def moment(call: ModelCall) -> datetime | None:
+    """Return when a call was made; None if that was not recorded."""
+    return None if call.at is None else datetime.fromtimestamp(call.at, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +203,7 @@ class _Run:
         self._at: float | None = None
         self._cost = Cost()
         self._own = Totals()
+        self._breaks_before = 0  # in calls that count for another session
         self._over: Counter[str] = Counter()
         self._reread_costs = 0.0
         self._seconds = 0.0
@@ -197,7 +219,7 @@ class _Run:
         seconds = perf_counter() - started
         own = Totals()
         while isinstance(outcome, SummaryNeeded):
-            own += self._summary_call(outcome, call.at)
+            own += self._summary_call(outcome, call)
             started = perf_counter()
             # The text of the summary is unknown: it has only a length.
             outcome = self._strategy.summarised("", self._expected(outcome))
@@ -210,35 +232,40 @@ class _Run:
         self._view[same:] = entered
         use = self._cache.request(self._view, self._tokens, call.at, same=same)
         loss = self._loss.observe(number, self._view, same)
-        cost = self._pricing.cost(use, self._material.output_tokens[number])
+        cost = self._pricing.cost(use, self._material.output_tokens[number], call)
         self._filling.change(left, entered)
-        if use.total > self._budget:
+        if use.total > self._budget and not call.inherited:
             latest = self._session.calls[number - 1].first if number else 0
             pinned = outcome.report.pinned if outcome.report else None
             self._over[self._filling.why_over(self._budget, latest, call.first, pinned)] += 1
-        self._cost += cost
-        self._reread_costs += self._reread_cost(loss, use)
-        self._seconds += seconds
-        if own.own_calls:
+        if call.inherited:
+            self._breaks_before = self._cache.prefix_breaks
+        else:
+            self._cost += cost
+            self._reread_costs += self._reread_cost(loss, use, call)
+            self._seconds += seconds
+        if own.own_calls and not call.inherited:
             self._own += own
         spent = cost.total + own.own_cost.total
         self._calls.append(CallFigures(use.total, use.read, use.written, spent, outcome.ran, own.own_calls, loss))
         self._at = call.at if call.at is not None else self._at
 
     def result(self) -> Replay:
-        calls = self._calls
+        # Calls of a session that this one branches off from count there.
+        since = sum(call.inherited for call in self._session.calls)
+        calls = self._calls[since:]
         totals = self._own + Totals(
             calls=len(calls),
             cost=self._cost,
             read=sum(it.read for it in calls),
             written=sum(it.written for it in calls),
             fresh=sum(it.tokens - it.read - it.written for it in calls),
-            output=sum(self._material.output_tokens),
+            output=sum(self._material.output_tokens[since:]),
             viewed=sum(it.tokens for it in calls),
             peak=max((it.tokens for it in calls), default=0),
             over=self._over,
             passes=sum(it.ran for it in calls),
-            prefix_breaks=self._cache.prefix_breaks,
+            prefix_breaks=self._cache.prefix_breaks - self._breaks_before,
             reread_cost=self._reread_costs,
             floor=floor(self._material, self._pricing),
             seconds=self._seconds,
@@ -255,14 +282,14 @@ class _Run:
                 self._trace.note(call, index, added)
         self._added = max(self._added, stop)
 
-    def _summary_call(self, needed: SummaryNeeded, at: float | None) -> Totals:
+    def _summary_call(self, needed: SummaryNeeded, call: ModelCall) -> Totals:
         """Make a model call of the strategy's own: it reads the current view and writes a summary."""
         instructions = Substitute(needed.instructions, chars(needed.instructions))
-        use = self._cache.request([*needed.view, instructions], self._tokens, at, aside=True)
+        use = self._cache.request([*needed.view, instructions], self._tokens, call.at, aside=True)
         output = self._expected(needed)
         return Totals(
             own_calls=1,
-            own_cost=self._pricing.cost(use, output),
+            own_cost=self._pricing.cost(use, output, call),
             read=use.read,
             written=use.written,
             fresh=use.fresh,
@@ -273,13 +300,13 @@ class _Run:
         """Tokens of the answer, which nobody writes."""
         return self._subject.summary_tokens if needed.expected is None else needed.expected
 
-    def _reread_cost(self, loss: CallLoss, use: CacheUse) -> float:
+    def _reread_cost(self, loss: CallLoss, use: CacheUse, call: ModelCall) -> float:
         """Return the dollars of fetches: each is a call over a view in the cache by then, and brings new input."""
         if not loss.reread.results:
             return 0.0
-        fetch = self._pricing.cost(CacheUse(read=use.total, written=0, fresh=0), REREAD_OUTPUT).total
+        fetch = self._pricing.cost(CacheUse(read=use.total, written=0, fresh=0), REREAD_OUTPUT, call).total
         new = new_input(loss.reread.tokens, self._pricing.rules)
-        return loss.reread.results * fetch + self._pricing.cost(new, 0).total
+        return loss.reread.results * fetch + self._pricing.cost(new, 0, call).total
 
 
 def new_input(tokens: int, rules: CacheRules) -> CacheUse:
@@ -302,6 +329,7 @@ def floor(material: Material, pricing: Pricing) -> float:
         # Too short for the cache: nothing is charged as written to it.
         short = kept + new < pricing.rules.minimum
         use = CacheUse(0, 0, new) if short else new_input(new, pricing.rules)
-        total += pricing.cost(CacheUse(kept, use.written, use.fresh), output).total
+        if not call.inherited:
+            total += pricing.cost(CacheUse(kept, use.written, use.fresh), output, call).total
         seen, kept = call.first, material.overhead + held[call.first]
     return total

@@ -1,21 +1,23 @@
 """The head of a page: figures, and the cost of a session with and without Wane.
 
-A headline claims only what the figures say. The recorded cost is that of the recorded usage; all others are simulated.
+A headline claims only what the figures say: `wane.lab.verdict` says what is compared with what.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from wane.core import Kind
 from wane.lab.counting import Material
+from wane.lab.loss import Index, Loss
+from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.replaying.spent import RECORDED
 from wane.lab.replaying.studying import Studied
-from wane.lab.session import RecordedSession
+from wane.lab.verdict import NOTABLE, Baselines, capital, in_view, needs, verdict
 from wane.money import dollars, share
-from wane.prices import CacheUse
 
 Fact = tuple[str, str]
 """A label and its figure."""
@@ -24,10 +26,11 @@ Fact = tuple[str, str]
 def facts_of(material: Material) -> list[Fact]:
     """Return the figures of a recorded session."""
     session = material.session
-    usages = [call.usage for call in session.calls if call.usage]
+    calls = len(session.own_calls)
+    usages = [call.usage for call in session.own_calls if call.usage]
     read, whole = sum(it.cache_read for it in usages), sum(it.total_input for it in usages)
     facts = [
-        ("Model calls", f"{len(session.calls):,}"),
+        ("Model calls", f"{calls:,}"),
         ("User turns", f"{len(session.user_turns):,}"),
         ("History", f"{sum(item.tokens for item in material.items):,} tokens"),
     ]
@@ -37,15 +40,20 @@ def facts_of(material: Material) -> list[Fact]:
         largest = max(it.total_input for it in usages)
         facts += [
             ("Largest request", f"{largest:,} tokens"),
-            ("Input", f"{whole:,} tokens, {read / whole:.0%} from the cache"),
+            ("Input", f"{whole:,} tokens, {read / whole:.0%} from the cache{_of(len(usages), calls)}"),
         ]
     if outputs := [it.output for it in usages if it.output is not None]:
-        facts.append(("Output", f"{sum(outputs):,} tokens"))
+        facts.append(("Output", f"{sum(outputs):,} tokens{_of(len(outputs), calls)}"))
     if session.evictions:
         facts.append(("Passes", f"{len(session.evictions):,}"))
     if session.compactions:
         facts.append(("Compactions", f"{len(session.compactions):,}"))
     return facts
+
+
+def _of(known: int, calls: int) -> str:
+    """Return how many calls a figure covers, if not all."""
+    return "" if known == calls else f", of {known:,} of {calls:,} calls"
 
 
 def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
@@ -64,10 +72,6 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
         ("Prices", ", ".join(dict.fromkeys(f"{it.provider}:{it.model}" for it in prices))),
         ("Cache rules", ", ".join(dict.fromkeys(it.pricing.rules.name for it in studied))),
     ]
-
-
-_SAVES: Final = 0.99
-"""Share of the cost below which there is a saving to speak of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,66 +104,45 @@ class Headline:
 
 def headline_of(material: Material, simulated: Simulated) -> Headline:
     """Return the headline of a session."""
-    spent = recorded_cost(material, simulated.pricing)
-    prices = f"prices of {simulated.pricing.prices.name}"
+    baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
+    prices = f"By prices of {simulated.pricing.prices.name}."
     if material.session.evictions:
-        return _of_managed(material, simulated, spent, prices)
-    totals = simulated.replay.totals
-    budget = f"{simulated.replay.budget:,} tokens"
+        return _of_managed(material, baselines, prices)
+    totals, budget = simulated.replay.totals, f"{simulated.replay.budget:,} tokens"
     if not totals.passes:
-        cost = f"It cost {dollars(spent)}, by {prices}." if spent is not None else ""
-        return Headline(f"This session fits into {budget}: Wane would have evicted nothing", cost)
-    after = totals.dollars + totals.reread_cost
-    # A recorded session may have missed the cache more often than a simulated one, and may have been compacted. The
-    # cheaper of the two is compared with Wane.
-    without = [(simulated.baseline.totals.dollars, "if nothing is evicted, simulated")]
-    if spent is not None:
-        summaries = ", without the calls that wrote its summaries" if material.session.compactions else ""
-        without.append((spent, f"as recorded{summaries}"))
-    before, _ = min(without)
-    recall = share(totals.loss.reference_recall)
-    detail = (
-        f"{'; '.join(f'{dollars(cost)} {how}' for cost, how in without)}; {dollars(after)} with Wane at {budget}, "
-        f"simulated, {dollars(totals.reread_cost)} of it for fetching evicted content again. By {prices}. {recall} of "
-        "the names that later calls used were still in view."
-    )
-    if after >= _SAVES * before:
-        return Headline(f"No saving here: {dollars(before)} → {dollars(after)}", detail)
-    kept = totals.loss.user_turns and not totals.loss.user_turns_lost
-    return Headline(f"{dollars(before)} → {dollars(after)}{', nothing you said was lost' if kept else ''}", detail)
+        recorded = f"{capital(baselines.describe())}. {prices}" if baselines.recorded.account.priced else ""
+        return Headline(f"This session fits into {budget}: Wane would have evicted nothing", recorded)
+    text = f"{verdict(baselines, totals, f'Wane at {budget}')}. {in_view(totals)}"
+    return Headline(text, " ".join(filter(None, (f"{capital(baselines.describe())}. {prices}", needs(totals)))))
 
 
-def recorded_cost(material: Material, pricing: Pricing) -> float | None:
-    """Return the dollars that a session cost by its recorded usage; None if that of a call is missing."""
-    total = 0.0
-    for call, counted in zip(material.session.calls, material.output_tokens, strict=True):
-        usage = call.usage
-        if usage is None or not usage.total_input:
-            return None
-        if pricing.rules.charges_writes:
-            use = CacheUse(usage.cache_read, usage.cache_write, usage.input)
-        else:
-            use = CacheUse(usage.cache_read, 0, usage.input + usage.cache_write)
-        output = counted if usage.output is None else usage.output
-        # A request mostly writes all of its new input for an hour, or none of it.
-        total += pricing.prices.cost(use, output, hour=2 * usage.cache_write_hour > usage.cache_write).total
-    return total
-
-
-def _of_managed(material: Material, simulated: Simulated, spent: float | None, prices: str) -> Headline:
+def _of_managed(material: Material, baselines: Baselines, prices: str) -> Headline:
     """Return the headline of a session that Wane managed: its cost, and the cost without Wane."""
-    session, before = material.session, simulated.baseline.totals.dollars
-    passes = len(session.evictions)
-    if spent is None:
-        ran = "one pass" if passes == 1 else f"{passes:,} passes"
-        return Headline(f"Wane ran {ran}", "Its usage is not recorded whole, so its cost is not known.")
-    detail = f"{dollars(before)} if nothing had been evicted, simulated; {dollars(spent)} as recorded. By {prices}."
-    if spent >= _SAVES * before:
-        return Headline(f"No saving here: {dollars(before)} → {dollars(spent)}", detail)
-    kept = ", nothing you said was lost" if session.user_turns and not _lost_turns(session) else ""
-    return Headline(f"{dollars(before)} → {dollars(spent)}{kept}", detail)
+    recorded = baselines.recorded
+    passes = len(material.session.evictions)
+    ran = "one pass" if passes == 1 else f"{passes:,} passes"
+    seen = _seen(material)
+    detail = f"{capital(baselines.describe())}. {prices}"
+    if not recorded.complete or not baselines.possible:
+        account = recorded.account
+        spent = f"at least {dollars(account.at_least)}" if account.priced and not recorded.complete else account.brief
+        known = f", {spent} {RECORDED}" if account.priced else "; its usage is not recorded whole"
+        return Headline(f"Wane ran {ran}{known}. {seen}", detail)
+    before, after = baselines.unevicted, recorded.account.at_least
+    sides = f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} {RECORDED}, with {ran}"
+    if after >= NOTABLE * before:
+        return Headline(f"No saving here: {sides}. {seen}", detail)
+    return Headline(f"{sides}: {share(1 - after / before)} less. {seen}", detail)
 
 
-def _lost_turns(session: RecordedSession) -> bool:
-    removed = {index for eviction in session.evictions for index in eviction.removed}
-    return bool(session.compactions) or any(session.parts[index].kind is Kind.USER for index in removed)
+def _seen(material: Material) -> str:
+    """Return how much of what later calls needed was in the views that Wane gave them."""
+    session, kinds = material.session, material.kinds
+    views, loss = RecordedViews(session, kinds), Loss(Index(session, [item.tokens for item in material.items]))
+    for number, call in enumerate(session.calls):
+        loss.observe(number, views.of(call))
+    totals = loss.totals()
+    if not totals.uses:
+        return "No later call used a name from before."
+    held = f"{share(totals.reference_recall)} of the {totals.uses:,} earlier names that calls used were in view"
+    return f"{held}; fetching again is part of the recorded cost."

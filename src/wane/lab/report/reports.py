@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from wane.lab.columns import COLUMNS, columns_dict
 from wane.lab.counting import Material
 from wane.lab.replaying.compare import BASELINE, Comparison, prices_of
 from wane.lab.replaying.replay import Replay
@@ -15,7 +16,7 @@ from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, he
 from wane.lab.report.page import frame_size, render, write_page
 from wane.lab.report.runs import LEVELS, recorded_run, run_of
 from wane.lab.report.sessions import Outline, episodes_of, outline_of, session_of
-from wane.lab.report.table import COLUMNS, columns_dict, rows
+from wane.lab.report.table import rows
 from wane.lab.report.texts import SIZE_LIMIT, Texts, texts_within, to_json
 from wane.lab.sweep import Sweep
 
@@ -61,7 +62,13 @@ def write_report(
         "budget": comparison.budget,
         **prices_of(comparison.studied),
         "columns": columns_dict(),
-        "strategies": rows({name: comparison.totals(name) for name in comparison.names}, baseline, comparison.budget),
+        "verdict": comparison.verdict(),
+        "strategies": rows(
+            {name: comparison.totals(name) for name in comparison.names},
+            baseline,
+            comparison.budget,
+            comparison.baselines().recorded,
+        ),
     }
     page.write(Path(path), size_limit)
 
@@ -132,7 +139,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
                 "budget": point.budget,
                 "best": point in best,
                 "values": {key: values[key] for key in keys},
-                "recall_at_best": values["reference_recall_at_best"],
+                "recall_at_best": values["recall_at_best"],
             }
         )
     budgets = ", ".join(f"{budget:,}" for budget in sweep.budgets)

@@ -36,6 +36,8 @@ class SessionBuilder:
         self.title = ""
         self.cwd: str | None = None
         self.system_tokens: int | None = None
+        self.window: int | None = None
+        self._inherited = 0  # calls
         self._session = RecordedSession(sound(name), source)
         self._message = -1
         self._said = False  # whether a model has said anything
@@ -106,6 +108,8 @@ class SessionBuilder:
         at: float | None = None,
         model: str | None = None,
         line: int | None = None,
+        provider: str = "",
+        cost: float | None = None,
     ) -> None:
         """Append the whole output of one model call, in order.
 
@@ -118,6 +122,8 @@ class SessionBuilder:
             at: when the answer was recorded, in seconds since 1970 UTC.
             model: the model's name.
             line: its line, for a problem.
+            provider: the model's provider.
+            cost: dollars, if the recording states them.
 
         Raises:
             ValueError: for a user part or a notice.
@@ -131,7 +137,7 @@ class SessionBuilder:
             self._open.pop(recorded, None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
-        self._session.calls.append(ModelCall(first, self.position, usage, at, model))
+        self._session.calls.append(ModelCall(first, self.position, usage, at, model, provider, cost=cost))
 
     def compaction(
         self,
@@ -155,6 +161,14 @@ class SessionBuilder:
         self._session.compactions.append(
             Compaction(self.position, sound(summary), kept, tokens_before, at, tokens_after)
         )
+
+    def aside(self, call: ModelCall) -> None:
+        """Note a model call that wrote a summary."""
+        self._session.asides.append(call)
+
+    def branched(self, waiting: int = 0) -> None:
+        """Note that the session branches off here: the calls so far, and `waiting` more, count for another one."""
+        self._inherited = len(self._session.calls) + waiting
 
     def clear_reasoning(self) -> None:
         """Note that requests from here on hold none of the reasoning so far; see `RecordedSession`."""
@@ -191,6 +205,9 @@ class SessionBuilder:
         session.cwd = None if self.cwd is None else sound(self.cwd)
         session.system_tokens = self.system_tokens
         session.problems = self.problems.found()
+        session.window = self.window
+        for number, call in enumerate(session.calls[: self._inherited]):
+            session.calls[number] = replace(call, inherited=True)
         return session
 
     def _append(self, parts: Sequence[Part], line: int | None) -> int:

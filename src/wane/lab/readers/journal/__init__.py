@@ -19,7 +19,9 @@ from wane.journal.codec import SchemaError, decode
 from wane.journal.lines import checksum_of, read_record
 from wane.journal.reader import SessionFile, open_session, read_header_of
 from wane.journal.records import (
+    FORK_NOTE,
     RECORDS,
+    SPENT_NOTE,
     ConfigRecord,
     Header,
     MessageRecord,
@@ -28,6 +30,7 @@ from wane.journal.records import (
     Record,
     StrategyRecord,
     UsageRecord,
+    model_calls,
 )
 from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder
@@ -35,7 +38,7 @@ from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import usage_of
 from wane.lab.readers.documents import is_answer
 from wane.lab.readers.journal.actions import StrategyActions
-from wane.lab.session import Eviction, EvictionStep, RecordedSession
+from wane.lab.session import Eviction, EvictionStep, ModelCall, RecordedSession, Usage
 
 NAME: Final = "journal"
 
@@ -137,6 +140,10 @@ class _PendingUsage:
         """Return the usage of the call whose answer comes next; None if none was reported."""
         return self._waiting.popleft() if self._waiting else None
 
+    def __len__(self) -> int:
+        """Return the number of calls whose answers may still come."""
+        return len(self._waiting)
+
     def left(self) -> Iterator[UsageRecord]:
         """Yield those whose answers will not come."""
         while self._waiting:
@@ -172,6 +179,12 @@ class _Fold:
             self._usages.rounds = True
         elif isinstance(record, NoteRecord) and record.topic == _REPLY:
             self._usages.complete()
+        elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
+            self.builder.branched(len(self._usages))
+        elif isinstance(record, NoteRecord) and record.topic == SPENT_NOTE:
+            for call in model_calls([record]):
+                at = self.builder.position
+                self.builder.aside(ModelCall(at, at, _usage(call), _time(record), *_model(call), cost=call.cost))
 
     def finish(self) -> None:
         """Note that no record follows."""
@@ -211,16 +224,11 @@ class _Fold:
             self._add_answer((), record, _time(record), line)
 
     def _add_answer(self, parts: Sequence[Part], told: UsageRecord | None, at: float | None, line: int | None) -> None:
-        usage, model = None, None
-        if told is not None:
-            model = told.model.rpartition(":")[2] or None
-            usage = usage_of(
-                told.input_tokens,
-                read=told.cache_read_tokens,
-                written=told.cache_write_tokens,
-                output=told.output_tokens or None,
-            )
-        self.builder.answer(parts, usage=usage, at=at, model=model, line=line)
+        if told is None:
+            self.builder.answer(parts, at=at, line=line)
+            return
+        model, provider = _model(told)
+        self.builder.answer(parts, usage=_usage(told), at=at, model=model, line=line, provider=provider, cost=told.cost)
 
     def _take_strategy(self, record: StrategyRecord, line: int) -> None:
         try:
@@ -253,6 +261,21 @@ class _Fold:
         self.evictions.append(
             Eviction(self.builder.position, removed, before, after, at, steps, record.budget, record.overflowed)
         )
+
+
+def _model(call: UsageRecord) -> tuple[str | None, str]:
+    """Return the model of a call and its provider."""
+    provider, colon, model = call.model.partition(":")
+    return (model, provider) if colon else (provider or None, "")
+
+
+def _usage(call: UsageRecord) -> Usage | None:
+    return usage_of(
+        call.input_tokens,
+        read=call.cache_read_tokens,
+        written=call.cache_write_tokens,
+        output=call.output_tokens or None,
+    )
 
 
 def _time(record: Record | None) -> float | None:

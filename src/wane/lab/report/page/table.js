@@ -8,12 +8,13 @@ function strategyTable() {
       "otherwise is not known, only what it would have missed.",
   );
   const rows = data.strategies;
-  const columns = data.columns.filter((column) => rows.some((row) => row.values[column.key]) || column.key === "over_budget_calls");
+  if (data.verdict) body.append(h("p", { class: "outcome" }, `${data.verdict}.`));
+  const columns = data.columns.filter((column) => rows.some((row) => row.values[column.key]) || column.key === "over");
   const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Strategy"));
   const list = h("tbody");
   let sorted = null;
   for (const column of columns) {
-    const button = h("button", { type: "button", title: column.help, onclick: () => sort(column) }, column.label);
+    const button = h("button", { type: "button", title: column.help, onclick: () => sort(column) }, column.name);
     head.append(h("th", { scope: "col", "data-key": column.key }, button));
   }
   const sort = (column) => {
@@ -38,7 +39,7 @@ function strategyTable() {
   body.append(h("p", { class: "small" }, marked ? best : none));
   body.append(
     h("details", {}, h("summary", {}, "What the columns mean"),
-      h("dl", { class: "glossary" }, columns.map((column) => [h("dt", {}, column.label), h("dd", {}, column.help)]))),
+      h("dl", { class: "glossary" }, columns.map((column) => [h("dt", {}, column.name), h("dd", {}, column.help)]))),
   );
   body.append(
     h("details", {}, h("summary", {}, "What the strategies do"),
@@ -51,7 +52,7 @@ function strategyRow(row, columns) {
   const name = h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", { title: row.what }, row.name));
   return h("tr", { "data-strategy": row.name }, name, columns.map((column) => {
     const best = (row.best || []).includes(column.key);
-    const over = column.key === "over_budget_calls" && row.over;
+    const over = column.key === "over" && row.over;
     return h("td", { class: best ? "best" : over ? "over" : null }, cell(row, column),
       best && h("span", { class: "hidden" }, " (best)"));
   }));
@@ -60,8 +61,9 @@ function strategyRow(row, columns) {
 function cell(row, column) {
   const value = row.values[column.key];
   const most = row.recall_at_best;
-  if (column.key === "reference_recall" && most !== undefined && most - value > 0.0005) {
+  if (column.key === "recall" && most !== undefined && most - value > 0.0005) {
     return `${percent(value).slice(0, -1)}–${percent(most)}`;
   }
-  return written(value, column.unit);
+  const bound = row.bound && ["cost_usd", "ratio"].includes(column.key) && value !== null;
+  return `${bound ? "≥" : ""}${written(value, column.unit)}`;
 }

@@ -1,0 +1,84 @@
+"""The columns of comparisons: one name for each, in the terminal, on pages, in JSON and in `docs/lab/replay.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+Unit = Literal["usd", "ratio", "tokens", "share", "count", "decimal", "ms"]
+
+_SUFFIXES: Final[Mapping[Unit, str]] = {"usd": "_usd", "tokens": "_tokens", "ms": "_ms"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: its heading; with underscores and its unit, its key in JSON.
+        unit: how to format it.
+        help: its meaning, in one line.
+        better: whether less or more is better; empty if neither is.
+    """
+
+    name: str
+    unit: Unit
+    help: str
+    better: Literal["less", "more", ""] = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the JSON of `wane replay` and `wane sweep`."""
+        words = self.name.replace(" ", "_").replace("/", "_per_")
+        return f"{words}{_SUFFIXES.get(self.unit, '')}"
+
+
+COLUMNS: Final = (
+    Column("cost", "usd", "of all model calls with prefix caching, the strategy's own included", "less"),
+    Column("ratio", "ratio", "that cost, relative to never evicting", "less"),
+    Column("again", "usd", "what fetching evicted content again would cost on top", "less"),
+    Column("view", "tokens", "mean tokens of a request"),
+    Column("peak", "tokens", "tokens of the largest request"),
+    Column(
+        "recall",
+        "share",
+        "share still in view of the names and paths that calls used and that had occurred before; a range where a "
+        "summary may have held more",
+        "more",
+    ),
+    Column("grounding", "share", "share of the edits of files read before whose latest read was still in view", "more"),
+    Column("turns", "share", "share of the user's turns that every view held unchanged", "more"),
+    Column("breaks", "share", "share of the requests that did not continue the one before, so that the cache missed"),
+    Column("over", "count", "requests over the budget", "less"),
+    Column("cached", "share", "share of the input tokens that the provider's cache served"),
+    Column("fetches", "count", "times that evicted content would have to be fetched again", "less"),
+    Column("fetched", "tokens", "tokens that these fetches would bring", "less"),
+    Column("passes", "count", "times that something was evicted"),
+    Column("own calls", "count", "model calls that the strategy itself made, to summarise", "less"),
+    Column("broken pairs", "count", "tool calls shown without their result, or the reverse, over all requests", "less"),
+    Column("own time", "ms", "milliseconds per call that the strategy itself took"),
+)
+"""The columns of a comparison; `columns_of` picks some by name."""
+
+SWEPT: Final = (
+    Column("of last", "ratio", "cost relative to the same strategy at its largest budget"),
+    Column("fetches/100", "decimal", "such fetches in 100 model calls, each one more call to wait for", "less"),
+)
+"""The further columns of a sweep."""
+
+
+def columns_of(*names: str) -> list[Column]:
+    """Return columns by name, in that order."""
+    known = {column.name: column for column in (*COLUMNS, *SWEPT)}
+    return [known[name] for name in names]
+
+
+def columns_dict(columns: Iterable[Column] = COLUMNS) -> list[dict[str, Any]]:
+    """Return columns as JSON-able data."""
+    return [asdict(column) | {"key": column.key} for column in columns]
+
+
+def notes(columns: Iterable[Column]) -> str:
+    """Return the meaning of columns, as text."""
+    return " ".join(f"{column.name}: {column.help}." for column in columns)

@@ -1,0 +1,150 @@
+"""What a recorded session cost, by the usage that it recorded, and what its requests held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from wane.account import Account
+from wane.lab.counting import Material
+from wane.lab.figures import Totals
+from wane.lab.replaying.replay import Pricing, moment
+from wane.lab.session import ModelCall
+from wane.prices import CacheUse, TokenUsage
+
+RECORDED: Final = "as recorded"
+"""Its row in a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Recorded sessions, for comparison with replays; several add up with `+`.
+
+    Attributes:
+        account: their model calls, by the recorded usage.
+        summaries: summaries that the recording agent had written by calls that were not recorded.
+        calls: model calls, without those that wrote summaries.
+        reported: how many of these recorded their input.
+        viewed: input tokens of these.
+        peak: the most input tokens of one of them.
+        over: how many of them were over the budget.
+    """
+
+    account: Account = field(default_factory=Account)
+    summaries: int = 0
+    calls: int = 0
+    reported: int = 0
+    viewed: int = 0
+    peak: int = 0
+    over: int = 0
+
+    @classmethod
+    def of(cls, material: Material, pricing: Pricing, budget: int) -> Recorded:
+        """Return the account of a session.
+
+        Args:
+            material: the session, counted.
+            pricing: prices and cache rules.
+            budget: tokens that a request may hold.
+        """
+        session = material.session
+        sizes = [call.usage.total_input for call in session.own_calls if call.usage and call.usage.total_input]
+        return cls(
+            account=account_of(material, pricing),
+            summaries=max(0, len(session.compactions) - len(session.asides)),
+            calls=len(session.own_calls),
+            reported=len(sizes),
+            viewed=sum(sizes),
+            peak=max(sizes, default=0),
+            over=sum(size > budget for size in sizes),
+        )
+
+    def __add__(self, other: Recorded) -> Recorded:
+        return Recorded(
+            self.account + other.account,
+            self.summaries + other.summaries,
+            self.calls + other.calls,
+            self.reported + other.reported,
+            self.viewed + other.viewed,
+            max(self.peak, other.peak),
+            self.over + other.over,
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether the cost covers every model call that the recording agent made, as far as is known."""
+        return self.account.complete and not self.summaries
+
+    @property
+    def bounds(self) -> str:
+        """What the cost leaves out or estimates, in words; empty if nothing."""
+        account = self.account
+        notes = []
+        if not account.complete:
+            notes.append(f"{account.priced:,} of {account.calls:,} calls")
+        if self.summaries:
+            wrote = "a summary" if self.summaries == 1 else f"{self.summaries:,} summaries"
+            notes.append(f"without the calls that wrote {wrote}")
+        if account.estimated:
+            notes.append(f"output of {account.estimated:,} calls counted from its text")
+        return ", ".join(notes)
+
+    def row(self, baseline: Totals) -> dict[str, Any]:
+        """Return its figures by column of a comparison; without those that a recording does not have.
+
+        Recall and grounding are among these: the model could only use what it saw. So is fetching again, which is in
+        the cost. The cost is a lower bound unless `complete`.
+
+        Args:
+            baseline: totals of `none` on the same sessions.
+        """
+        account, priced = self.account, self.account.priced
+        return {
+            "cost_usd": account.at_least if priced else None,
+            "ratio": account.at_least / baseline.dollars if priced and baseline.dollars else None,
+            "view_tokens": self.viewed / self.reported if self.reported else None,
+            "peak_tokens": self.peak or None,
+            "over": self.over if self.reported == self.calls else None,
+            "cached": account.cache_read_tokens / account.input_tokens if account.input_tokens else None,
+        }
+
+    def to_dict(self, baseline: Totals) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {
+            **self.row(baseline),
+            **self.account.to_dict(),
+            "output_estimated_calls": self.account.estimated,
+            "summaries_left_out": self.summaries,
+            "complete": self.complete,
+        }
+
+
+def account_of(material: Material, pricing: Pricing) -> Account:
+    """Return the account of a session's model calls, by the recorded usage.
+
+    A cost that the recording states counts as it is, unless the session is priced as another model.
+    """
+    session, account = material.session, Account()
+    for call, counted in zip(session.calls, material.output_tokens, strict=True):
+        if not call.inherited:
+            account = _plus(account, call, counted, pricing)
+    for call in session.asides:
+        account = _plus(account, call, 0, pricing)
+    return account
+
+
+def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:
+    usage, prices = call.usage, pricing.prices_for(call)
+    if usage is None or not usage.total_input:
+        return account.plus(None, None)
+    output = counted if usage.output is None else usage.output
+    tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write)
+    if call.cost is not None and pricing.models:
+        return account.plus(tokens, call.cost)
+    if prices is None:
+        return account.plus(tokens, None)
+    # A request mostly writes all of its new input for an hour, or none of it.
+    hour = 2 * usage.cache_write_hour > usage.cache_write
+    use = CacheUse(usage.cache_read, usage.cache_write, usage.input)
+    cost = prices.cost(use, output, hour=hour, at=moment(call)).total
+    return account.plus(tokens, cost, estimated=usage.output is None)

@@ -1,0 +1,193 @@
+"""What eviction would have saved: one comparison, in the same words, for `wane view`, `replay` and `tune`.
+
+A simulated cost, with fetching evicted content again, is compared with the lowest cost of the same calls without Wane:
+the recorded one, or never evicting, simulated. Never evicting counts only if the model's window could have held it. A
+recording that does not tell everything gives a lower bound, and is called that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from wane.lab.counting import Material
+from wane.lab.figures import Totals
+from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.replaying.spent import RECORDED, Recorded
+from wane.money import dollars, share
+
+NOTABLE: Final = 0.99
+"""Share of the cost below which there is a saving to speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What sessions cost without Wane; those of several sessions add up with `+`.
+
+    Attributes:
+        recorded: the sessions as recorded.
+        unevicted: dollars if nothing is evicted, simulated.
+        sessions: number of sessions.
+        unfit: how many of them have requests that their model's window cannot hold unless something is evicted.
+        largest: tokens of the largest such request.
+        window: the window that it exceeds.
+        managed: how many sessions were recorded with Wane at work, so that their cost is not one without it.
+    """
+
+    recorded: Recorded = field(default_factory=Recorded)
+    unevicted: float = 0.0
+    sessions: int = 0
+    unfit: int = 0
+    largest: int = 0
+    window: int = 0
+    managed: int = 0
+
+    @classmethod
+    def of(cls, material: Material, pricing: Pricing, unevicted: Replay) -> Baselines:
+        """Return the baselines of one session.
+
+        Args:
+            material: the session, counted.
+            pricing: prices and cache rules.
+            unevicted: its replay under `none`, at the budget of the comparison.
+        """
+        # The agent knows its window best: a price list names the largest that a model offers.
+        window, peak = material.session.window or pricing.prices.window, unevicted.totals.peak
+        managed = bool(material.session.evictions)
+        known = cls(Recorded.of(material, pricing, unevicted.budget), unevicted.totals.dollars, 1, managed=int(managed))
+        return known if window is None or peak <= window else replace(known, unfit=1, largest=peak, window=window)
+
+    def __add__(self, other: Baselines) -> Baselines:
+        larger = max(self, other, key=lambda it: it.largest)
+        return Baselines(
+            self.recorded + other.recorded,
+            self.unevicted + other.unevicted,
+            self.sessions + other.sessions,
+            self.unfit + other.unfit,
+            larger.largest,
+            larger.window,
+            self.managed + other.managed,
+        )
+
+    @property
+    def possible(self) -> bool:
+        """Whether never evicting was possible in every session."""
+        return not self.unfit
+
+    @property
+    def impossible(self) -> str:
+        """Why never evicting was impossible, as the end of a sentence; empty if it was possible."""
+        if self.possible:
+            return ""
+        where = "" if self.sessions == 1 else f" in {self.unfit:,} of {self.sessions:,} sessions"
+        return f"which was not possible{where}: {self.largest:,} tokens, and the window holds {self.window:,}"
+
+    def lowest(self) -> Baseline | None:
+        """Return the lowest cost without Wane; None if there is none to compare with."""
+        known = []
+        if self.recorded.account.priced and not self.managed:
+            known.append(Baseline(self.recorded.account.at_least, RECORDED, not self.recorded.complete))
+        if self.possible:
+            known.append(Baseline(self.unevicted, "if nothing is evicted, simulated"))
+        return min(known, key=lambda it: it.cost, default=None)
+
+    def describe(self) -> str:
+        """Return both costs, each with what it leaves out."""
+        recorded, parts = self.recorded, []
+        if recorded.account.priced:
+            at_least = "" if recorded.complete else "at least "
+            notes = f" ({recorded.bounds})" if recorded.bounds else ""
+            with_wane = " with Wane" if self.managed else ""
+            parts.append(f"{at_least}{dollars(recorded.account.at_least)} {RECORDED}{with_wane}{notes}")
+        else:
+            parts.append("the recording does not tell what it cost")
+        impossible = f", {self.impossible}" if self.impossible else ""
+        parts.append(f"{dollars(self.unevicted)} if nothing is evicted, simulated{impossible}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A cost without Wane.
+
+    Attributes:
+        cost: dollars.
+        label: what it is.
+        bound: whether it is only a lower bound.
+    """
+
+    cost: float
+    label: str
+    bound: bool = False
+
+    def __str__(self) -> str:
+        return f"{'at least ' if self.bound else ''}{dollars(self.cost)} {self.label}"
+
+
+def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
+    """Return a sentence, without its period, that compares a strategy with the lowest cost without Wane.
+
+    Args:
+        baselines: what the sessions cost without Wane.
+        totals: the strategy's figures on them.
+        who: the strategy and its budget, such as `cwl at 80,000 tokens`.
+    """
+    return capital(_compared(baselines, totals, who))
+
+
+def capital(text: str) -> str:
+    """Return a text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def _compared(baselines: Baselines, totals: Totals, who: str) -> str:
+    after, before = totals.full_cost, baselines.lowest()
+    if before is None:
+        return f"{dollars(after)} with {who}, simulated; there is no cost without Wane to compare it with"
+    sides = f"{before} → {dollars(after)} with {who}, simulated"
+    if not before.cost and not after:
+        return f"{sides}: these prices are zero"
+    if after < NOTABLE * before.cost:
+        return f"{sides}: {'at least ' if before.bound else ''}{share(1 - after / before.cost)} less"
+    return f"No saving {'can be shown' if before.bound else 'here'}: {sides}"
+
+
+def in_view(totals: Totals) -> str:
+    """Return how much of what later calls used stayed in view, and what fetching it again would cost."""
+    loss, low, high = totals.loss, totals.loss.reference_recall, totals.loss.reference_recall_at_best
+    if not loss.uses:
+        return "No later call used a name from before."
+    recall = share(low) if share(low) == share(high) else f"{share(low)} to {share(high)}"
+    again = f"; fetching again is {dollars(totals.reread_cost)} of the cost" if loss.reread.results else ""
+    return f"{recall} of what later calls used was still in view{again}."
+
+
+def needs(totals: Totals) -> str:
+    """Return the figures behind `in_view`, and what became of edits and of the user's turns."""
+    loss, parts = totals.loss, []
+    if loss.uses:
+        fetches = loss.reread.results
+        again = f", for {fetches:,} {'fetch' if fetches == 1 else 'fetches'}" if fetches else ""
+        parts.append(f"Calls used {loss.uses:,} earlier names, {loss.uses - loss.found:,} of them not in view{again}.")
+    if loss.edits:
+        parts.append(f"{loss.grounded:,} of {loss.edits:,} edits had their file's latest read in view.")
+    if loss.user_turns and not loss.user_turns_lost:
+        parts.append(f"Every view held all of the user's turns so far ({loss.user_turns:,}).")
+    elif loss.user_turns:
+        parts.append(f"{loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns left the view.")
+    return " ".join(parts)
+
+
+def to_dict(baselines: Baselines, unevicted: Totals) -> dict[str, Any]:
+    """Return what sessions cost without Wane as JSON-able data.
+
+    Args:
+        baselines: the baselines.
+        unevicted: the figures of never evicting.
+    """
+    lowest = baselines.lowest()
+    return {
+        "recorded": baselines.recorded.to_dict(unevicted),
+        "none_possible": baselines.possible,
+        "lowest": None if lowest is None else {"cost_usd": lowest.cost, "what": lowest.label, "bound": lowest.bound},
+    }
