@@ -26,11 +26,19 @@ def document(page: str) -> str:
 
 def table(client: str, rows: Iterable[Mark]) -> Iterator[str]:
     """Yield the table of one client."""
-    yield f"## {client}\n\n| what | the text … | where | seen in |\n|---|---|---|---|"
+    yield f"## {client}\n\n| what | the text … | where | standing | seen in |\n|---|---|---|---|---|"
     for row in rows:
         what = f"{row.what} (**the user's**)" if row.form is Form.PERSON else row.what
-        yield f"| {what} | {how(row)} | {'system messages' if row.system else 'any'} | {row.source} |"
+        where = "system messages" if row.system else "any"
+        yield f"| {what} | {how(row)} | {where} | {stated(row)} | {row.source} |"
     yield ""
+
+
+def stated(row: Mark) -> str:
+    """Describe what a notice with a mark states for as long as it is in force."""
+    if row.standing is None:
+        return ""
+    return f"adds to: {row.standing.kind}" if row.standing.adds else row.standing.kind
 
 
 def how(row: Mark) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wane.core.items import Item, Kind
+from wane.core.items import Item, Kind, Standing
 
 Message = Mapping[str, Any]
 
@@ -161,6 +161,7 @@ class Reading:
     owner: dict[int, Ep] = field(default_factory=dict)
     partner: dict[int, int] = field(default_factory=dict)
     verdicts: dict[int, bool] = field(default_factory=dict)
+    stood: set[int] = field(default_factory=set)
 
     @property
     def current(self) -> Ep | None:
@@ -177,6 +178,7 @@ def read(items: Sequence[Item]) -> Reading:
     """Walk the history and give each item its owner: an episode, or nobody."""
     reading = Reading(items)
     open_calls: list[int] = []
+    stood_in: dict[int, Ep] = {}
     starts = [message.start for message in assistant_messages(items)]
     for index, item in enumerate(items):
         if index in starts:
@@ -192,7 +194,9 @@ def read(items: Sequence[Item]) -> Reading:
             if reading.current and reading.current.implicit:
                 reading.current.closed = True  # R5
         elif item.kind is Kind.NOTICE:
-            if starts and index > starts[0]:  # R15
+            if item.standing and starts and index > starts[0]:
+                stood_in[index] = reading.episodes[-1]
+            elif starts and index > starts[0]:  # R15
                 _give(reading, index, reading.current or _open_implicit(reading))
         elif item.kind in ASSISTANT:
             accepted = item.tool == "delimiter" and _delimit(reading, index, item)
@@ -200,7 +204,17 @@ def read(items: Sequence[Item]) -> Reading:
                 _give(reading, index, reading.current or _open_implicit(reading))
             if item.kind is Kind.CALL:
                 open_calls.append(index)
+    for index in stood_in:
+        if not in_force(items, index):
+            _give(reading, index, stood_in[index])
+            reading.stood.add(index)
     return reading
+
+
+def in_force(items: Sequence[Item], index: int) -> bool:
+    """R15: whether a standing notice is the latest of a kind, or adds to the latest."""
+    later = [one for item in items[index + 1 :] for one in item.standing]
+    return any(Standing(one.kind) not in later for one in items[index].standing)
 
 
 def _give(reading: Reading, index: int, owner: Ep) -> None:
@@ -546,8 +560,23 @@ class Pass:
         held = sum(self.reading.items[index].tokens for episode in self.described() for index in episode.closing)
         return self.meter.scaled(held) > self.rules.budget * (self.rules.share or 0.0)
 
+    def overdue(self, episode: Ep) -> set[int]:
+        """R15: the notices in view that stood while their episode was stripped of its notices."""
+        covered = due(self.reading, self.state, self.rules.tool_classes) - self.state.gone
+        return self.reading.stood & covered & set(episode.members)
+
+    def take_overdue(self) -> None:
+        """R15."""
+        for episode in self.reading.episodes:
+            if not self.within(self.rules.low_water) and (gone := self.overdue(episode)):
+                before = self.total()
+                self.state = replace(self.state, gone=self.state.gone | gone)
+                line = Line(episode.name, episode.number, "artifact", before, self.total(), tuple(sorted(gone)))
+                self.steps.append(line)
+
     def run(self) -> None:
         """R10."""
+        self.take_overdue()
         self.evict_until(self.rules.low_water, guarded(self.reading, self.state, self.rules, self.meter))
         self.evict_until(1.0)
         self.drop_while(lambda: not self.within(1.0))

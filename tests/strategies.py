@@ -35,7 +35,7 @@ from tests.oracle import (
     run_pass,
     start_is_accepted,
 )
-from wane.core import Item, Kind, Policy
+from wane.core import Item, Kind, Policy, Standing
 
 
 def times(factor: float) -> settings:
@@ -194,6 +194,12 @@ def moves() -> st.SearchStrategy[Turn | Word]:
     return often((5, turns()), (1, word))
 
 
+@cache
+def reminded() -> st.SearchStrategy[Turn | Word]:
+    """Short episodes with many notices among them."""
+    return often((2, steps()), (1, st.builds(Word, role=st.just("notice"), size=sizes())))
+
+
 # The author
 
 
@@ -308,7 +314,7 @@ def sessions(draw: st.DrawFn, *, max_moves: int = 30) -> list[dict[str, Any]]:
     opening = draw(st.sampled_from(([], [Word("system", 8)], [Word("system", 8), Word("user", 20)])))
     # Short ones find the corners, long ones fill the graph.
     length = draw(often((1, st.integers(0, 6)), (2, st.integers(max_moves // 2, max_moves))))
-    move = draw(st.sampled_from((moves(), moves(), steps())))
+    move = draw(st.sampled_from((moves(), moves(), steps(), reminded())))
     return write([*opening, *draw(st.lists(move, min_size=length, max_size=length))])
 
 
@@ -342,6 +348,13 @@ def _couple_anyhow(items: list[Item], run: range, seed: int) -> None:
 COUPLINGS: tuple[Callable[[list[Item], range, int], None], ...] = (_couple_thinking, _couple_responses, _couple_anyhow)
 
 
+@cache
+def standing() -> st.SearchStrategy[tuple[Standing, ...]]:
+    """What notices state that holds, or nothing (R15)."""
+    one = st.builds(Standing, st.sampled_from(("mode", "tools")), st.sampled_from((False, False, True)))
+    return often((1, st.just(())), (4, st.lists(one, min_size=1, max_size=2).map(tuple)))
+
+
 @st.composite
 def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = None) -> list[Item]:
     """Histories as items; `coupled` says whether items may need others, None leaves it to chance."""
@@ -353,6 +366,12 @@ def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = No
         most = draw(st.sampled_from((300, 300, 5_000)))
         counts = draw(st.lists(st.integers(0, most), min_size=1, max_size=7))
         items = [replace(item, tokens=counts[index % len(counts)]) for index, item in enumerate(items)]
+    if draw(st.booleans()):
+        stated = draw(st.lists(standing(), min_size=1, max_size=7))
+        items = [
+            replace(item, standing=stated[index % len(stated)]) if item.kind is Kind.NOTICE else item
+            for index, item in enumerate(items)
+        ]
     if coupled is not False and (coupled or draw(st.booleans())):
         couple = draw(st.sampled_from(COUPLINGS))
         for run in assistant_messages(items):

@@ -213,7 +213,8 @@ class TestLayout:
         rows = {row.name: row for row in layout.rows(blocks, plan.episodes, plan.report.policy)}
         size = wane.chars(NOTICE)
         # Ahead of the first answer it stands with the system's words (R15).
-        assert rows["(opening notices)"] == Row(Role.NOTICE, "(opening notices)", size, size, why="never evicted")
+        opening = "(opening and standing notices)"
+        assert rows[opening] == Row(Role.NOTICE, opening, size, size, why="never evicted")
         later = Row(Role.NOTICE, "(notices)", wane.chars(NOTICE * 2), 0, why="evicted with their episodes")
         assert rows["(notices)"] == later
         look = layout.held_by(blocks)[plan.episodes[0].number]

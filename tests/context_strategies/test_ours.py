@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.context_strategies.support import live, part_of
 from tests.context_strategies.test_peers import work
-from wane.core import Item, Kind, chars
+from wane.core import Item, Kind, Standing, chars
 from wane.core.errors import HistoryError
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import PLACEHOLDER
@@ -41,6 +42,33 @@ def test_truncation_takes_later_turns_of_the_user_with_the_rest() -> None:
     items = [*work((50,)), Item(Kind.USER, 5, message=7), *work((50,), (50,))[2:]]
     renamed = [Item(i.kind, i.tokens, i.call_id, i.tool, i.arguments, n) for n, i in enumerate(items)]
     assert last("truncate", renamed, Settings(budget=90)) == [0, 1, 7, 8]
+
+
+@pytest.mark.parametrize("name", STRATEGY_NAMES)
+def test_what_protects_system_items_protects_standing_notices(name: str) -> None:
+    """R15: the latest of a kind stays, an earlier one goes. A peer knows of no notices: it goes by roles alone."""
+    if get_strategy(name, Settings()).__class__.__module__.startswith("wane.strategies.peers"):
+        pytest.skip("a peer")
+    mode = (Standing("mode"),)
+    items = [*work((50,), (50,)), Item(Kind.NOTICE, 20, message=90, standing=mode)]
+    items += [
+        replace(item, message=100 + n, call_id=item.call_id and f"b{item.call_id}")
+        for n, item in enumerate(work(*[(50,)] * 4)[2:])
+    ]
+    on = items.index(Item(Kind.NOTICE, 20, message=90, standing=mode))
+    life = live(name, items, Settings(budget=250))
+    assert all(on in sight.view for sight in life.sights if sight.known > on)
+    items.append(Item(Kind.NOTICE, 21, message=190, standing=mode))
+    off = len(items) - 1
+    items += [
+        replace(item, message=200 + n, call_id=item.call_id and f"c{item.call_id}")
+        for n, item in enumerate(work(*[(50,)] * 8)[2:])
+    ]
+    life = live(name, items, Settings(budget=250))
+    last = life.sights[-1].view
+    assert off in last
+    if name not in ("none", "clear-tools", "mask", "fold", "paper"):  # the last keeps unmarked work (R7)
+        assert on not in last
 
 
 def test_compaction_keeps_a_tail_and_puts_the_summary_after_the_system_items() -> None:

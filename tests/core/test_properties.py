@@ -31,6 +31,7 @@ from tests.oracle import (
 from tests.strategies import FIELDS, RAW, VALUES, Scenario, histories, scenarios, times
 from wane.core import ContextWindow, FitReport, Item, Kind, Level, Policy
 from wane.core.errors import HistoryError, UnknownEpisodeError
+from wane.core.items import ASSISTANT
 
 
 def window_of(scenario: Scenario) -> ContextWindow:
@@ -40,7 +41,8 @@ def window_of(scenario: Scenario) -> ContextWindow:
 def state_of(window: ContextWindow, reports: Sequence[FitReport]) -> State:
     """What passes left behind, by their own reports."""
     steps = [step for report in reports for step in report.trace if step.level is not Level.OVERFLOW]
-    levels = [(step.number, step.level.value) for step in steps]
+    # An overdue notice leaves at a level that its episode has passed (R15).
+    levels = [(step.number, step.level.value) for step in sorted(steps, key=lambda step: step.level.rank)]
     dropped = frozenset(number for number, level in levels if level == "description")
     reached = dict(levels) | dict.fromkeys(dropped, "remove")
     gone = frozenset(range(window.item_count)) - set(window.visible)
@@ -104,6 +106,20 @@ def test_what_is_never_evicted(scenario: Scenario) -> None:
         latest = range(latest_message(reading.items), len(reading.items))
         keep |= set(latest) | {reading.partner[index] for index in latest if index in reading.partner}
         assert keep <= set(window.visible)
+
+
+@given(scenarios())
+def test_what_stands_is_in_view_until_it_is_replaced(scenario: Scenario) -> None:
+    """R15: the latest notice of each kind stays, with what was added to it."""
+    window = window_of(scenario)
+    for _ in live(window, scenario.items):
+        latest: dict[str, list[int]] = {}
+        opened = False
+        for index, item in enumerate(scenario.items[: window.item_count]):
+            opened |= item.kind in ASSISTANT
+            for one in item.standing if opened else ():
+                latest[one.kind] = [*latest.get(one.kind, ()), index] if one.adds else [index]
+        assert {index for indexes in latest.values() for index in indexes} <= set(window.visible)
 
 
 @given(scenarios())
@@ -198,8 +214,10 @@ def test_levels_only_rise(scenario: Scenario) -> None:
     order = ["none", "reasoning", "bulk", "artifact", "remove", "description"]
     window, reached = window_of(scenario), dict[int, int]()
     for report in live(window, scenario.items):
+        stood = read(scenario.items[: window.item_count]).stood
         for step in report.steps:
-            if step.level is Level.OVERFLOW:
+            # What stood leaves as soon as it does not, even if its episode has lost its notices before (R15).
+            if step.level is Level.OVERFLOW or stood.issuperset(step.removed):
                 continue
             rank = order.index(step.level.value)
             assert rank > reached.get(step.number, 0)
@@ -338,7 +356,7 @@ def test_a_bad_item_is_refused_and_changes_nothing(items: list[Item], answered: 
     window = ContextWindow()
     window.extend(items)
     before = window.export()
-    used = [item.call_id for item in items if item.kind is Kind.RESULT]
+    used = [item.call_id for item in items if item.kind is Kind.RESULT and item.call_id not in window.open_calls]
     bad = Item(Kind.RESULT, 1, call_id=used[-1] if used and answered else "never called")
     with pytest.raises(HistoryError, match="no open call"):
         window.add(bad)

@@ -91,5 +91,5 @@ def test_a_pass_that_has_to_take_of_what_is_not_finished() -> None:
     assert report.overflowed
     assert report.explain().endswith(
         "It stripped 1 episode, never-ends. That was not enough, so it took the oldest calls and texts of unfinished "
-        "work, or of work that it needs. Tokens that went: 1,810 of the oldest calls and texts of unfinished work."
+        "work, or of what it needs. Tokens that went: 1,810 of the oldest calls and texts of unfinished work."
     )

@@ -175,7 +175,7 @@ def test_a_budget_smaller_than_the_prologue_is_reported_not_raised() -> None:
     assert report.pinned.holders() == [
         ("system prompt and tools", 100),
         ("user turns", 50),
-        ("opening notices", 40),
+        ("opening and standing notices", 40),
         ("prologue", 25),
     ]
     assert "210 over the budget of 5" in report.explain()

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 
 from wane import ContextWindow, Kind, Policy
+from wane.core import Standing
 from wane.formats import Format, Transcript, get_format
 from wane.formats.base import Part
 from wane.formats.notice_marks import MARKS, Form, Mark
-from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
+from wane.formats.notices import has_notice_behind, is_notice, is_persons, stated_in, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 
 ROWS = [pytest.param(row, id=f"{client}: {row.mark!r}") for client, rows in MARKS.items() for row in rows]
@@ -58,6 +59,52 @@ def test_a_mark_of_the_systems_place_tells_nothing_in_a_persons(row: Mark) -> No
 @pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
 def test_a_mark_in_the_middle_tells_nothing(row: Mark) -> None:
     assert not is_notice(f"What is this? {specimen(row)}", system=row.system)
+
+
+STANDING = [param for param in ROWS if param.values[0].standing is not None]
+
+
+@pytest.mark.parametrize("row", STANDING)
+def test_a_mark_tells_what_a_notice_states(row: Mark) -> None:
+    text, stated = specimen(row), (row.standing,)
+    assert stated_in(text, system=row.system) == stated
+    if row.form is Form.START:
+        assert stated_in(f"<system-reminder>\n{text}\n</system-reminder>") == stated
+        both = f"{REMINDER}\n<system-reminder>\n{text}\n</system-reminder>"
+        assert set(stated_in(both)) == {Standing("date"), row.standing}
+        assert stated_in(f"Stop hook feedback:\n\n{text}") == ()
+    if row.system and row.form is Form.START:
+        assert stated_in(f"<total_tokens>9 tokens left</total_tokens>\n\n{text}", system=True) == stated
+    assert stated_in(f"It says: {text}", system=row.system) == ()
+
+
+def test_a_reminder_of_a_mode_neither_states_nor_ends_it() -> None:
+    assert stated_in("Plan mode still active (see full instructions earlier in conversation).", system=True) == ()
+    assert stated_in("<system-reminder>\nThe task tools haven't been used recently.\n</system-reminder>") == ()
+
+
+def test_one_message_may_state_much() -> None:
+    """As Claude Code writes it for models that take system messages, here after `/compact`."""
+    texts = [
+        "The following deferred tools are now available via ToolSearch.\nCronCreate",
+        "Available agent types for the Agent tool:\n- claude: all",
+        "The following skills are available for use with the Skill tool:\n\n- tidy: Tidies up",
+        "# Environment\nYou have been invoked in the following environment: \n - Platform: linux",
+        "You are powered by the model named Opus 5. The exact model ID is claude-opus-5.",
+        "<total_tokens>15000000 tokens left</total_tokens>",
+    ]
+    kinds = ["tools", "agents", "skills", "environment", "model"]
+    plain = "\n\n".join(texts)
+    tagged = "\n".join(f"<system-reminder>\n{text}\n</system-reminder>" for text in texts)
+    for text in (plain, tagged):
+        assert [one.kind for one in stated_in(text, system=True)] == kinds
+    assert [one.kind for one in stated_in(tagged)] == kinds
+    message = {"role": "system", "content": plain}
+    transcript = Transcript(get_format("anthropic"))
+    transcript.append({"role": "assistant", "content": "Hi."})
+    (item,) = transcript.append(message)
+    assert item.kind is Kind.NOTICE
+    assert [one.kind for one in item.standing] == kinds
 
 
 @pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.WHOLE))

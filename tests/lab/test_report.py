@@ -420,8 +420,8 @@ def test_notices_are_told_and_what_holds_a_view_that_is_over_its_budget(browser:
     browser.look(1280, 900)
     browser.open(tmp_path / "report.html", "#strategy=cwl&call=1")
     assert browser.text(".kind-n") == "notice"
-    held = "350 over the budget. It held: user turns 1,900, opening notices 300, system prompt and tools 150."
-    assert browser.text(".status .over") == held
+    held = "user turns 1,900, opening and standing notices 300, system prompt and tools 150."
+    assert browser.text(".status .over") == f"350 over the budget. It held: {held}"
 
 
 @needs_chromium

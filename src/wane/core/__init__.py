@@ -2,7 +2,7 @@
 
 from wane.core.delimiter import Refusal, Verdict
 from wane.core.episodes import Episode, EpisodeType, Level
-from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass
+from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, Standing, ToolClass
 from wane.core.marks import Mark
 from wane.core.policy import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
@@ -26,6 +26,7 @@ __all__ = [
     "Pinned",
     "Policy",
     "Refusal",
+    "Standing",
     "Step",
     "ToolClass",
     "Verdict",

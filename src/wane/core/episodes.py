@@ -10,7 +10,7 @@ append-only, except that an episode that was evicted whole is dropped (section 5
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -141,6 +141,11 @@ class Episode:
         else:
             self.spans.append([index, index + 1])
 
+    def admit(self, index: int, tokens: int) -> None:
+        """Take in an earlier item that is a member only now, and counts for no size (R15)."""
+        self.tokens += tokens
+        insort(self.spans, [index, index + 1])
+
     def owns(self, index: int) -> bool:
         """Whether an item is a member, evicted or not."""
         position = bisect_right(self.spans, index, key=itemgetter(0)) - 1
@@ -227,6 +232,11 @@ class EpisodeGraph:
         else:
             self.waiting.append(episode)
 
+    @property
+    def latest(self) -> Episode:
+        """The episode that was started last; while nothing was started after it, it is live (R6)."""
+        return next(reversed(self.live.values()))
+
     def message_started(self) -> None:
         """Note that a new assistant message begins: the model has seen all that was complete before it."""
         for episode in self.waiting:
@@ -276,11 +286,16 @@ class EpisodeGraph:
         """Drop a removed episode from the graph and release what it depended on."""
         del self.live[episode.number]
         if episode.name is not None:
-            self.archive[episode.name] = tuple((first, stop) for first, stop in episode.spans)
             del self._by_name[episode.name]
+        self.archived(episode)
         for target in self._declared(episode):
             target.dependents -= 1
             self.offer(target)
+
+    def archived(self, episode: Episode) -> None:
+        """Note the members of a removed episode."""
+        if episode.name is not None:
+            self.archive[episode.name] = tuple((first, stop) for first, stop in episode.spans)
 
     def exempt(self, episode: Episode) -> bool:
         """Whether it belongs to a prologue that is protected whole (R7)."""

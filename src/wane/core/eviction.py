@@ -9,6 +9,7 @@ from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Level
 from wane.core.errors import HistoryError
 from wane.core.policy import Policy
 from wane.core.report import Step
+from wane.core.standing import StandingNotices
 from wane.core.view import Accounting, View
 
 _DESCRIPTION_RANK = Level.DESCRIPTION.rank
@@ -26,10 +27,11 @@ class Eviction:
         closing_tokens: tokens of those pairs.
     """
 
-    __slots__ = ("_accounting", "_graph", "_trace", "_view", "closing_tokens", "closings", "overflowed")
+    __slots__ = ("_accounting", "_graph", "_standing", "_trace", "_view", "closing_tokens", "closings", "overflowed")
 
-    def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting) -> None:
+    def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting, standing: StandingNotices) -> None:
         self._graph = graph
+        self._standing = standing
         self._view = view
         self._accounting = accounting
         self._trace: list[Step] = []
@@ -52,6 +54,9 @@ class Eviction:
         target, limit = budget * policy.low_water, policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
+        for owner, notices in self._standing.overdue_by_episode():
+            if self._accounting.total > target:
+                self._take_overdue(owner, notices)
         self._graph.arrange(policy)
         guarded: list[Episode] = []
         first_guarded = self._graph.newest(policy.guarded(budget - fixed) / self._accounting.ratio)
@@ -90,6 +95,8 @@ class Eviction:
                 self._redo_description(step.number)
             elif step.level is Level.OVERFLOW:
                 self._take(self._find(step.number), Level.OVERFLOW, step.removed)
+            elif overdue := self._overdue_at(step):
+                self._take_overdue(*overdue)
             else:
                 self._strip(self._find(step.number), step.level.rank)
             if [done.removed for done in self._trace] != [step.removed]:
@@ -134,7 +141,7 @@ class Eviction:
         """Take what the first of `ends` lists from an episode, one by one, the oldest first, as one step."""
         before = self._accounting.total
         removed: list[int] = []
-        for index in list(ends[0]):
+        for index in sorted(ends[0]):
             if self._accounting.total <= target:
                 break
             if index in self._view.tokens and (unit := self._exchange(index, ends, latest)):
@@ -164,6 +171,17 @@ class Eviction:
                 self._graph.described[episode.name] = episode
                 self.closing_tokens += sum(self._view.tokens[index] for index in pair)
                 heapq.heappush(self.closings, (episode.number, episode))
+
+    def _take_overdue(self, episode: Episode, notices: Sequence[int]) -> None:
+        """Take notices that would have left at a level that their episode has passed, had they not stood (R15)."""
+        for index in notices:
+            del self._standing.overdue[index]
+        self._take(episode, Level.ARTIFACT, notices)
+
+    def _overdue_at(self, step: Step) -> tuple[Episode, list[int]] | None:
+        """The overdue notices that a recorded step took, with their episode; None if it took none."""
+        entries = self._standing.overdue_by_episode() if step.level is Level.ARTIFACT else ()
+        return next((entry for entry in entries if entry[0].number == step.number), None)
 
     def _take(self, episode: Episode, level: Level, candidates: Sequence[int]) -> None:
         """Take those of the candidates that may leave, as one step."""

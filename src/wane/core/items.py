@@ -43,6 +43,19 @@ class ToolClass(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What a notice states that holds until something replaces it (R15).
+
+    Attributes:
+        kind: what it is about, such as `"plan mode"`. The latest notice of a kind replaces earlier ones.
+        adds: whether it only adds to what earlier ones of its kind state, as a list of new tools does.
+    """
+
+    kind: str
+    adds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One unit of the history.
 
@@ -58,6 +71,7 @@ class Item:
             message (R12): a call whose signed thinking block stands two items earlier has `(-2,)`.
         tool_class: for a call, the class that its arguments imply, such as `BULK` for a shell command that only
             searches; None if they imply none. A class that the user set for the tool takes precedence.
+        standing: for a notice, what it states that holds until it is replaced (R15); empty for any other.
     """
 
     kind: Kind
@@ -68,6 +82,7 @@ class Item:
     message: int | None = None
     needs: tuple[int, ...] = ()
     tool_class: ToolClass | None = None
+    standing: tuple[Standing, ...] = ()
 
 
 DELIMITER: Final = "delimiter"

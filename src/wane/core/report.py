@@ -47,7 +47,7 @@ class Pinned:
         overhead: system prompt and tool definitions, and what the provider's last report holds beyond the items.
         system: system items.
         user: user items, wherever they stand.
-        notices: notices ahead of the first assistant message (R15).
+        notices: notices ahead of the first assistant message, and standing ones in force (R15).
         prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
         active_name: its name.
@@ -86,7 +86,7 @@ class Pinned:
         return [
             ("system prompt and tools", self.overhead + self.system),
             ("user turns", self.user),
-            ("opening notices", self.notices),
+            ("opening and standing notices", self.notices),
             ("prologue", self.prologue),
             ("active episode", self.active),
             ("not yet settled", self.unsettled),
@@ -186,7 +186,7 @@ class FitReport:
         else:
             yield f"It stripped 1 episode, {first}{', and removed it' if removed else ''}."
         if self.overflowed:
-            yield "That was not enough, so it took the oldest calls and texts of unfinished work, or of work that it needs."
+            yield "That was not enough, so it took the oldest calls and texts of unfinished work, or of what it needs."
         freed: dict[Level, int] = {}
         for step in steps:
             freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after

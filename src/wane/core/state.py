@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
 from wane.core.eviction import Eviction
+from wane.core.standing import StandingNotices
 from wane.core.view import Message, View
 
 _PLAIN: Final = (
@@ -26,23 +27,35 @@ _PLAIN: Final = (
 """Attributes of an episode that need no conversion to JSON."""
 
 
-def export_parts(graph: EpisodeGraph, eviction: Eviction, view: View) -> dict[str, Any]:
-    """Return the episodes, closing pairs and visible items of a window as JSON-able data."""
+def export_parts(graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices) -> dict[str, Any]:
+    """Return the episodes, closing pairs, visible items and standing notices of a window as JSON-able data."""
     return {
         "graph": _export_graph(graph),
         "closings": [_export_episode(episode) for _, episode in sorted(eviction.closings)],
-        "view": _export_view(view),
+        "view": _export_view(view, graph),
+        "standing": {
+            "in_force": {kind: list(indexes) for kind, indexes in standing.in_force.kinds.items()},
+            "stood_in": _export_owners(standing.stood_in, graph),
+            "overdue": _export_owners(standing.overdue, graph),
+        },
     }
 
 
-def restore_parts(graph: EpisodeGraph, eviction: Eviction, view: View, state: Mapping[str, Any]) -> None:
+def restore_parts(
+    graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices, state: Mapping[str, Any]
+) -> None:
     """Fill the empty parts of a new window with what `export_parts` described."""
     _restore_graph(graph, state["graph"])
     closings = [_restore_episode(row) for row in state["closings"]]
     eviction.closings = [(episode.number, episode) for episode in closings]
     heapq.heapify(eviction.closings)
     graph.described.update((episode.name, episode) for episode in closings if episode.name is not None)
-    _restore_view(view, state["view"], {**graph.live, **{episode.number: episode for episode in closings}})
+    episodes = {**graph.live, **{episode.number: episode for episode in closings}}
+    _restore_view(view, state["view"], episodes)
+    row = state["standing"]
+    standing.in_force.kinds.update((kind, list(indexes)) for kind, indexes in row["in_force"].items())
+    standing.stood_in.update(_restore_owners(row["stood_in"], episodes))
+    standing.overdue.update(_restore_owners(row["overdue"], episodes))
     eviction.closing_tokens = sum(
         view.tokens[index] for episode in closings for bucket in episode.buckets.values() for index in bucket
     )
@@ -94,12 +107,27 @@ def _restore_episode(row: Mapping[str, Any]) -> Episode:
     return episode
 
 
-def _export_view(view: View) -> dict[str, Any]:
+def _export_owners(owners: Mapping[int, Episode], graph: EpisodeGraph) -> list[list[Any]]:
+    """Items with their episodes. Those that have left the graph are written out."""
+    return [
+        [index, episode.number, None if episode.number in graph.live else _export_episode(episode)]
+        for index, episode in owners.items()
+    ]
+
+
+def _restore_owners(rows: Iterable[Sequence[Any]], episodes: dict[int, Episode]) -> Iterator[tuple[int, Episode]]:
+    for index, number, row in rows:
+        if number not in episodes:
+            episodes[number] = _restore_episode(row)
+        yield index, episodes[number]
+
+
+def _export_view(view: View, graph: EpisodeGraph) -> dict[str, Any]:
     return {
         "tokens": [list(entry) for entry in view.tokens.items()],
         "messages": _export_messages(view),
         "needs": [[index, list(targets)] for index, targets in view.needs.items()],
-        "held": [[index, episode.number, _export_episode(episode)] for index, episode in view.held.items()],
+        "held": _export_owners(view.held, graph),
     }
 
 
@@ -121,6 +149,4 @@ def _restore_view(view: View, row: Mapping[str, Any], episodes: dict[int, Episod
         view.latest = message
     for index, targets in row["needs"]:
         view.couple(index, targets)
-    for index, number, entry in row["held"]:
-        # An owner may be gone from the graph while one of its items is still needed.
-        view.held[index] = episodes.get(number) or episodes.setdefault(number, _restore_episode(entry))
+    view.held.update(_restore_owners(row["held"], episodes))

@@ -15,6 +15,7 @@ from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Ki
 from wane.core.marks import Mark, check_marks
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
+from wane.core.standing import StandingNotices
 from wane.core.state import export_parts, restore_parts
 from wane.core.view import Accounting, Message, MessageStarts, View
 
@@ -30,7 +31,7 @@ _CLASS_RANK: Final = {
 IMPLICIT_TOKENS: Final = 8_000
 """Tokens after which an implicit episode closes ahead of the next assistant message (R5)."""
 
-STATE_VERSION: Final = 3
+STATE_VERSION: Final = 4
 """Version of the data that `ContextWindow.export` returns."""
 
 
@@ -89,7 +90,8 @@ class ContextWindow:
         self._graph = EpisodeGraph()
         self.accounting = Accounting(overhead=overhead)
         self._view = View(self.accounting)
-        self._eviction = Eviction(self._graph, self._view, self.accounting)
+        self._standing = StandingNotices()
+        self._eviction = Eviction(self._graph, self._view, self.accounting, self._standing)
         self._count = 0
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
         self._active: Episode | None = None
@@ -345,7 +347,7 @@ class ContextWindow:
             "tool_classes": {name: cls.value for name, cls in self._classes.items()},
             "accounting": asdict(self.accounting),
             "started": dict(self._protocol.started),
-            **export_parts(self._graph, self._eviction, self._view),
+            **export_parts(self._graph, self._eviction, self._view, self._standing),
             "count": self._count,
             "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
             "notices": [list(entry) for entry in self._view.notices.items()],
@@ -380,7 +382,7 @@ class ContextWindow:
     def _restore(self, state: Mapping[str, Any]) -> None:
         for name, value in state["accounting"].items():
             setattr(self.accounting, name, value)
-        restore_parts(self._graph, self._eviction, self._view, state)
+        restore_parts(self._graph, self._eviction, self._view, self._standing, state)
         live = self._graph.live
         self._active = None if state["active"] is None else live[state["active"]]
         self._implicit = None if state["implicit"] is None else live[state["implicit"]]
@@ -436,13 +438,31 @@ class ContextWindow:
         if item.kind in ASSISTANT:
             self._view.say(index, reasoning=item.kind is Kind.REASONING)
             return self._add_work(item, index)
-        if item.kind is Kind.NOTICE and self._latest >= 0:
+        if item.kind is Kind.NOTICE and self._latest >= 0 and not item.standing:
             added = self._add_work(item, index)
             assert added.episode is not None
             self._view.notices[index] = added.episode.number
             return added
         self._fixed[item.kind] += item.tokens
+        if item.standing and self._latest >= 0:
+            for earlier, episode in self._standing.enter(index, item.standing, self._graph.latest):
+                self._release(earlier, episode)
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
+
+    def _release(self, index: int, episode: Episode) -> None:
+        """Make a notice that is no longer in force one of the episode that it stood in (R15)."""
+        tokens = self._view.tokens[index]
+        self._fixed[Kind.NOTICE] -= tokens
+        self._view.notices[index] = episode.number
+        episode.admit(index, tokens)
+        if episode.rank >= _ARTIFACT_RANK:
+            self._standing.overdue[index] = episode
+            if episode.removed:
+                self._graph.archived(episode)
+            return
+        episode.buckets.setdefault(_ARTIFACT_RANK, []).append(index)
+        if not episode.settled:
+            episode.loose[index] = index
 
     def _mark(self, mark: Mark) -> Episode | None:
         """Make a mark; return the episode that it closed."""

@@ -30,8 +30,8 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, NativeFormat, Part, anchor
-from wane.formats.notices import has_notice_behind, is_notice, is_persons, turn_part, without_prompts
+from wane.formats.base import Couplings, NativeFormat, Part, anchor, turn_part
+from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
     check_each,

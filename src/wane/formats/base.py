@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from wane.core import Counter, Item, Kind, chars
 from wane.core.items import ASSISTANT
+from wane.formats.notices import is_notice, stated_in
 from wane.tools import class_of_call
 
 MessageT = TypeVar("MessageT")
@@ -50,7 +51,21 @@ class Part:
         text = f"{self.tool or ''}{self.arguments or ''}" if self.kind is Kind.CALL else self.text
         tokens = counter(text) + self.extra_tokens
         implied = class_of_call(self.tool, self.arguments) if self.tool else None
-        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, implied)
+        stated = stated_in(text, system=self.system) if self.kind is Kind.NOTICE else ()
+        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, implied, stated)
+
+
+def turn_part(text: str, extra_tokens: int = 0, *, system: bool = False) -> Part:
+    """Return the part of a turn: a notice if all of it is the harness's (R15), else the user's or the system's.
+
+    Args:
+        text: the turn's text.
+        extra_tokens: tokens of its content that is not text.
+        system: whether it stands in the system's place, not in a person's.
+    """
+    if not extra_tokens and is_notice(text, system=system):
+        return Part(Kind.NOTICE, text, system=system)
+    return Part(Kind.SYSTEM if system else Kind.USER, text, extra_tokens=extra_tokens)
 
 
 def standing(parts: list[Part], *, answered: bool) -> list[Part]:

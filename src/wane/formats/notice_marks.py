@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from wane.core import Standing
+
 
 class Form(StrEnum):
     """How a mark stands in a text; white space around the text is ignored."""
@@ -42,6 +44,7 @@ class Mark:
         form: how it stands in a text.
         end: the characters at the end of the text or section.
         system: whether it counts only in system and developer messages, where no person types.
+        standing: what a notice with this mark states that holds until it is replaced (R15); None if nothing.
     """
 
     what: str
@@ -50,25 +53,34 @@ class Mark:
     form: Form = Form.SECTION
     end: str = ""
     system: bool = False
+    standing: Standing | None = None
 
 
-def _tag(name: str, what: str, source: str, *, system: bool = False) -> Mark:
+def _tag(name: str, what: str, source: str, *, system: bool = False, standing: Standing | None = None) -> Mark:
     """Return the row of a section between tags; a name that ends with a space stands for a tag with attributes."""
     opening = f"<{name}" if name.endswith(" ") else f"<{name}>"
-    return Mark(what, opening, source, end=f"</{name.strip()}>", system=system)
+    return Mark(what, opening, source, end=f"</{name.strip()}>", system=system, standing=standing)
 
 
 def _start(mark: str, what: str, source: str, end: str = "", *, system: bool = False) -> Mark:
     return Mark(what, mark, source, Form.START, end, system)
 
 
+def _states(mark: str, kind: str, source: str, what: str = "", *, adds: bool = False) -> Mark:
+    """Return the row of a system message that states what holds; `adds` says that earlier ones of the kind hold too."""
+    return Mark(what or kind, mark, source, Form.START, system=True, standing=Standing(kind, adds))
+
+
 _CLAUDE: Final = "requests of Claude Code 2.1.329"
 _CLAUDE_PROGRAM: Final = "the program of Claude Code 2.1.329"
+_CLAUDE_NOW: Final = "requests of Claude Code 2.1.329 and 2.1.330, across `/compact` and changes of mode"
+
 _CODEX: Final = "requests of Codex 0.169.0"
 _CODEX_PROGRAM: Final = "the program of Codex 0.169.0"
 _CODEX_SOURCE: Final = "the source of Codex, `core/src/context`"
 _CODEX_RECORDED: Final = "recorded sessions of Codex 0.140 to 0.142"
 _INSPECT_SOURCE: Final = "the source of Inspect AI 0.3.285, `agent/_types.py`"
+_OPENCODE_SOURCE: Final = "the source of OpenCode, `session/prompt`"
 _PI_PROGRAM: Final = "the program of pi 0.87.1"
 
 CLAUDE_CODE: Final = (
@@ -118,29 +130,38 @@ CLAUDE_CODE: Final = (
     _start("* hook success: ", "hooks' output", _CLAUDE, system=True),
     _start("* hook blocking error from command: ", "hooks' errors", _CLAUDE_PROGRAM, system=True),
     _start("* hook stopped continuation: ", "a hook stopped the turn", _CLAUDE_PROGRAM, system=True),
-    _start("# Environment\nYou have been invoked", "the environment", _CLAUDE, system=True),
-    _start("You are powered by the model named ", "the model's name", _CLAUDE, system=True),
-    _start("Today's date is ", "the date", _CLAUDE, system=True),
-    _start("The date has changed. ", "the date", _CLAUDE_PROGRAM, system=True),
-    _start("The following deferred tools are ", "listings of tools", _CLAUDE, system=True),
-    _start("The following tools ", "listings of tools", _CLAUDE_PROGRAM, system=True),
+    _states("# Environment\nYou have been invoked", "environment", _CLAUDE_NOW),
+    _states("You are powered by the model ", "model", _CLAUDE_NOW),
+    _states("Today's date is ", "date", _CLAUDE_NOW),
+    _states("The date has changed. ", "date", _CLAUDE_PROGRAM),
+    _states("Codebase and user instructions are shown below.", "project instructions", _CLAUDE_NOW),
+    _states("As you answer the user's questions, you can use", "session context", _CLAUDE_PROGRAM),
+    _states("The session context ", "session context", _CLAUDE_PROGRAM),
+    _states("Attribution for git commits and pull requests", "attribution", _CLAUDE_NOW),
+    _states("From here on, do not add attribution lines", "attribution", _CLAUDE_PROGRAM),
+    _states("The following deferred tools are available", "tools", _CLAUDE_PROGRAM),
+    _states("The following deferred tools are ", "tools", _CLAUDE_NOW, "more tools, or fewer", adds=True),
+    _states("The following tools ", "tools", _CLAUDE_PROGRAM, "more tools, or fewer", adds=True),
     _start("Some available tools' schemas are not loaded", "a reminder of tools", _CLAUDE_PROGRAM, system=True),
-    _start("Available agent types for the Agent tool:", "listings of agents", _CLAUDE, system=True),
-    _start("New agent types are now available", "listings of agents", _CLAUDE_PROGRAM, system=True),
-    _start("The following agent types are no longer available", "listings of agents", _CLAUDE_PROGRAM, system=True),
-    _start("The following skills ", "listings of skills, and their bodies again", _CLAUDE, system=True),
-    _start("# MCP Server Instructions", "instructions of MCP servers", _CLAUDE_PROGRAM, system=True),
+    _states("Available agent types for the Agent tool:", "agents", _CLAUDE_NOW),
+    _states("New agent types are now available", "agents", _CLAUDE_PROGRAM, "more agents", adds=True),
+    _states("The following agent types are no longer available", "agents", _CLAUDE_PROGRAM, "fewer agents", adds=True),
+    _states("The following skills are available", "skills", _CLAUDE_NOW),
+    _states("The following skills are also available", "skills", _CLAUDE_PROGRAM, "more skills", adds=True),
+    _start("The following skills ", "bodies of skills again", _CLAUDE, system=True),
+    _states("# MCP Server Instructions", "MCP servers", _CLAUDE_PROGRAM, "instructions of MCP servers", adds=True),
     _start("The following MCP servers ", "the state of MCP servers", _CLAUDE_PROGRAM, system=True),
     _start("The task tools haven't been used recently.", "a reminder of tasks", _CLAUDE_PROGRAM, system=True),
     _start("The TodoWrite tool hasn't been used recently.", "a reminder of tasks", _CLAUDE_PROGRAM, system=True),
     _start("Note: * changed on disk since you last read it.", "files that changed", _CLAUDE_PROGRAM, system=True),
     _start("Note: * was read before the last conversation", "files that were read", _CLAUDE_PROGRAM, system=True),
-    _start("Plan mode ", "plan mode", _CLAUDE, system=True),
-    _start("## Exited Plan Mode", "plan mode", _CLAUDE, system=True),
-    _start("## Re-entering Plan Mode", "plan mode", _CLAUDE_PROGRAM, system=True),
+    _states("Plan mode is active. ", "plan mode", _CLAUDE_NOW),
+    _states("## Exited Plan Mode", "plan mode", _CLAUDE_NOW, "the end of plan mode"),
+    _start("Plan mode still active ", "a reminder of plan mode, which is stated before", _CLAUDE_PROGRAM, system=True),
+    _start("## Re-entering Plan Mode", "plan mode, which is stated right after it", _CLAUDE_PROGRAM, system=True),
     _start("A plan file exists from plan mode", "plan mode", _CLAUDE_PROGRAM, system=True),
-    _start("## Auto Mode Active", "auto mode", _CLAUDE_PROGRAM, system=True),
-    _start("## Exited Auto Mode", "auto mode", _CLAUDE_PROGRAM, system=True),
+    _states("## Auto Mode Active", "auto mode", _CLAUDE_PROGRAM),
+    _states("## Exited Auto Mode", "auto mode", _CLAUDE_PROGRAM, "the end of auto mode"),
     _start("<new-diagnostics>", "what the editor found wrong", _CLAUDE_PROGRAM, system=True),
     _start("The user selected the ", "what is selected in the editor", _CLAUDE_PROGRAM, system=True),
     _start("The user opened the file ", "the file that is open in the editor", _CLAUDE_PROGRAM, system=True),
@@ -161,6 +182,8 @@ CLAUDE_CODE: Final = (
 )
 
 OPENCODE: Final = (
+    _states("# Plan Mode - System Reminder", "plan mode", _OPENCODE_SOURCE),
+    _states("Your operational mode has changed from plan to build.", "plan mode", _OPENCODE_SOURCE, "its end"),
     Mark(
         "a prompt that was queued while the agent was busy",
         "<system-reminder>\nThe user sent the following message:",
@@ -170,9 +193,17 @@ OPENCODE: Final = (
 )
 
 CODEX: Final = (
-    _start("# AGENTS.md instructions", "AGENTS.md", _CODEX, "</INSTRUCTIONS>"),
-    _tag("user_instructions", "AGENTS.md, in older versions", _CODEX_SOURCE),
-    _tag("environment_context", "the environment", _CODEX),
+    Mark(
+        "AGENTS.md",
+        "# AGENTS.md instructions",
+        _CODEX,
+        Form.START,
+        "</INSTRUCTIONS>",
+        standing=Standing("project instructions"),
+    ),
+    _tag("user_instructions", "AGENTS.md, in older versions", _CODEX_SOURCE, standing=Standing("project instructions")),
+    # It may state only what has changed.
+    _tag("environment_context", "the environment", _CODEX, standing=Standing("environment", adds=True)),
     _tag("turn_aborted", "a person interrupted the turn", _CODEX),
     Mark("the body of a skill", "<skill>\n<name>", _CODEX, end="</skill>"),
     _tag("user_shell_command", "a command that a person ran with `!`, and its output", _CODEX),
@@ -185,20 +216,28 @@ CODEX: Final = (
         "the summary of a compaction",
         _CODEX_PROGRAM,
     ),
-    _tag("permissions instructions", "what is permitted", _CODEX, system=True),
-    _tag("collaboration_mode", "the mode, such as plan mode", _CODEX, system=True),
-    _tag("personality_spec", "the personality", _CODEX_RECORDED, system=True),
-    _tag("model_switch", "a change of the model", _CODEX_PROGRAM, system=True),
-    _tag("apps_instructions", "listings of apps", _CODEX_RECORDED, system=True),
-    _tag("skills_instructions", "listings of skills", _CODEX, system=True),
-    _tag("plugins_instructions", "listings of plugins", _CODEX_RECORDED, system=True),
-    _tag("tools", "listings of tools", _CODEX, system=True),
-    _tag("multi_agent_role", "the agent's role among others", _CODEX, system=True),
-    _tag("multi_agent_mode", "whether to use other agents", _CODEX, system=True),
+    _tag("permissions instructions", "what is permitted", _CODEX, system=True, standing=Standing("permissions")),
+    _tag(
+        "collaboration_mode",
+        "the mode, such as plan mode",
+        _CODEX,
+        system=True,
+        standing=Standing("collaboration mode"),
+    ),
+    _tag("personality_spec", "the personality", _CODEX_RECORDED, system=True, standing=Standing("personality")),
+    _tag("model_switch", "a change of the model", _CODEX_PROGRAM, system=True, standing=Standing("model")),
+    _tag("apps_instructions", "listings of apps", _CODEX_RECORDED, system=True, standing=Standing("apps")),
+    _tag("skills_instructions", "listings of skills", _CODEX, system=True, standing=Standing("skills")),
+    _tag("plugins_instructions", "listings of plugins", _CODEX_RECORDED, system=True, standing=Standing("plugins")),
+    _tag("tools", "listings of tools", _CODEX, system=True, standing=Standing("tools", adds=True)),
+    _tag("multi_agent_role", "the agent's role among others", _CODEX, system=True, standing=Standing("agent role")),
+    _tag("multi_agent_mode", "whether to use other agents", _CODEX, system=True, standing=Standing("multi-agent mode")),
+    _tag("persistent_mode", "a mode", _CODEX_PROGRAM, system=True, standing=Standing("persistent mode")),
+    _tag("git_attribution", "attribution", _CODEX_PROGRAM, system=True, standing=Standing("attribution")),
+    _tag("environments_instructions", "environments", _CODEX_PROGRAM, system=True, standing=Standing("environments")),
     _tag("token_budget", "the tokens left", _CODEX_PROGRAM, system=True),
     _tag("context_window", "the tokens left", _CODEX_PROGRAM, system=True),
     _tag("context_window_reminder", "the tokens left", _CODEX_PROGRAM, system=True),
-    _start("The following tools are no longer available.", "listings of tools", _CODEX, system=True),
     Mark("the goal that a person set", '<codex_internal_context source="user_goal">', _CODEX, Form.PERSON),
 )
 

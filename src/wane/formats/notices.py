@@ -7,12 +7,11 @@ that only mentions a mark, or that holds a person's words beside one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from wane.core import Kind
-from wane.formats.base import Part
+from wane.core import Standing
 from wane.formats.notice_marks import MARKS, Form, Mark
 
 _ROWS: Final = tuple(chain.from_iterable(MARKS.values()))
@@ -61,6 +60,10 @@ class _Marks:
         return position > 0 and not text[position:].strip()
 
 
+_STATING: Final = tuple(row for row in _ROWS if row.standing is not None)
+_STATED: Final = re.compile("|".join(f"(?P<r{at}>{_pattern([row.mark])})" for at, row in enumerate(_STATING)))
+_SECTION_ENDS: Final = {row.mark: row.end for row in _ROWS if row.form is Form.SECTION and row.mark.endswith(">")}
+_SECTION: Final = re.compile("|".join(map(re.escape, _SECTION_ENDS)))
 _USER: Final = _Marks(row for row in _ROWS if not row.system)
 _SYSTEM: Final = _Marks(_ROWS)
 _BEHIND: Final = tuple(row.mark for row in _ROWS if row.form is Form.BEHIND)
@@ -79,17 +82,36 @@ def is_notice(text: str, *, system: bool = False) -> bool:
     return (_SYSTEM if system else _USER).tell(text)
 
 
-def turn_part(text: str, extra_tokens: int = 0, *, system: bool = False) -> Part:
-    """Return the part of a turn: a notice if all of it is the harness's (R15), else the user's or the system's.
+def stated_in(text: str, *, system: bool = False) -> tuple[Standing, ...]:
+    """Return what a notice states that holds until it is replaced (R15).
+
+    A mark counts at the beginning of the text, of what is between `<system-reminder>` tags, and, in the system's place,
+    of a paragraph: Claude Code joins its reminders there with blank lines.
 
     Args:
-        text: the turn's text.
-        extra_tokens: tokens of its content that is not text.
-        system: whether it stands in the system's place, not in a person's.
+        text: the notice.
+        system: whether it stands in the system's place.
     """
-    if not extra_tokens and is_notice(text, system=system):
-        return Part(Kind.NOTICE, text, system=system)
-    return Part(Kind.SYSTEM if system else Kind.USER, text, extra_tokens=extra_tokens)
+    if not _STATED.search(text):
+        return ()
+    stated = (row.standing for beginning in _beginnings(text, system=system) for row in _stating(beginning))
+    return tuple(dict.fromkeys(one for one in stated if one is not None))
+
+
+def _beginnings(text: str, *, system: bool) -> Iterator[str]:
+    rest = text.strip()
+    while match := _SECTION.match(rest):
+        body, _, behind = rest[match.end() :].partition(_SECTION_ENDS[match[0]])
+        yield body.lstrip() if match[0] == _OPENING else rest
+        rest = behind.lstrip()
+    yield from rest.split("\n\n") if system else (rest,)
+
+
+def _stating(beginning: str) -> Iterator[Mark]:
+    """The row of the mark with which a text begins; the first that fits."""
+    match = _STATED.match(beginning.lstrip())
+    if match and match.lastgroup:
+        yield _STATING[int(match.lastgroup[1:])]
 
 
 def has_notice_behind(result: str) -> bool:

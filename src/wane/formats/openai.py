@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import NativeFormat, Part
-from wane.formats.notices import is_notice, turn_part
+from wane.formats.base import NativeFormat, Part, turn_part
+from wane.formats.notices import is_notice
 from wane.formats.values import check_each, expect_list, messages_in, model_hint, string, type_name
 
 Message = dict[str, Any]

@@ -282,7 +282,7 @@ class Annotator:
             owner, drifts = self._calls.pop(item.call_id or "", (None, False))
         elif item.kind is Kind.CALL and owner is not None and item.call_id is not None:
             self._calls[item.call_id] = (owner, drifts)
-        if owner is not None and item.kind not in (Kind.USER, Kind.SYSTEM):
+        if owner is not None and item.kind not in (Kind.USER, Kind.SYSTEM) and not item.standing:
             owner.tokens += item.tokens
             owner.drift_tokens += item.tokens if drifts else 0
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
+from wane.core.standing import InForce
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, item_of, unasked
 from wane.strategies.groups import Groups
@@ -46,7 +47,8 @@ class Summarised(Resumable):
         self._low_water = settings.low_water
         self._groups = Groups()
         self._held = 0
-        self._system: set[int] = set()
+        self._system: set[int] = set()  # system items, and notices in force (R15)
+        self._standing = InForce()
         self._system_tokens = 0
         self._question: list[int] = []
         self._users: set[int] = set()
@@ -64,7 +66,7 @@ class Summarised(Resumable):
         group = self._groups.add(item)
         if group == len(self._weights):
             self._weights.append(0)
-        if item.kind is Kind.SYSTEM:
+        if item.kind is Kind.SYSTEM or item.standing:
             self._system.add(index)
             self._system_tokens += item.tokens
         else:
@@ -73,6 +75,19 @@ class Summarised(Resumable):
         if group >= self._cut:
             self._view.append(index)
             self._held += item.tokens
+        for replaced in self._standing.enter(index, item.standing):
+            self._release(replaced)
+
+    def _release(self, index: int) -> None:
+        """Let a notice that is no longer in force go with its message, at once if that has gone (R15)."""
+        group, tokens = self._groups.of[index], self._groups.tokens[index]
+        self._system.discard(index)
+        self._system_tokens -= tokens
+        if group >= self._cut:
+            self._weights[group] += tokens
+        else:
+            self._view.remove(index)
+            self._held -= tokens
 
     def _ask(self, item: Item, index: int) -> None:
         if item.kind is Kind.USER:

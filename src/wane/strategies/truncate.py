@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError
+from wane.core.standing import InForce
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Resumable, Settings
 from wane.strategies.groups import Groups
@@ -18,8 +19,9 @@ HEAD: Final = 4
 class Truncate(Resumable):
     """Cuts off the oldest messages, whole and with their results, so that pairs stay valid.
 
-    System items stay, and so does the first user turn: most agents keep it, and some providers demand one. Later user
-    turns go with the rest. The latest assistant message and everything after it stay. The cut only moves forward.
+    System items and standing notices (R15) stay, and so does the first user turn: most agents keep it, and some
+    providers demand one. Later user turns go with the rest. The latest assistant message and everything after it stay.
+    The cut only moves forward.
 
     Args:
         settings: budget, overhead, and the low water to cut down to; without one it cuts to the budget itself.
@@ -40,6 +42,7 @@ class Truncate(Resumable):
         self._groups = Groups()
         self._held = 0
         self._pinned: set[int] = set()
+        self._standing = InForce()
         self._user = False
         self._cut = 0
         # By group, the tokens that go with it.
@@ -51,7 +54,8 @@ class Truncate(Resumable):
         group = self._groups.add(item)
         if group == len(self._weights):
             self._weights.append(0)
-        pinned = group < self._head or item.kind is Kind.SYSTEM or (item.kind is Kind.USER and not self._user)
+        pinned = group < self._head or item.kind is Kind.SYSTEM or bool(item.standing)
+        pinned |= item.kind is Kind.USER and not self._user
         self._user |= item.kind is Kind.USER
         if pinned:
             self._pinned.add(index)
@@ -60,6 +64,20 @@ class Truncate(Resumable):
         if pinned or group >= self._cut:
             self._view.append(index)
             self._held += item.tokens
+        for replaced in self._standing.enter(index, item.standing):
+            self._release(replaced)
+
+    def _release(self, index: int) -> None:
+        """Let a notice that is no longer in force go with its message, at once if that has gone (R15)."""
+        group, tokens = self._groups.of[index], self._groups.tokens[index]
+        if group < self._head:
+            return
+        self._pinned.discard(index)
+        if group >= self._cut:
+            self._weights[group] += tokens
+        else:
+            self._view.remove(index)
+            self._held -= tokens
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Cut if the view is over the budget."""

@@ -137,14 +137,17 @@ class Done:
     errors: list[str]
 
 
-def work(agent: CodingAgent, place: Place, *, upstream: str, before: Sequence[str] = ()) -> Done:
-    """Have an agent do its three turns, the second and third as a session that is resumed.
+def work(
+    agent: CodingAgent, place: Place, *, upstream: str, before: Sequence[str] = (), prompts: Sequence[str] = PROMPTS
+) -> Done:
+    """Have an agent do its turns, all but the first as a session that is resumed.
 
     Args:
         agent: the agent.
         place: where.
         upstream: the URL that it is told.
         before: what starts it; by default it is started itself, and told the URL by options too.
+        prompts: what a person says in each turn.
     """
     try:
         client = install.installed(agent.package)
@@ -154,7 +157,7 @@ def work(agent: CodingAgent, place: Place, *, upstream: str, before: Sequence[st
     environ = {**agent.environ(upstream), "PATH": path}
     agent.prepare(place.home, upstream)
     done = Done([], [], [])
-    for turn, prompt in enumerate(PROMPTS):
+    for turn, prompt in enumerate(prompts):
         own = [str(client.program), *([] if before else agent.pointed(upstream)), *agent.command(prompt, turn)]
         result = place.run([*before, *own], environ)
         assert result.returncode == 0, (result.stdout[-2000:], result.stderr[-2000:])

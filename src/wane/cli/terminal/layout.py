@@ -115,7 +115,7 @@ def fixed_rows(parts: Iterable[Block]) -> list[Row]:
     held = _held(((part.role, part.episode is None), part) for part in parts)
     told = [
         (Role.SYSTEM, True, "(system)", _NEVER),
-        (Role.NOTICE, True, "(opening notices)", _NEVER),
+        (Role.NOTICE, True, "(opening and standing notices)", _NEVER),
         (Role.USER, True, "(user turns)", _NEVER),
         (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
         (Role.NOTICE, False, "(notices)", "evicted with their episodes"),

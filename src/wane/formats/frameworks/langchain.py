@@ -12,8 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import NativeFormat, Part, couple_reasoning
-from wane.formats.notices import turn_part
+from wane.formats.base import NativeFormat, Part, couple_reasoning, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text
 

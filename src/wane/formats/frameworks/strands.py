@@ -18,8 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, NativeFormat, Part, anchor
-from wane.formats.notices import turn_part
+from wane.formats.base import Couplings, NativeFormat, Part, anchor, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text, type_name
 

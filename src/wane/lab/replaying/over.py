@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from wane.core import Item, Kind, Pinned
+from wane.core.standing import InForce
 from wane.strategies.base import Slot, Substitute
 
 FIXED: Final = "system prompt and tools"
-NOTICES: Final = "opening notices"
+NOTICES: Final = "opening and standing notices"
 USER: Final = "the user's turns"
 LATEST: Final = "the latest message with its results"
 UNFINISHED: Final = "unfinished work"
@@ -29,7 +30,8 @@ class Filling:
     Args:
         items: the history.
         overhead: tokens that every request carries besides the view.
-        first: index of the first assistant message's first item; notices before it are never evicted (R15).
+        first: index of the first assistant message's first item; notices before it are never evicted (R15), nor is a
+            later one that stands until it is replaced.
     """
 
     def __init__(self, items: Sequence[Item], overhead: int, first: int) -> None:
@@ -37,6 +39,11 @@ class Filling:
         self._reasons = [_reason(item, opening=index < first) for index, item in enumerate(items)]
         self._held = {**dict.fromkeys(REASONS, 0), FIXED: overhead}
         self._shown = bytearray(len(items))
+        # By standing notice, the index of the one after which it is no longer in force.
+        self._replaced: dict[int, int] = {}
+        standing = InForce()
+        for index in range(first, len(items)):
+            self._replaced.update(dict.fromkeys(standing.enter(index, items[index].standing), index))
 
     def change(self, left: Sequence[Slot], entered: Sequence[Slot]) -> None:
         """Take the change from the last view to the next; a slot may leave and enter again."""
@@ -48,10 +55,10 @@ class Filling:
     def why_over(self, budget: int, latest: int, before: int, pinned: Pinned | None = None) -> str:
         """Return why a request exceeds the budget: one of `REASONS`.
 
-        It is the system prompt and tools if they exceed it alone, else the opening notices if both do, else the user's
-        turns if all three do, else the latest message with its results if all four do. Else it is what holds most of
-        the rest: by the pass's report, or `KEPT` for a strategy without one. After a pass of the default policy,
-        unfinished work and what it needs are accepted `delimiter` calls and calls without a result (R16).
+        It is the system prompt and tools if they exceed it alone, else the opening and standing notices if both do,
+        else the user's turns if all three do, else the latest message with its results if all four do. Else it is what
+        holds most of the rest: by the pass's report, or `KEPT` for a strategy without one. After a pass of the default
+        policy, unfinished work and what it needs are accepted `delimiter` calls and calls without a result (R16).
 
         Args:
             budget: tokens that the request may hold.
@@ -63,6 +70,10 @@ class Filling:
         held = dict(self._held)
         held[LATEST] = sum(self._tokens[at] for at in newest if self._shown[at] and self._reasons[at] == KEPT)
         held[KEPT] -= held[LATEST]
+        outdated = (at for at, by in self._replaced.items() if by < before and self._shown[at])
+        replaced = sum(self._tokens[at] for at in outdated)
+        held[NOTICES] -= replaced
+        held[KEPT] += replaced
         total = 0
         for reason in _PINNED:
             total += held[reason]
@@ -85,6 +96,6 @@ class Filling:
 def _reason(item: Item, *, opening: bool) -> str:
     if item.kind is Kind.SYSTEM:
         return FIXED
-    if opening and item.kind is Kind.NOTICE:
+    if item.kind is Kind.NOTICE and (opening or item.standing):
         return NOTICES
     return USER if item.kind is Kind.USER else KEPT

@@ -1,0 +1,64 @@
+"""Standing notices: which of them are in force, and the episode that each belongs to once it no longer is (R15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from wane.core.episodes import Episode
+from wane.core.items import Standing
+
+
+class InForce:
+    """The standing notices in force: by kind, the latest that stated it, and those that have added to it since."""
+
+    __slots__ = ("kinds",)
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, list[int]] = {}
+
+    def enter(self, index: int, states: Sequence[Standing]) -> list[int]:
+        """Take in the next standing notice, and return those that are no longer in force.
+
+        Args:
+            index: its index in the history.
+            states: what it states.
+        """
+        replaced = [each for one in states if not one.adds for each in self.kinds.pop(one.kind, ())]
+        for kind in dict.fromkeys(one.kind for one in states):
+            self.kinds.setdefault(kind, []).append(index)
+        stated = {each for indexes in self.kinds.values() for each in indexes}
+        return [each for each in dict.fromkeys(replaced) if each not in stated]
+
+
+class StandingNotices:
+    """The standing notices after the first assistant message.
+
+    Attributes:
+        in_force: those that are in force.
+        stood_in: by notice in force, the episode that began last before it.
+        overdue: notices no longer in force whose episode had lost its notices before, with that episode.
+    """
+
+    __slots__ = ("in_force", "overdue", "stood_in")
+
+    def __init__(self) -> None:
+        self.in_force = InForce()
+        self.stood_in: dict[int, Episode] = {}
+        self.overdue: dict[int, Episode] = {}
+
+    def enter(self, index: int, states: Sequence[Standing], episode: Episode) -> list[tuple[int, Episode]]:
+        """Take in the next standing notice, and return those that are no longer in force, with their episodes.
+
+        Args:
+            index: its index in the history.
+            states: what it states.
+            episode: the episode that began last before it.
+        """
+        self.stood_in[index] = episode
+        return [(each, self.stood_in.pop(each)) for each in self.in_force.enter(index, states)]
+
+    def overdue_by_episode(self) -> Iterator[tuple[Episode, list[int]]]:
+        """Yield the episodes with overdue notices, in order of start, with these notices."""
+        episodes = {episode.number: episode for episode in self.overdue.values()}
+        for number, episode in sorted(episodes.items()):
+            yield episode, [index for index, owner in self.overdue.items() if owner.number == number]
