@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.lives import turns_of
-from tests.oracle import assistant_messages
+from tests.oracle import assistant_messages, in_force
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, SummaryNeeded
@@ -178,11 +178,11 @@ def _question(life: Life, sight: Sight) -> set[int]:
 
 
 def starts_again(life: Life, sight: Sight) -> bool:
-    """Right after a summary there is nothing but the system items, the question and the summary."""
+    """Right after a summary there is nothing but the system items, what stands, the question and the summary."""
     if sight.asked is None:
         return True
-    kinds = {life.items[slot].kind for slot in kept(sight.view)}
-    return kinds <= {Kind.SYSTEM, Kind.USER} and over(life, Sight(sight.known, sight.asked, ran=False))
+    kinds = {life.items[slot].kind for slot in kept(sight.view) - _system(life, sight)}
+    return kinds <= {Kind.USER} and over(life, Sight(sight.known, sight.asked, ran=False))
 
 
 def head_stays(life: Life, sight: Sight) -> bool:
@@ -207,6 +207,14 @@ def _all(life: Life, sight: Sight, kind: Kind) -> set[int]:
     return {index for index in range(sight.known) if life.items[index].kind is kind}
 
 
+def _system(life: Life, sight: Sight) -> set[int]:
+    """System items, and the notices in force (R15)."""
+    items = life.items[: sight.known]
+    return _all(life, sight, Kind.SYSTEM) | {
+        index for index, item in enumerate(items) if item.standing and in_force(items, index)
+    }
+
+
 def over(life: Life, sight: Sight) -> bool:
     return life.tokens(sight.view) > life.settings.budget
 
@@ -224,7 +232,7 @@ def budget_held_with_a_head(life: Life, sight: Sight) -> bool:
 def _held(life: Life, sight: Sight, must: set[int]) -> bool:
     if not over(life, sight):
         return True
-    must = must | tail_of(life.items[: sight.known]) | _all(life, sight, Kind.SYSTEM)
+    must = must | tail_of(life.items[: sight.known]) | _system(life, sight)
     must |= set(sorted(_all(life, sight, Kind.USER))[:1])
     spare = kept(sight.view) - must - set(_after(life, sight))
     return not any(life.items[index].tokens for index in spare)
@@ -243,7 +251,7 @@ def budget_held_beside_a_summary(life: Life, sight: Sight) -> bool:
     """Likewise, but the first turn of the user may go; held whenever the summary leaves room for the rest of it."""
     if not over(life, sight):
         return True
-    must = tail_of(life.items[: sight.known]) | _all(life, sight, Kind.SYSTEM) | set(_after(life, sight))
+    must = tail_of(life.items[: sight.known]) | _system(life, sight) | set(_after(life, sight))
     if life.name == "acon":
         must |= _question(life, sight)
     least = [slot for slot in sight.view if isinstance(slot, Substitute) or slot in must]

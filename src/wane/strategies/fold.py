@@ -42,6 +42,7 @@ class Fold(Resumable):
         self._groups = Groups()
         self._needs: dict[int, list[int]] = {}
         self._texts: set[int] = set()
+        self._stated: set[int] = set()  # standing notices stay, in force or not (R15)
         # Episodes not folded yet; by episode, the call that opened it and the message that closed it.
         self._live: list[Episode] = []
         self._openings: dict[Episode, int] = {}
@@ -64,6 +65,8 @@ class Fold(Resumable):
         self._view.append(index)
         if item.kind is Kind.TEXT:
             self._texts.add(index)
+        if item.standing:
+            self._stated.add(index)
         if item.needs:
             self._needs[index] = [index + offset for offset in item.needs]
         self._note(added, index, group)
@@ -100,7 +103,8 @@ class Fold(Resumable):
     def _steps(self, episode: Episode) -> set[int]:
         """The items of an episode that go: all but the call that opened it and the message that closed it."""
         of, call = self._groups.of, self._groups.call
-        members = [index for first, stop in episode.spans for index in range(first, stop)]
+        spans = (range(first, stop) for first, stop in episode.spans)
+        members = [index for span in spans for index in span if index not in self._stated]
         opening = self._openings.get(episode)
         if (closing := self._closings.get(episode)) is not None:
             return {index for index in members if of[index] != closing and call[index] != opening}

@@ -49,6 +49,7 @@ class Summarised(Resumable):
         self._held = 0
         self._system: set[int] = set()  # system items, and notices in force (R15)
         self._standing = InForce()
+        self._released = False  # whether a replaced notice has left the view since the last request
         self._system_tokens = 0
         self._question: list[int] = []
         self._users: set[int] = set()
@@ -88,6 +89,7 @@ class Summarised(Resumable):
         else:
             self._view.remove(index)
             self._held -= tokens
+            self._released = True
 
     def _ask(self, item: Item, index: int) -> None:
         if item.kind is Kind.USER:
@@ -101,13 +103,18 @@ class Summarised(Resumable):
         """Ask for a summary if the view is over the budget and there is anything to summarise."""
         self._due = None
         if self._held + self.overhead <= self.budget:
-            return Fitted(self._view)
+            return self._as_it_is()
         cut = self._place(self._summary)
         kept = self._system.union(self._kept_question())
         if not any(isinstance(slot, int) and slot not in kept and self._groups.of[slot] < cut for slot in self._view):
-            return Fitted(self._view)
+            return self._as_it_is()
         self._due = cut
         return SummaryNeeded(self._view if self.reads_all else self._ahead(cut), self.instructions)
+
+    def _as_it_is(self) -> Fitted:
+        """The view without a new summary; a replaced notice may have left it (R15)."""
+        ran, self._released = self._released, False
+        return Fitted(self._view, ran=ran, done=self._done if ran else None)
 
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Replace the summarised messages with the summary."""
@@ -148,7 +155,7 @@ class Summarised(Resumable):
     def _replace(self, cut: int, text: str, tokens: int, question: Iterable[int] = ()) -> None:
         groups, kept = self._groups, self._system.union(question)
         start = groups.first[cut] if cut < len(groups.first) else len(groups.of)
-        self._cut, self._due = cut, None
+        self._cut, self._due, self._released = cut, None, False
         self._done = {"from": start, "summary": text, "tokens": tokens}
         if self.keeps_question:
             self._done["question"] = [*question]

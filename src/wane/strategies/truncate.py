@@ -43,6 +43,7 @@ class Truncate(Resumable):
         self._held = 0
         self._pinned: set[int] = set()
         self._standing = InForce()
+        self._released = False  # whether a replaced notice has left the view since the last request
         self._user = False
         self._cut = 0
         # By group, the tokens that go with it.
@@ -78,15 +79,16 @@ class Truncate(Resumable):
         else:
             self._view.remove(index)
             self._held -= tokens
+            self._released = True
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Cut if the view is over the budget."""
-        if self._held + self.overhead <= self.budget:
-            return Fitted(self._view)
-        target = self.budget * self._low_water - self.overhead
-        while self._held > target and self._cut < self._groups.latest:
-            self._advance()
-        ran = self._leave_out()
+        ran, self._released = self._released, False
+        if self._held + self.overhead > self.budget:
+            target = self.budget * self._low_water - self.overhead
+            while self._held > target and self._cut < self._groups.latest:
+                self._advance()
+            ran |= self._leave_out()
         return Fitted(self._view, ran, done={"from": self._groups.first[self._cut]} if ran else None)
 
     @property
