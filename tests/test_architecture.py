@@ -136,6 +136,8 @@ PURE = {
     "json",
     "math",
     "operator",
+    "contextlib",
+    "threading",  # for locks alone
     "re",
     "types",
     "typing",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 from wane.conversation.engine import Engine
@@ -11,6 +12,9 @@ from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, T
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
+from wane.formats.base import check_message
+from wane.formats.values import check_each
+from wane.formats.vocabulary import as_data
 from wane.inference import is_annotated
 from wane.strategies.base import AnnotateChoice, Fitted, Settings
 
@@ -104,15 +108,16 @@ def plan(
         HistoryError: for a session that no provider would accept, such as a result without its call.
         MissingExtraError: for a format or counter whose extra is not installed.
     """
-    if isinstance(messages, tuple):
-        messages = list(messages)
+    messages = [as_data(message) for message in messages] if isinstance(messages, (list, tuple)) else messages
     if isinstance(counter, str):
         counter = get_counter(counter)
     if not callable(counter):
         raise ConfigError(f"counter is {counter!r}; it must be a counter's name, or a function from text to tokens")
     chosen = detect_format(messages) if format == "auto" else get_format(format)
     transcript = Transcript(chosen, counter)
-    taken = [pair for message in chosen.load(messages) for pair in transcript.take(message)]
+    loaded = chosen.load(messages)
+    check_each(loaded, partial(check_message, chosen))
+    taken = [pair for message in loaded for pair in transcript.take(message)]
     planned = plan_items(
         taken, budget=budget, policy=policy, overhead=overhead, tool_classes=tool_classes, annotate=annotate
     )
@@ -147,7 +152,11 @@ def plan_items(
     if annotate == "auto":
         annotate = "model" if is_annotated(part for _, part in history) else "infer"
     settings = Settings(
-        parse_budget(budget), overhead, policy=policy or Policy(), tool_classes=tool_classes, annotate=annotate
+        parse_budget(budget, exact=True),
+        overhead,
+        policy=policy or Policy(),
+        tool_classes=tool_classes,
+        annotate=annotate,
     )
     engine = Engine("cwl", settings)
     for item, part in history:

@@ -30,6 +30,7 @@ from wane.conversation.events import (
     StrategyActed,
     UsageObserved,
 )
+from wane.core import exact_budget
 from wane.formats import Part
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.states import StateFile
@@ -107,7 +108,7 @@ def test_settings_may_be_changed_between_requests_and_outlive_the_history() -> N
     conversation = Conversation(budget=100_000)
     live(conversation, LONG)
     assert conversation.evicted == 0
-    conversation.budget, conversation.policy, conversation.overhead = 300, Policy.paper(), 20
+    conversation.budget, conversation.policy, conversation.overhead = "0.3k", Policy.paper(), 20
     conversation.set_tool_classes({"read": "durable"})
     conversation.append(user("On."))
     assert conversation.request().tokens <= 300
@@ -142,7 +143,7 @@ def test_it_is_the_package_s_own_name() -> None:
 
 def test_with_management_off_all_that_is_new_is_shown_and_no_tool_offered() -> None:
     log = Log()
-    conversation = Conversation(budget=300, manage=False, recall=True, on_event=log)
+    conversation = Conversation(budget="0.3k", manage=False, recall=True, on_event=log)
     live(conversation, LONG)
     assert conversation.request().view == LONG
     assert (conversation.tools, conversation.instructions) == ([], "")
@@ -190,14 +191,14 @@ class Plain:
 
 
 def test_a_format_that_writes_nothing_does_for_histories_of_a_framework() -> None:
-    conversation: Conversation[dict[str, Any]] = Conversation(Plain(), budget=300, policy=Policy.paper())
+    conversation: Conversation[dict[str, Any]] = Conversation(Plain(), budget="0.3k", policy=Policy.paper())
     live(conversation, LONG)
-    same = Conversation(budget=300, policy=Policy.paper())
+    same = Conversation(budget="0.3k", policy=Policy.paper())
     live(same, LONG)
     assert conversation.request().messages == same.request().view
     with pytest.raises(ConfigError, match="the format 'plain' writes none"):
         _ = conversation.tools
-    clearing: Conversation[dict[str, Any]] = Conversation(Plain(), budget=300, strategy="clear-tools")
+    clearing: Conversation[dict[str, Any]] = Conversation(Plain(), budget="0.3k", strategy="clear-tools")
     clearing.ingest(LONG)
     with pytest.raises(ConfigError, match="the strategy 'clear-tools' needs messages"):
         clearing.request()
@@ -210,7 +211,7 @@ def test_a_format_that_writes_nothing_does_for_histories_of_a_framework() -> Non
 @times(0.4)
 @given(session=histories(), budget=st.integers(1, 400), annotate=st.sampled_from(("model", "infer")))
 def test_a_strategy_shows_what_it_shows_anywhere(strategy: str, session: Session, budget: int, annotate: Any) -> None:
-    conversation = Conversation(budget=budget, strategy=strategy, annotate=annotate)
+    conversation = Conversation(budget=exact_budget(budget), strategy=strategy, annotate=annotate)
     views = []
     for stop in range(len(session) + 1):
         if stop == len(session) or is_answer("openai", session[stop]):
@@ -278,7 +279,7 @@ def test_a_search_for_nothing_is_refused() -> None:
 def test_a_summary_is_asked_for_and_stands_in_the_view(dialect: Dialect) -> None:
     log = Log()
     messages = dialect.write(LONG)
-    conversation = Conversation(dialect.name, budget=600, strategy="compact", on_event=log)
+    conversation = Conversation(dialect.name, budget="0.6k", strategy="compact", on_event=log)
     conversation.extend(messages)
     request = conversation.request()
     assert request.for_summary
@@ -299,7 +300,7 @@ def test_a_summary_is_asked_for_and_stands_in_the_view(dialect: Dialect) -> None
 
 @every_dialect
 def test_cleared_results_keep_their_calls(dialect: Dialect) -> None:
-    conversation = Conversation(dialect.name, budget=400, strategy="clear-tools")
+    conversation = Conversation(dialect.name, budget="0.4k", strategy="clear-tools")
     conversation.extend(dialect.write(LONG))
     view = parts_of(conversation, conversation.request().view)
     whole = parts_of(conversation, conversation.messages)
@@ -309,7 +310,7 @@ def test_cleared_results_keep_their_calls(dialect: Dialect) -> None:
 
 def test_episodes_are_known_and_recalled_under_every_strategy() -> None:
     for strategy in STRATEGY_NAMES:
-        conversation = Conversation(budget=300, strategy=strategy)
+        conversation = Conversation(budget="0.3k", strategy=strategy)
         conversation.ingest(LONG)
         conversation.request()
         assert [episode.name for episode in conversation.episodes if episode.name] == [f"e{n}" for n in range(6)]
@@ -379,6 +380,8 @@ def test_an_overhead_is_told_in_tokens_or_as_text() -> None:
 
 
 class Dated(Adapter[dict[str, Any]]):
+    fields = frozenset({"at", "instructions"})
+
     def time(self, message: dict[str, Any]) -> float | None:
         return message.get("at")
 
@@ -457,7 +460,7 @@ def test_instructions_in_the_messages_are_overhead() -> None:
 
 def test_events_come_in_the_order_of_what_happens() -> None:
     log = Log()
-    conversation = Conversation(budget=138, policy=Policy.paper(), on_event=log, remind_at=None)
+    conversation = Conversation(budget="0.138k", policy=Policy.paper(), on_event=log, remind_at=None)
     live(conversation, [user("Go."), *explored("look"), said("So.")])
     names = [type(event).__name__ for event in log]
     assert names == [
@@ -481,7 +484,7 @@ def test_events_come_in_the_order_of_what_happens() -> None:
 
 def test_a_budget_that_cannot_be_met_is_told_and_is_no_error() -> None:
     log = Log()
-    conversation = Conversation(budget=10, on_event=log)
+    conversation = Conversation(budget="0.01k", on_event=log)
     conversation.append(user("x" * 400))
     report = conversation.request().report
     assert report is not None
@@ -501,8 +504,8 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost() -> None:
         heard.append(name)
 
     plain = Log()
-    tested = Conversation(budget=300, policy=Policy.paper(), on_event=listener)
-    sound = Conversation(budget=300, policy=Policy.paper(), on_event=plain)
+    tested = Conversation(budget="0.3k", policy=Policy.paper(), on_event=listener)
+    sound = Conversation(budget="0.3k", policy=Policy.paper(), on_event=plain)
     live(sound, LONG)
     for _ in range(4):
         try:
@@ -590,7 +593,7 @@ def test_a_model_that_marks_nothing_is_reminded_at_the_end_of_a_request() -> Non
     usage=st.sampled_from((0, 90, 400)),
 )
 def test_a_reminder_takes_no_request_over_the_budget(session: Session, budget: int, strategy: str, usage: int) -> None:
-    conversation = Conversation(budget=budget, strategy=strategy, remind_at=0.001)
+    conversation = Conversation(budget=exact_budget(budget), strategy=strategy, remind_at=0.001)
     for stop, message in enumerate(session):
         if is_answer("openai", message):
             conversation.ingest(session[:stop])
@@ -640,7 +643,7 @@ def test_histories_find_their_conversations() -> None:
     made: list[Conversation[dict[str, Any]]] = []
 
     def make() -> Conversation[dict[str, Any]]:
-        made.append(Conversation(budget=300))
+        made.append(Conversation(budget="0.3k"))
         return made[-1]
 
     conversations = Conversations(make, limit=3)
@@ -752,7 +755,7 @@ def test_a_history_that_comes_again_while_an_answer_is_under_way_is_another_run(
 
 def test_states_are_found_by_what_was_said(tmp_path: Path) -> None:
     def here() -> Conversations[dict[str, Any]]:
-        return Conversations(lambda: Conversation(budget=500), states=StateFile(tmp_path / "folder" / "states.db"))
+        return Conversations(lambda: Conversation(budget="0.5k"), states=StateFile(tmp_path / "folder" / "states.db"))
 
     lived = here()
     history: list[dict[str, Any]] = []
@@ -767,7 +770,7 @@ def test_states_are_found_by_what_was_said(tmp_path: Path) -> None:
     revived = here().of(history)
     assert revived.window.visible == conversation.window.visible
     assert revived.tokens == conversation.tokens
-    alone: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget=500))
+    alone: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget="0.5k"))
     assert alone.of(history).tokens != conversation.tokens
 
 

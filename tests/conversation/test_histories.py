@@ -27,6 +27,7 @@ from tests.strategies import policies, times
 from wane import ConfigError, HistoryError, Kind, Policy
 from wane.conversation import Adapter, Conversation
 from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken, PassRan
+from wane.core import exact_budget
 from wane.formats import Part
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
@@ -44,7 +45,7 @@ def test_it_comes_to_what_the_core_comes_to_however_the_history_is_given(
     told = Told(messages, usages)
 
     def make() -> Conversation[Any]:
-        return Conversation(dialect.name, budget=budget, policy=policy, adapter=told)
+        return Conversation(dialect.name, budget=exact_budget(budget), policy=policy, adapter=told)
 
     lived, at_once, appended, extended = make(), make(), make(), make()
     live(lived, messages)
@@ -66,7 +67,7 @@ def test_the_view_is_a_part_of_the_history_with_every_users_word(
     dialect: Dialect, session: Session, budget: int
 ) -> None:
     messages = dialect.write(session)
-    conversation = Conversation(dialect.name, budget=budget)
+    conversation = Conversation(dialect.name, budget=exact_budget(budget))
     conversation.ingest(messages)
     view = parts_of(conversation, conversation.request().view)
     whole = parts_of(conversation, messages)
@@ -86,7 +87,7 @@ def test_the_view_is_a_part_of_the_history_with_every_users_word(
 def test_asking_again_and_ingesting_again_changes_nothing(dialect: Dialect, session: Session, budget: int) -> None:
     log = Log()
     messages = dialect.write(session)
-    conversation = Conversation(dialect.name, budget=budget, on_event=log)
+    conversation = Conversation(dialect.name, budget=exact_budget(budget), on_event=log)
     live(conversation, messages)
     before, told = standing(conversation), len(log)
     for again in (messages, list(messages), fresh(messages)):
@@ -107,8 +108,8 @@ def test_a_history_read_from_elsewhere_is_a_continuation(
     cut = data.draw(st.integers(0, len(messages)))
     log = Log()
     conversation, plain = (
-        Conversation(dialect.name, budget=budget, on_event=log),
-        Conversation(dialect.name, budget=budget),
+        Conversation(dialect.name, budget=exact_budget(budget), on_event=log),
+        Conversation(dialect.name, budget=exact_budget(budget)),
     )
     live(conversation, messages[:cut])
     live(conversation, fresh(messages), known=cut)
@@ -148,8 +149,8 @@ def test_a_fork_is_what_a_run_that_never_knew_better_would_be(
     branch = [*messages[:cut], *dialect.write(renamed(other))]
     told = Told([*messages, *branch[cut:]], usages)
     log = Log()
-    forked = Conversation(dialect.name, budget=budget, adapter=told, on_event=log)
-    plain = Conversation(dialect.name, budget=budget, adapter=told)
+    forked = Conversation(dialect.name, budget=exact_budget(budget), adapter=told, on_event=log)
+    plain = Conversation(dialect.name, budget=exact_budget(budget), adapter=told)
     live(forked, messages)
     live(plain, messages[:cut])
     change = forked.ingest(branch)
@@ -195,7 +196,7 @@ LONG: Session = [it for n in range(12) for it in (user(f"Turn {n}."), said("x" *
 
 
 def test_what_was_evicted_stays_out_of_a_fork_whatever_the_budget_is_now() -> None:
-    conversation = Conversation(budget=500, policy=Policy(low_water=0.5))
+    conversation = Conversation(budget="0.5k", policy=Policy(low_water=0.5))
     live(conversation, LONG[:16])
     evicted = set(range(16)) - set(conversation.window.visible)
     assert evicted
@@ -208,7 +209,7 @@ def test_what_was_evicted_stays_out_of_a_fork_whatever_the_budget_is_now() -> No
 
 
 def test_a_branch_goes_on_beside_the_first() -> None:
-    conversation = Conversation(budget=500)
+    conversation = Conversation(budget="0.5k")
     live(conversation, LONG)
     before = standing(conversation)
     branch = conversation.branch(16)
@@ -225,7 +226,7 @@ def test_a_branch_goes_on_beside_the_first() -> None:
 
 def test_a_history_of_which_only_the_beginning_is_known_is_another_one() -> None:
     log = Log()
-    conversation = Conversation(budget=500, on_event=log)
+    conversation = Conversation(budget="0.5k", on_event=log)
     conversation.ingest([user("One."), user("Two.")])
     assert conversation.ingest([user("One."), user("Three.")]).replaced
     assert conversation.messages == [user("One."), user("Three.")]
@@ -269,10 +270,10 @@ def test_a_message_that_was_changed_in_place_is_noticed_while_it_is_the_last() -
 
 
 def test_an_unanswered_request_may_be_tried_again_with_other_words() -> None:
-    conversation = Conversation(budget=500)
+    conversation = Conversation(budget="0.5k")
     live(conversation, [*LONG, user("First try.")])
     conversation.ingest([*LONG, user("Second try.")])
-    plain = Conversation(budget=500)
+    plain = Conversation(budget="0.5k")
     live(plain, [*LONG, user("Second try.")])
     assert standing(conversation) == standing(plain)
 
@@ -342,7 +343,7 @@ def test_items_of_one_answer_are_one_answer() -> None:
         output(3),
         output(4),
     ]
-    conversation = Conversation("openai_responses", budget=150, policy=Policy.paper(), on_event=log)
+    conversation = Conversation("openai_responses", budget="0.15k", policy=Policy.paper(), on_event=log)
     conversation.ingest(history)
     assert [event.items for event in log.of(PassRan)] == [5]
     look = next(episode for episode in conversation.episodes if episode.name == "look")

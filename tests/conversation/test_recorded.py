@@ -20,6 +20,7 @@ from wane.conversation.events import (
     StrategyActed,
     UsageObserved,
 )
+from wane.core import exact_budget
 from wane.strategies.registry import STRATEGY_NAMES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
@@ -68,7 +69,9 @@ def test_a_recorded_conversation_goes_on_as_if_nothing_had_happened(
     cut = data.draw(st.integers(0, len(messages)))
 
     def make(**more: Any) -> Conversation[Any]:
-        return Conversation(dialect.name, budget=budget, policy=policy, annotate=annotate, adapter=told, **more)
+        return Conversation(
+            dialect.name, budget=exact_budget(budget), policy=policy, annotate=annotate, adapter=told, **more
+        )
 
     lived, revived = make(on_event=log), make()
     lived.overhead = 7
@@ -97,8 +100,8 @@ def test_a_recorded_conversation_goes_on_as_if_nothing_had_happened(
 @given(session=histories(), budget=st.integers(1, 400), data=st.data())
 def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget: int, data: st.DataObject) -> None:
     cut, log = data.draw(st.integers(0, len(session))), Log()
-    lived = Conversation(budget=budget, strategy=strategy, on_event=log)
-    revived = Conversation(budget=budget, strategy=strategy)
+    lived = Conversation(budget=exact_budget(budget), strategy=strategy, on_event=log)
+    revived = Conversation(budget=exact_budget(budget), strategy=strategy)
     for stop in range(cut):
         if is_answer("openai", session[stop]):
             lived.ingest(session[:stop])
@@ -119,8 +122,8 @@ def test_a_recorded_model_is_reminded_as_if_nothing_had_happened(
     session: Session, budget: int, share: float, data: st.DataObject
 ) -> None:
     cut, log = data.draw(st.integers(0, len(session))), Log()
-    lived = Conversation(budget=budget, remind_at=share, on_event=log)
-    revived = Conversation(budget=budget, remind_at=share)
+    lived = Conversation(budget=exact_budget(budget), remind_at=share, on_event=log)
+    revived = Conversation(budget=exact_budget(budget), remind_at=share)
     for stop in range(cut):
         if is_answer("openai", session[stop]):
             lived.ingest(session[:stop])
@@ -163,11 +166,11 @@ def test_requests_of_other_budgets_and_those_not_managed_reminded_by_their_own()
 
 def test_what_was_not_done_here_is_not_done_again() -> None:
     log = Log()
-    live(Conversation(budget=300, on_event=log), LONG)
+    live(Conversation(budget="0.3k", on_event=log), LONG)
     ran = [number for number, event in enumerate(log) if isinstance(event, PassRan) and event.report.steps]
     shorter = [event for event in log[ran[0] :] if not isinstance(event, MessageTaken)]
     with pytest.raises(HistoryError):
-        replay(Conversation(budget=300), shorter, "cwl")
+        replay(Conversation(budget="0.3k"), shorter, "cwl")
 
 
 def test_verdicts_on_calls_that_are_still_open_are_known() -> None:
@@ -193,7 +196,7 @@ def texts(messages: list[Any]) -> list[str]:
 
 
 def test_another_strategy_begins_with_all_that_has_happened_and_what_one_took_stays_out() -> None:
-    conversation = Conversation(budget=600, strategy="truncate", adapter=Told(LONG, [610]))
+    conversation = Conversation(budget="0.6k", strategy="truncate", adapter=Told(LONG, [610]))
     live(conversation, LONG)
     kept = texts(conversation.view)
     assert len(kept) < len(LONG)
@@ -211,7 +214,7 @@ def test_another_strategy_begins_with_all_that_has_happened_and_what_one_took_st
     conversation.strategy = "cwl"
     assert conversation.delimits
     assert texts(conversation.view) == whole
-    conversation.budget = 600
+    conversation.budget = "0.6k"
     conversation.append({"role": "user", "content": "On."})
     report = conversation.request().report
     assert report is not None

@@ -24,6 +24,7 @@ from tests.conversation.support import (
 from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Adapter, Call, Conversation
+from wane.core import exact_budget
 from wane.strategies.registry import STRATEGY_NAMES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
@@ -59,7 +60,7 @@ def test_a_restored_conversation_goes_on_as_if_nothing_had_happened(
     cut, asked = data.draw(st.integers(0, len(messages))), data.draw(st.booleans())
 
     def make() -> Conversation[Any]:
-        return Conversation(dialect.name, budget=budget, policy=policy, annotate=annotate, adapter=told)
+        return Conversation(dialect.name, budget=exact_budget(budget), policy=policy, annotate=annotate, adapter=told)
 
     lived, revived = make(), make()
     live(lived, messages[:cut]) if asked else lived.ingest(messages[:cut])
@@ -76,7 +77,10 @@ def test_a_restored_conversation_goes_on_as_if_nothing_had_happened(
 @given(session=histories(), budget=st.integers(1, 400), data=st.data())
 def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget: int, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(session)))
-    lived, revived = Conversation(budget=budget, strategy=strategy), Conversation(budget=budget, strategy=strategy)
+    lived, revived = (
+        Conversation(budget=exact_budget(budget), strategy=strategy),
+        Conversation(budget=exact_budget(budget), strategy=strategy),
+    )
     for stop in range(cut + 1):
         if stop == cut or is_answer("openai", session[stop]):
             lived.ingest(session[:stop])
@@ -97,7 +101,10 @@ def test_a_state_of_another_history_is_refused_and_changes_nothing(
     dialect: Dialect, session: Session, other: Session, budget: int
 ) -> None:
     messages, others = dialect.write(session), dialect.write(other)
-    lived, revived = Conversation(dialect.name, budget=budget), Conversation(dialect.name, budget=budget)
+    lived, revived = (
+        Conversation(dialect.name, budget=exact_budget(budget)),
+        Conversation(dialect.name, budget=exact_budget(budget)),
+    )
     live(lived, messages)
     revived.ingest(others)
     before = standing(revived)
@@ -106,7 +113,9 @@ def test_a_state_of_another_history_is_refused_and_changes_nothing(
     same = [lived.format.parts(message) for message in others[: len(messages)]] == said
     if not same:
         assert not revived.restore(stored(lived), others)
-        assert standing(revived) == (before if messages else standing(Conversation(dialect.name, budget=budget)))
+        assert standing(revived) == (
+            before if messages else standing(Conversation(dialect.name, budget=exact_budget(budget)))
+        )
 
 
 LONG: Session = [
@@ -133,7 +142,7 @@ LONG: Session = [
     ],
 )
 def test_a_state_that_cannot_be_read_is_refused(change: Any) -> None:
-    lived, revived = Conversation(budget=500), Conversation(budget=500)
+    lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
     assert not revived.restore(change(stored(lived)), LONG)
     assert revived.length == 0
@@ -141,7 +150,7 @@ def test_a_state_that_cannot_be_read_is_refused(change: Any) -> None:
 
 
 def test_the_settings_of_now_count() -> None:
-    lived, revived = Conversation(budget=500), Conversation(budget="2k", policy=Policy.paper())
+    lived, revived = Conversation(budget="0.5k"), Conversation(budget="2k", policy=Policy.paper())
     live(lived, LONG)
     assert revived.restore(stored(lived), LONG)
     assert (revived.budget, revived.policy) == (2_000, Policy.paper())
@@ -149,7 +158,7 @@ def test_the_settings_of_now_count() -> None:
 
 
 def test_a_fork_behind_a_restored_state_is_passed_through_anew() -> None:
-    lived, revived = Conversation(budget=500), Conversation(budget=500)
+    lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
     revived.restore(stored(lived), LONG)
     branch = [*LONG[:16], {"role": "user", "content": "Instead."}]
@@ -159,7 +168,7 @@ def test_a_fork_behind_a_restored_state_is_passed_through_anew() -> None:
 
 
 def test_what_was_evicted_before_a_state_stays_out_of_a_fork_behind_it() -> None:
-    lived, revived = Conversation(budget=500), Conversation(budget=500)
+    lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
     assert len(lived.view) < len(LONG)
     revived.restore(stored(lived), LONG)
@@ -190,10 +199,10 @@ class Ids(Adapter[dict[str, Any]]):
 def test_messages_are_the_same_by_their_ids_whatever_they_say() -> None:
     """A framework may cut what it stores; what a message is called stays."""
     history = [message | {"id": f"m{n}"} for n, message in enumerate(LONG)]
-    lived = Conversation(budget=500, adapter=Ids())
+    lived = Conversation(budget="0.5k", adapter=Ids())
     live(lived, history)
-    assert Conversation(budget=500, adapter=Ids()).restore(stored(lived), fresh(history))
-    assert not Conversation(budget=500).restore(stored(lived), history)
+    assert Conversation(budget="0.5k", adapter=Ids()).restore(stored(lived), fresh(history))
+    assert not Conversation(budget="0.5k").restore(stored(lived), history)
 
 
 def test_verdicts_that_wait_travel_with_the_state() -> None:
@@ -302,9 +311,9 @@ def test_names_and_places_of_old_episodes_come_back_from_the_history() -> None:
 
 def test_restoring_tells_nobody() -> None:
     log = Log()
-    lived = Conversation(budget=500)
+    lived = Conversation(budget="0.5k")
     live(lived, LONG)
-    revived = Conversation(budget=500, on_event=log)
+    revived = Conversation(budget="0.5k", on_event=log)
     revived.restore(stored(lived), LONG)
     revived.request()
     assert log == []

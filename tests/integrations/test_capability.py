@@ -156,7 +156,7 @@ def test_the_users_own_word_on_framing_stands() -> None:
 def test_with_management_off_there_is_nothing_of_it_in_the_request() -> None:
     log = Log()
     with ScriptedServer([Reply(calls=(Call("grep", {"pattern": "p"}),)), Reply("Done.")]) as server:
-        agent = worker(server.openai_model(), ContextLifecycle(10, recall=True, manage=False, on_event=log))
+        agent = worker(server.openai_model(), ContextLifecycle("0.01k", recall=True, manage=False, on_event=log))
         agent.run_sync("Go.")
     assert server.requests[0].tools == ("grep", "read", "edit")
     assert "delimiter" not in server.requests[-1].raw.decode()
@@ -170,7 +170,7 @@ def test_management_is_switched_between_runs() -> None:
         agent = worker(server.anthropic_model(), ContextLifecycle(conversation=conversation))
         first = agent.run_sync("Go.")
         conversation.manage = False
-        conversation.budget = 10
+        conversation.budget = "0.01k"
         second = agent.run_sync("And?", message_history=first.all_messages())
         conversation.manage = True
         agent.run_sync("And?", message_history=second.all_messages())
@@ -278,7 +278,7 @@ def test_a_budget_that_cannot_be_met_is_told_and_the_run_goes_on() -> None:
                 seen.append(event)  # noqa: PERF401 - an async loop
 
     with ScriptedServer([Reply("Done.")]) as server:
-        asyncio.run(go(worker(server.openai_model(), ContextLifecycle(50, on_event=log))))
+        asyncio.run(go(worker(server.openai_model(), ContextLifecycle("0.05k", on_event=log))))
     assert log.of(BudgetUnmet)[0].report.excess > 100
     (unmet,) = (event for event in seen if isinstance(event, BudgetUnmetEvent))
     assert "over the budget of 50" in unmet.explanation

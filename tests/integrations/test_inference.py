@@ -18,11 +18,12 @@ from wane import ConfigError, EpisodeType
 from wane.conversation import Call, Conversation
 from wane.conversation.events import EpisodeOpened, PassRan, Reminded
 from wane.conversation.request import RECALL_ALONE
+from wane.core import exact_budget
 from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 
 
 def inferring(budget: int = 300, log: Log | None = None) -> Conversation[ModelMessage]:
-    return new_conversation(budget, annotate="infer", on_event=log)
+    return new_conversation(exact_budget(budget), annotate="infer", on_event=log)
 
 
 @given(histories(), st.integers(1, 2_000))

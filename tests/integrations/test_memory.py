@@ -89,7 +89,7 @@ def test_a_session_is_told_what_an_earlier_one_learned(begin: Callable[..., Any]
 
 
 def test_what_is_remembered_is_what_was_said_whatever_has_left_the_view(begin: Callable[..., Any], memory: Any) -> None:
-    session = begin(memory, "ada", "Explore.", budget=150)
+    session = begin(memory, "ada", "Explore.", budget="0.15k")
     for number in range(6):
         session.append(mark(2 * number, f'{{"action": "start", "name": "e{number}", "type": "expl"}}'))
         session.request()

@@ -41,6 +41,7 @@ from wane.conversation.events import (
     Reminded,
     UsageObserved,
 )
+from wane.core import exact_budget
 from wane.integrations.pydantic_ai import new_conversation
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -90,7 +91,10 @@ LONG: list[ModelMessage] = [
 def test_a_history_taken_in_at_once_gives_the_view_of_the_run_that_made_it(
     history: list[ModelMessage], budget: int, policy: Policy
 ) -> None:
-    lived, replayed = new_conversation(budget, policy=policy), new_conversation(budget, policy=policy)
+    lived, replayed = (
+        new_conversation(exact_budget(budget), policy=policy),
+        new_conversation(exact_budget(budget), policy=policy),
+    )
     live(lived, history)
     replayed.ingest(history)
     replayed.request()
@@ -104,7 +108,7 @@ def test_joined_cleaned_and_reloaded_histories_are_continuations(
 ) -> None:
     """Between two runs Pydantic AI joins requests, moves results up and may have read everything from JSON."""
     log = Log()
-    conversation, plain = new_conversation(budget, on_event=log), new_conversation(budget)
+    conversation, plain = new_conversation(exact_budget(budget), on_event=log), new_conversation(exact_budget(budget))
     stops = [number for number, message in enumerate(history, start=1) if isinstance(message, ModelResponse)]
     first = history[: data.draw(st.sampled_from([0, *stops]))]
     live(conversation, first, asked=False)
@@ -119,7 +123,7 @@ def test_joined_cleaned_and_reloaded_histories_are_continuations(
 @given(history=histories(), budget=st.integers(1, 400))
 def test_syncing_again_changes_nothing(history: list[ModelMessage], budget: int) -> None:
     log = Log()
-    conversation = new_conversation(budget, on_event=log)
+    conversation = new_conversation(exact_budget(budget), on_event=log)
     live(conversation, history)
     before, told = standing(conversation), len(log)
     for again in (history, list(history), copy.deepcopy(history), FORMAT.load(FORMAT.dump(history))):
@@ -246,7 +250,7 @@ def test_a_fork_behind_a_request_that_grew_after_a_result_without_a_call() -> No
 
 def test_events_come_in_the_order_of_what_happens() -> None:
     log = Log()
-    conversation = new_conversation(300, policy=Policy.paper(), on_event=log, remind_at=None)
+    conversation = new_conversation("0.3k", policy=Policy.paper(), on_event=log, remind_at=None)
     live(conversation, [user(instructions="Be brief."), *LONG[1:5]])
     names = [type(event).__name__ for event in log]
     assert names == [
@@ -287,7 +291,7 @@ def test_what_the_context_held_is_read_where_usage_sums_several_requests() -> No
 
 def test_passes_and_unmet_budgets_are_told() -> None:
     log = Log()
-    conversation = new_conversation(150, policy=Policy.paper(), on_event=log)
+    conversation = new_conversation("0.15k", policy=Policy.paper(), on_event=log)
     live(conversation, LONG)
     assert any(event.report.steps for event in log.of(PassRan))
     assert log.of(BudgetUnmet)
@@ -296,7 +300,7 @@ def test_passes_and_unmet_budgets_are_told() -> None:
 
 def test_with_management_off_everything_is_taken_in_and_nothing_evicted() -> None:
     log = Log()
-    conversation = new_conversation(10, on_event=log, manage=False, remind_at=0.01)
+    conversation = new_conversation("0.01k", on_event=log, manage=False, remind_at=0.01)
     live(conversation, LONG)
     assert shapes_of(conversation.view) == shapes_of(LONG)
     assert not log.of(PassRan)
@@ -345,8 +349,8 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost(failing: type, 
     if split:
         history[0] = ModelRequest([*known[0].parts, *user("Also.").parts], instructions="Be brief.")
     conversation, whole = (
-        new_conversation(750, policy=Policy.paper()),
-        new_conversation(750, policy=Policy.paper(), on_event=plain),
+        new_conversation("0.75k", policy=Policy.paper()),
+        new_conversation("0.75k", policy=Policy.paper(), on_event=plain),
     )
     conversation.listeners.append(listener)
     for step in (known, history):
@@ -366,7 +370,7 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost(failing: type, 
 
 
 def test_recall_gives_an_evicted_episode_back_exactly_page_by_page() -> None:
-    conversation = new_conversation(600, policy=Policy.paper())
+    conversation = new_conversation("0.6k", policy=Policy.paper())
     live(conversation, [user(), *explored("big", size=1_500), *explored("next", start=1), *LONG[9:]])
     assert next(episode for episode in conversation.episodes if episode.name == "big").removed
     text, offset = "", 0

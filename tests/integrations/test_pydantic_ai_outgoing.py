@@ -14,6 +14,7 @@ from tests.integrations.support import histories, shapes_of
 from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
+from wane.core import exact_budget
 from wane.formats.frameworks.pydantic_ai import sendable
 from wane.integrations.pydantic_ai import new_conversation
 from wane.integrations.pydantic_ai_messages import Outgoing, as_shown
@@ -27,7 +28,7 @@ DROP = {"input_transformations": [{"type": "thinking_dropped", "reason": "prefix
 def test_a_request_that_is_made_from_the_last_one_is_the_view(
     history: list[ModelMessage], budget: int, policy: Policy
 ) -> None:
-    conversation = new_conversation(budget, policy=policy)
+    conversation = new_conversation(exact_budget(budget), policy=policy)
     outgoing = Outgoing(conversation)
     # One text that cannot be sent as it is, so that what is kept of the last request is not the view's own.
     history = [asked(HALF), *history]

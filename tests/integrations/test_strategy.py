@@ -128,7 +128,7 @@ def test_each_run_has_a_strategy_of_its_own() -> None:
         sizes.append(len(messages))
         return ModelResponse([TextPart("x" * 400)], usage=RequestUsage(input_tokens=1))
 
-    agent = Agent(FunctionModel(answer), capabilities=[ContextLifecycle(600, strategy="truncate")])
+    agent = Agent(FunctionModel(answer), capabilities=[ContextLifecycle("0.6k", strategy="truncate")])
     history: list[ModelMessage] = []
     for number in range(12):
         history = agent.run_sync(f"go {number}", message_history=history).all_messages()

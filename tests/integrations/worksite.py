@@ -13,6 +13,7 @@ from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
 from tests.testing.support import model_of, run
 from wane import Policy
 from wane.conversation.events import OverheadChanged
+from wane.core import exact_budget
 from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 from wane.testing import Call, Reply, ScriptedServer
 
@@ -80,7 +81,7 @@ def expected_views(history: Sequence[ModelMessage], log: Log, budget: int, polic
     views = []
     for number, message in enumerate(history):
         if isinstance(message, ModelResponse):
-            conversation = new_conversation(budget, policy=policy)
+            conversation = new_conversation(exact_budget(budget), policy=policy)
             conversation.overhead = overhead
             conversation.ingest(history[:number])
             views.append(shapes_of(conversation.request().view))

@@ -22,7 +22,7 @@ from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
-from wane.core import DEFAULT_BUDGET, Policy
+from wane.core import DEFAULT_BUDGET, Policy, exact_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.inference import is_annotated
@@ -178,7 +178,7 @@ def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
         warnings = ("The model marked episodes in this session itself and keeps doing so; none are inferred.",)
     model, conversation = _model_and_conversation(config.settings)
     _replay_into(conversation, records, messages)
-    conversation.budget = budget_tokens(config.settings.budget, model)
+    conversation.budget = exact_budget(budget_tokens(config.settings.budget, model))
     conversation.manage = config.settings.strategy != "none"
     conversation.set_tool_classes(config.settings.tool_classes)
     recorder = _recorder(config, conversation, journal)
@@ -231,7 +231,7 @@ def _conversation_strategy(strategy: str) -> str:
 def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[ModelMessage]]:
     model = resolve_model(settings.model or default_model(os.environ))
     conversation = new_conversation(
-        budget_tokens(settings.budget, model),
+        exact_budget(budget_tokens(settings.budget, model)),
         policy=settings.eviction,
         strategy=_conversation_strategy(settings.strategy),
         annotate=settings.annotate,

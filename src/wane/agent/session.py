@@ -57,7 +57,7 @@ from wane.agent.options import Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, UsageObserved
-from wane.core import ContextWindow, Episode, FitReport
+from wane.core import ContextWindow, Episode, FitReport, exact_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
 
@@ -251,7 +251,7 @@ class AgentSession:
         self.model = model
         record_agent(self._recorder, self.settings, model)
         if budget != self.conversation.budget:
-            self.conversation.budget = budget
+            self.conversation.budget = exact_budget(budget)
             self._recorder.config()
 
     def set_budget(self, budget: str | int) -> None:
@@ -260,7 +260,7 @@ class AgentSession:
         Raises:
             ConfigError: for a budget that is malformed or too small.
         """
-        self.conversation.budget = budget_tokens(budget, self.model)
+        self.conversation.budget = exact_budget(budget_tokens(budget, self.model))
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,7 +15,7 @@ from wane.conversation.engine import REMIND_AT
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
 from wane.conversation.history import Adapter, Aligner, ByMessage, Change, HostHistory
 from wane.conversation.request import Request
-from wane.conversation.settings import ConversationSettings
+from wane.conversation.settings import ConversationSettings, serialised
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
 from wane.core import (
@@ -29,7 +30,7 @@ from wane.core import (
     ToolClass,
     parse_budget,
 )
-from wane.core.errors import ConfigError
+from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import get_format
 from wane.formats.base import Format
@@ -86,6 +87,9 @@ class Conversation(ConversationSettings[M]):
         keep_opening: see above.
         listeners: called with each event, in order, after it has happened.
 
+    Threads may share it: a call waits until another thread's has ended. But a history has one order, so let one loop
+    append, and give loops that run at once a conversation each (`branch`).
+
     Raises:
         ConfigError: for a setting that cannot work.
         FormatError: for an unknown format.
@@ -120,6 +124,8 @@ class Conversation(ConversationSettings[M]):
     ) -> None:
         if annotate not in get_args(Annotate):
             raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
+        self._lock = RLock()
+        self._hosted = False  # whether a framework keeps the history
         self.format = get_format(format) if isinstance(format, str) else format
         self.keep_opening = keep_opening
         self._recalls = recall
@@ -149,6 +155,7 @@ class Conversation(ConversationSettings[M]):
     # Messages in
 
     @property
+    @serialised
     def messages(self) -> list[M]:
         """The whole history, evicted or not."""
         self._answer_own()
@@ -165,6 +172,7 @@ class Conversation(ConversationSettings[M]):
         return self._line.ended
 
     @property
+    @serialised
     def calls(self) -> list[Call[M]]:
         """The calls of the history that the host must run and that have no result yet, in order."""
         return self._open()
@@ -173,6 +181,7 @@ class Conversation(ConversationSettings[M]):
         """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
         return self._setup.read(data)
 
+    @serialised
     def append(self, message: M | Sequence[Any], *, input_tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         """Take in the next message of the history.
 
@@ -195,11 +204,12 @@ class Conversation(ConversationSettings[M]):
                 message.
         """
         first = self.length
-        self._append_all(message if isinstance(message, (list, tuple)) else [message], input_tokens, at)
+        self._append_all(message if isinstance(message, (list, tuple)) else [message], None, input_tokens, at)
         if not message and self.asked:
             self._line.ended = True  # an answer without items
         return self._open(first)
 
+    @serialised
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
         """Take in several messages, such as a saved history: the same as appending them one by one.
 
@@ -210,9 +220,10 @@ class Conversation(ConversationSettings[M]):
             FormatError: for a message of another format; none is taken in then.
             HistoryError: for a message that no provider would accept there; none is taken in then.
         """
-        self._append_all(messages)
+        self._append_all(messages, 0)
         return self.calls
 
+    @serialised
     def ingest(self, history: Sequence[Any]) -> Change:
         """Take in what is new in a whole history that a framework keeps.
 
@@ -225,13 +236,14 @@ class Conversation(ConversationSettings[M]):
             HistoryError: for a message that no provider would accept; nothing is changed then.
         """
         messages = self.read(history)
+        self._hosted = True
         alignment = self._host.align(messages)
         known, kept, fresh = self.length, self._host.taken(alignment.kept), alignment.fresh
         line = self._line
         if kept < known:
             line, kept = past.back_to(line, kept, self._setup)
             fresh = fresh if kept else messages
-        prepared = line.prepare(fresh)
+        prepared = line.prepare(fresh, check=True, first=len(messages) - len(fresh))
         for place, message in self._host.renewed(alignment):
             if place < kept:
                 line.renew(place, message)
@@ -247,11 +259,13 @@ class Conversation(ConversationSettings[M]):
         self._tell()
         return Change(kept, known - kept, len(fresh))
 
+    @serialised
     def shares(self, history: Sequence[Any]) -> int:
         """Return how many first messages a history shares with this one; 0 if no answer is among them."""
         kept = self._host.taken(self._host.align(self.read(history)).kept)
         return kept if past.answer_within(self._line, kept) else 0
 
+    @serialised
     def branch(self, count: int | None = None) -> Conversation[M]:
         """Return a new conversation with the first messages of this one, and with the evictions made for them.
 
@@ -265,6 +279,7 @@ class Conversation(ConversationSettings[M]):
             raise ConfigError(f"a branch cannot have {count} messages; give a number of at least 0, or None for all")
         self._answer_own()
         other = copy(self)
+        other._lock = RLock()
         other.listeners = [*self.listeners]
         other._setup = replace(self._setup, events=[])
         count = self.length if count is None else count
@@ -304,6 +319,7 @@ class Conversation(ConversationSettings[M]):
         """Whether a request was made of the present history, so that its answer may be awaited."""
         return self._line.shown is not None
 
+    @serialised
     def request(self, *, at: float | None = None, cold: bool | None = None) -> Request[M]:
         """Run a pass if one is due, and return what to send next. A second call before a new message changes nothing.
 
@@ -313,8 +329,15 @@ class Conversation(ConversationSettings[M]):
 
         Returns:
             The request. With a strategy that needs a summary, it may ask for that first (`Request.for_summary`).
+
+        Raises:
+            HistoryError: if a call has no result yet, unless a framework keeps the history (`ingest`): providers refuse
+                such a request.
         """
         self._answer_own()
+        if not self._hosted and (calls := self.calls):
+            waiting = ", ".join(f"{call.name} ({call.id})" for call in calls)
+            raise HistoryError(f"calls without a result: {waiting}. Append `call.result(output)` for each first")
         self._verdicts.dropped()
         line = self._line
         line.asked = line.asked if at is None else at
@@ -334,6 +357,7 @@ class Conversation(ConversationSettings[M]):
             len(line.requests),
         )
 
+    @serialised
     def summarised(self, text: str) -> Request[M]:
         """Take in the summary that a request asked for, and return what to send next; it may ask for another one.
 
@@ -343,6 +367,7 @@ class Conversation(ConversationSettings[M]):
         self._line.summarised(text)
         return self.request()
 
+    @serialised
     def observe(self, input_tokens: int, *, request: Request[M] | None = None) -> None:
         """Take in the provider's count of a request's tokens, including cached ones; later counts build on it.
 
@@ -356,6 +381,7 @@ class Conversation(ConversationSettings[M]):
 
     # Recorded histories
 
+    @serialised
     def retake(self, message: M, marks: Mapping[int, tuple[Mark, ...]] = MappingProxyType({})) -> None:
         """Take in the next message of a recorded history, such as a journal's, without new decisions or events.
 
@@ -373,6 +399,7 @@ class Conversation(ConversationSettings[M]):
         if prepared is not None:
             self._judged(prepared, past.follow(self._line, prepared, marks))
 
+    @serialised
     def redo(
         self,
         done: Done | None = None,
@@ -401,10 +428,12 @@ class Conversation(ConversationSettings[M]):
 
     # Own calls, if a framework runs the tools
 
+    @serialised
     def made(self, call: Call[Any]) -> bool:
         """Whether a call belongs to the latest answer, foreseen or in the history, by its id."""
         return call.id is not None and (self._verdicts.knows(call.id) or call.id in self.window.open_calls)
 
+    @serialised
     def foresee(self, calls: Sequence[Call[Any]]) -> None:
         """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
 
@@ -417,6 +446,7 @@ class Conversation(ConversationSettings[M]):
 
         self._verdicts.foresee(calls, judge)
 
+    @serialised
     def answer(self, call: Call[Any]) -> str:
         """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
 
@@ -434,6 +464,7 @@ class Conversation(ConversationSettings[M]):
 
     # State
 
+    @serialised
     def digests(self, history: Sequence[Any]) -> list[str]:
         """Return the digests (`state()["digest"]`) of the parts of a history that begins as this one.
 
@@ -448,6 +479,7 @@ class Conversation(ConversationSettings[M]):
         digest = copy(self._digest)
         return [digest.of(messages, count) for count in range(length + 1, len(messages) + 1)][::-1]
 
+    @serialised
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs besides the history, as JSON data.
 
@@ -457,6 +489,7 @@ class Conversation(ConversationSettings[M]):
         self._answer_own()
         return export_conversation(self._line, self._digest, self._verdicts)
 
+    @serialised
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
         """Continue another conversation, of this process or another, with the settings of this one.
 
@@ -508,10 +541,10 @@ class Conversation(ConversationSettings[M]):
     def _own_names(self) -> set[str]:
         return {tool.name for tool in self.own_tools}
 
-    def _append_all(self, data: Sequence[Any], tokens: int = 0, at: float | None = None) -> None:
+    def _append_all(self, data: Sequence[Any], first: int | None, tokens: int = 0, at: float | None = None) -> None:
         messages, own = [*self.read(data)], self._own_names()
         # All are checked before anything changes.
-        prepared = self._line.prepare(messages, own=own, waiting=self._waiting.ids)
+        prepared = self._line.prepare(messages, own=own, waiting=self._waiting.ids, check=True, first=first)
         try:
             for message, each in zip(messages, prepared, strict=True):
                 if each is None:

@@ -16,9 +16,11 @@ class Adapter(Generic[MessageT]):
     Attributes:
         drops_orphans: whether results that answer no open call are left out, for a framework that leaves them out of
             its requests. Otherwise they are an error.
+        fields: fields that the framework adds to messages of a provider's format.
     """
 
     drops_orphans = False
+    fields: frozenset[str] = frozenset()
 
     def key(self, message: MessageT) -> Hashable | None:  # noqa: ARG002 - for subclasses
         """Return the message's own id, which is the same wherever it is read from; None to compare its content."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Generic
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from wane.conversation import past
 from wane.conversation.engine import SEARCHED
@@ -18,6 +20,21 @@ from wane.formats.writing import writing
 from wane.strategies.base import ANNOTATED
 from wane.strategies.fold import FOLDING
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_C = TypeVar("_C", bound="ConversationSettings[Any]")
+
+
+def serialised(method: Callable[Concatenate[_C, _P], _R]) -> Callable[Concatenate[_C, _P], _R]:
+    """Have the calls of a method wait until another thread's call of such a method has ended."""
+
+    @wraps(method)
+    def call(self: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return call
+
 
 class ConversationSettings(Generic[MessageT]):
     """The settings and tools of a conversation, and lookups in its past; `Conversation` adds what goes in and out.
@@ -27,6 +44,7 @@ class ConversationSettings(Generic[MessageT]):
     """
 
     format: Format[MessageT]
+    _lock: AbstractContextManager[bool]
     _setup: Setup[MessageT]
     _line: Timeline[MessageT]
     _recalls: bool  # whether the model gets the tool `recall` under every strategy
@@ -77,6 +95,7 @@ class ConversationSettings(Generic[MessageT]):
     # What can be looked up
 
     @property
+    @serialised
     def view(self) -> list[MessageT]:
         """The messages of the next request if nothing more is evicted."""
         return self._line.view.read(self._line.engine.view)
@@ -91,6 +110,7 @@ class ConversationSettings(Generic[MessageT]):
         """Tokens of the history that are not in view."""
         return self._line.engine.evicted
 
+    @serialised
     def recall(self, name: str, offset: int = 0) -> str:
         """Return a page of an episode's exact content, evicted or not.
 
@@ -103,6 +123,7 @@ class ConversationSettings(Generic[MessageT]):
         """
         return self._line.archive.read(name, offset)
 
+    @serialised
     def search(self, pattern: str, offset: int = 0) -> str:
         """Return exact excerpts around a pattern in the history, evicted or not, with their places.
 
@@ -128,6 +149,7 @@ class ConversationSettings(Generic[MessageT]):
         return self._setup.strategy
 
     @strategy.setter
+    @serialised
     def strategy(self, strategy: str) -> None:
         if strategy != self.strategy:
             setup = replace(self._setup, strategy=strategy)
@@ -139,6 +161,7 @@ class ConversationSettings(Generic[MessageT]):
         return self._setup.settings.budget
 
     @budget.setter
+    @serialised
     def budget(self, budget: int | str) -> None:
         tokens = parse_budget(budget)
         self._setup.settings = replace(self._setup.settings, budget=tokens)
@@ -150,6 +173,7 @@ class ConversationSettings(Generic[MessageT]):
         return self._line.engine.window.policy
 
     @policy.setter
+    @serialised
     def policy(self, policy: Policy) -> None:
         self._line.engine.window.policy = policy
         self._setup.settings = replace(self._setup.settings, policy=policy)
@@ -163,6 +187,7 @@ class ConversationSettings(Generic[MessageT]):
     def manage(self, manage: bool) -> None:
         self._setup.manage = manage
 
+    @serialised
     def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
         """Set the tool classes of calls to come; see `ContextWindow.set_tool_classes`.
 

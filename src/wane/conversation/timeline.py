@@ -23,8 +23,8 @@ from wane.conversation.events import (
 )
 from wane.conversation.history import Adapter
 from wane.core import Added, Counter, FitReport, Item, Kind, Mark
-from wane.core.errors import ConfigError, HistoryError
-from wane.formats.base import Format, MessageT, Part, Transcript, keep_some
+from wane.core.errors import ConfigError, FormatError, HistoryError
+from wane.formats.base import Format, MessageT, Part, Transcript, check_message, keep_some
 from wane.formats.turns import required_opening
 from wane.formats.writing import WritingFormat, writing
 from wane.recall import Archive
@@ -210,7 +210,13 @@ class Timeline(Generic[MessageT]):
     # Messages and requests
 
     def prepare(
-        self, messages: Iterable[MessageT], *, own: Collection[str] = (), waiting: Iterable[str | None] = ()
+        self,
+        messages: Iterable[MessageT],
+        *,
+        own: Collection[str] = (),
+        waiting: Iterable[str | None] = (),
+        check: bool = False,
+        first: int | None = None,
     ) -> list[Prepared[MessageT] | None]:
         """Check that messages can be taken in, one after the other; nothing changes.
 
@@ -218,6 +224,8 @@ class Timeline(Generic[MessageT]):
             messages: the messages.
             own: names of the tools whose calls are answered before the next message that is not a result.
             waiting: ids of such calls of the history that have no result yet.
+            check: whether content that the format does not know is refused. A recorded history is taken as it is.
+            first: the first message's number for errors; None if they need not say which message is meant.
 
         Returns:
             Each message as it will be taken in; None for one that is left out.
@@ -226,31 +234,45 @@ class Timeline(Generic[MessageT]):
             FormatError: for a message that is not in the format.
             HistoryError: for a result that answers no open call.
         """
-        adapter, format_ = self.setup.adapter, self.setup.format
         open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         prepared: list[Prepared[MessageT] | None] = []
         waiting = [*waiting]
-        for given in messages:
-            message, parts = given, format_.parts(given)
-            waiting = _answered_before(parts, waiting, open_calls)
-            kept = [place for place, part in enumerate(parts) if _pairs(part, open_calls)]
-            if len(kept) < len(parts):
-                if not adapter.drops_orphans:
-                    orphan = next(part.call_id for place, part in enumerate(parts) if place not in kept)
-                    raise HistoryError(
-                        f"a result answers the call {orphan!r}, but no open call before it has that id: it is an "
-                        "orphan, or the call was answered already"
-                    )
-                if not kept:
-                    prepared.append(None)
-                    continue
-                message = format_.keep(given, kept)
-                parts = format_.parts(message)
-            answers = adapter.answers(message, parts)
-            if answers:
-                waiting += [part.call_id for part in parts if part.tool in own and open_calls[part.call_id]]
-            prepared.append(Prepared(message, parts, answers))
+        for number, message in enumerate(messages):
+            try:
+                parts = self.setup.format.parts(message)
+                if check:
+                    check_message(self.setup.format, message, self.setup.adapter.fields)
+                waiting = _answered_before(parts, waiting, open_calls)
+                ready = self._paired(message, parts, open_calls)
+            except (FormatError, HistoryError) as error:
+                if first is None:
+                    raise
+                raise type(error)(f"message {first + number}: {error}") from None
+            if ready is not None and ready.answers:
+                waiting += [part.call_id for part in ready.parts if part.tool in own and open_calls[part.call_id]]
+            prepared.append(ready)
         return prepared
+
+    def _paired(self, message: MessageT, parts: list[Part], open_calls: Tally[str | None]) -> Prepared[MessageT] | None:
+        """Return a message without results that answer no open call, if the host drops them; None if nothing is left.
+
+        Raises:
+            HistoryError: for such a result, if the host does not drop them.
+        """
+        adapter = self.setup.adapter
+        kept = [place for place, part in enumerate(parts) if _pairs(part, open_calls)]
+        if len(kept) < len(parts):
+            if not adapter.drops_orphans:
+                orphan = next(part.call_id for place, part in enumerate(parts) if place not in kept)
+                raise HistoryError(
+                    f"a result answers the call {orphan!r}, but no open call before it has that id: it is an "
+                    "orphan, or the call was answered already"
+                )
+            if not kept:
+                return None
+            message = self.setup.format.keep(message, kept)
+            parts = self.setup.format.parts(message)
+        return Prepared(message, parts, adapter.answers(message, parts))
 
     def take(self, prepared: Prepared[MessageT], *, tokens: int = 0, at: float | None = None) -> list[Added]:
         """Take in the next message of the history, and the usage that it reports.

@@ -4,7 +4,7 @@ from wane.core.delimiter import Refusal, Verdict
 from wane.core.episodes import Episode, EpisodeType, Level
 from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, Standing, ToolClass
 from wane.core.marks import Mark
-from wane.core.policy import DEFAULT_BUDGET, Policy, parse_budget
+from wane.core.policy import DEFAULT_BUDGET, Policy, exact_budget, parse_budget
 from wane.core.report import FitReport, Pinned, Step
 from wane.core.view import Counter, chars
 from wane.core.window import Added, ContextWindow
@@ -31,5 +31,6 @@ __all__ = [
     "ToolClass",
     "Verdict",
     "chars",
+    "exact_budget",
     "parse_budget",
 ]

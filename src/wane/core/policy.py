@@ -109,19 +109,21 @@ _UNIT: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _LEAST_BARE: Final = 1_000
 
 
-def parse_budget(text: str | int, *, window: int | None = None) -> int:
+def parse_budget(text: str | int, *, window: int | None = None, exact: bool = False) -> int:
     """Return a budget in tokens from what a user writes.
 
     Args:
-        text: `80000`, `80k`, `1.5m`, or a percentage of the model's window such as `50%`; an int is taken as it is.
+        text: `80000`, `80k`, `1.5m`, or a percentage of the model's window such as `50%`; or a number of tokens.
         window: the model's context window in tokens, needed for a percentage.
+        exact: whether a number is taken as it is, however small.
 
     Raises:
-        ConfigError: for any other text, a budget below 1 or above `MAX_BUDGET`, a text below 1,000 without a unit
-            (such as `80`), and a percentage above 100 or of an unknown window.
+        ConfigError: for any other text, a budget below 1 or above `MAX_BUDGET`, one below 1,000 without a unit (such as
+            `80` for 80k), and a percentage above 100 or of an unknown window.
     """
     if not isinstance(text, str):
-        return _checked(text)
+        tokens = _checked(text)
+        return tokens if exact else _unambiguous(tokens, tokens)
     match = _BUDGET.fullmatch(text.strip())
     if not match:
         raise ConfigError(
@@ -132,10 +134,7 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
     number, scale = int(whole + part), 10 ** len(part)
     if unit != "%":
         tokens = _rounded(number * _UNIT[unit], scale)
-        if not unit and 0 < tokens < _LEAST_BARE:
-            told = f"did you mean {text.strip()}k? For so few tokens write {tokens / 1_000:g}k"
-            raise ConfigError(f"budget {_shown(text)} has no unit; {told}")
-        return _checked(tokens)
+        return _checked(tokens if unit else _unambiguous(tokens, text.strip()))
     if window is None:
         raise ConfigError(
             f"budget {text!r} is a share of the model's window, which is not known here; give tokens (80k)"
@@ -143,6 +142,20 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
     if number > 100 * scale:
         raise ConfigError(f"budget {text!r} is more than the whole window")
     return _checked(_rounded(window * number, 100 * scale))
+
+
+def exact_budget(tokens: int) -> str:
+    """Return a budget, however small, as the text that `parse_budget` reads as just that."""
+    return f"{tokens / 1_000:.3f}k"
+
+
+def _unambiguous(tokens: int, written: str | int) -> int:
+    """Return a number of tokens that was written without a unit, unless a `k` may be missing."""
+    if 0 < tokens < _LEAST_BARE:
+        quote = '"' if isinstance(written, int) else ""
+        meant = f"did you mean {quote}{written}k{quote}? For so few tokens write {quote}{tokens / 1_000:g}k{quote}"
+        raise ConfigError(f"budget {written!r} has no unit; {meant}")
+    return tokens
 
 
 def _checked(budget: object) -> int:

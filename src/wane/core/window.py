@@ -83,7 +83,7 @@ class ContextWindow:
         overhead: int = 0,
         tool_classes: Mapping[str, ToolClass | str] | None = None,
     ) -> None:
-        self._budget = parse_budget(budget)
+        self._budget = parse_budget(budget, exact=True)
         self.policy = Policy() if policy is None else policy
         self._classes = read_tool_classes(tool_classes)
         self._protocol = Protocol()
@@ -116,7 +116,7 @@ class ContextWindow:
 
     @budget.setter
     def budget(self, budget: int | str) -> None:
-        self._budget = parse_budget(budget)
+        self._budget = parse_budget(budget, exact=True)
 
     @property
     def policy(self) -> Policy:

@@ -24,7 +24,7 @@ not a message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -38,12 +38,12 @@ from wane.formats.values import (
     compact,
     expect_list,
     messages_in,
-    model_hint,
     raw_text,
     sealed_tokens,
     string,
     type_name,
 )
+from wane.formats.vocabulary import ANTHROPIC, as_data
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
@@ -56,6 +56,7 @@ SEAL: Final = 235
 _WHOLE: Final = -1
 _INVALID: Final = "INVALID_JSON"
 _ROLES: Final = ("user", "assistant", "system")
+_IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
 _TOOL_SEARCH: Final = "tool_search_tool"
 
 
@@ -74,6 +75,22 @@ class AnthropicFormat(NativeFormat[Message]):
         check_each(messages, self.parts)
         return messages
 
+    def read(self, data: Sequence[Any]) -> Sequence[Message]:
+        """Return messages without what an answer says about itself, which requests must not hold.
+
+        A message, and each block of it, may be an object of Anthropic's SDK.
+        """
+        return [_as_sent(as_data(entry)) for entry in data]
+
+    def check(self, message: Message, fields: Collection[str] = ()) -> None:
+        """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
+        ANTHROPIC.check(message, fields)
+        for block in message["content"] if isinstance(message.get("content"), list) else []:
+            inner = block.get("content")
+            if block.get("type") == "tool_result" and isinstance(inner, list):
+                for each in inner:
+                    ANTHROPIC.check_type(each, _IN_RESULTS, "a block of a result")
+
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages, which are JSON data already."""
         return list(messages)
@@ -85,7 +102,7 @@ class AnthropicFormat(NativeFormat[Message]):
             FormatError: for a role, content or block of the wrong shape.
         """
         if not isinstance(message, dict):
-            raise FormatError(f"a message must be an object, found {type_name(message)}{model_hint(message)}")
+            raise FormatError(f"a message must be an object, found {type_name(message)}")
         role, content = message.get("role"), message.get("content")
         if role not in _ROLES:
             raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
@@ -162,6 +179,18 @@ class AnthropicFormat(NativeFormat[Message]):
         if marks and "cache_control" not in result:
             result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
+
+
+def _as_sent(message: Any) -> Any:
+    """A message as a request holds it; the same object if it is one already."""
+    if not isinstance(message, dict):
+        return message
+    content = message.get("content")
+    if isinstance(content, (list, tuple)) and not all(type(block) is dict for block in content):
+        message = {**message, "content": [as_data(block) for block in content]}
+    if message.keys().isdisjoint(ANTHROPIC.metadata):
+        return message
+    return {name: value for name, value in message.items() if name not in ANTHROPIC.metadata}
 
 
 def _as_blocks(message: Message) -> list[Block]:

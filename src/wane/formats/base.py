@@ -154,6 +154,9 @@ class NativeFormat(Format[MessageT]):
         """Return the messages unchanged."""
         return data
 
+    def check(self, message: MessageT, fields: Collection[str] = ()) -> None:
+        """Check that nothing in a message is unknown; see `check_message`."""
+
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
         """Return the messages unchanged."""
         return list(messages)
@@ -161,6 +164,25 @@ class NativeFormat(Format[MessageT]):
     def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
         """Whether the application answers a call: always, because what a provider runs by itself is text here."""
         return True
+
+
+def check_message(
+    format: Format[MessageT],  # noqa: A002 - the field's word
+    message: MessageT,
+    fields: Collection[str] = (),
+) -> None:
+    """Check that nothing in a message is unknown to its format, as far as the format can tell.
+
+    Args:
+        format: the format.
+        message: a message that can be taken apart.
+        fields: more fields that a message may have.
+
+    Raises:
+        FormatError: for content that the format does not know.
+    """
+    if isinstance(format, NativeFormat):
+        format.check(message, fields)
 
 
 class Outline:

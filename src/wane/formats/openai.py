@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
@@ -11,7 +11,8 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import NativeFormat, Part, turn_part
 from wane.formats.notices import is_notice
-from wane.formats.values import check_each, expect_list, messages_in, model_hint, string, type_name
+from wane.formats.values import check_each, expect_list, messages_in, string, type_name
+from wane.formats.vocabulary import CHAT, as_data
 
 Message = dict[str, Any]
 Placed: TypeAlias = tuple[tuple[int, ...], Part]
@@ -42,6 +43,14 @@ class OpenAIFormat(NativeFormat[Message]):
         check_each(messages, self.parts)
         return messages
 
+    def read(self, data: Sequence[Any]) -> Sequence[Message]:
+        """Return messages; of a whole answer its message, and of an object of OpenAI's SDK its data."""
+        return [entry if type(entry) is dict and "role" in entry else _of_sdk(entry) for entry in data]
+
+    def check(self, message: Message, fields: Collection[str] = ()) -> None:
+        """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
+        CHAT.check(message, fields)
+
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages, which are JSON data already."""
         return list(messages)
@@ -55,7 +64,7 @@ class OpenAIFormat(NativeFormat[Message]):
             FormatError: for a role, content or call of the wrong shape.
         """
         if not isinstance(message, dict):
-            raise FormatError(f"a chat message must be an object, found {type_name(message)}{model_hint(message)}")
+            raise FormatError(f"a chat message must be an object, found {type_name(message)}")
         role = message.get("role")
         if role == "assistant":
             return _assistant_parts(message)
@@ -108,6 +117,21 @@ class OpenAIFormat(NativeFormat[Message]):
     def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
         """Return a message of role `tool` with its content replaced by a text."""
         return {**message, "content": text}
+
+
+def _of_sdk(entry: Any) -> Any:
+    message = as_data(entry)
+    if isinstance(message, Mapping) and "choices" in message and "role" not in message:
+        choices = expect_list(message["choices"], "choices")
+        if len(choices) != 1:
+            raise FormatError(f"an answer with {len(choices)} choices; append the message of the one that you use")
+        message = as_data(choices[0]["message"] if isinstance(choices[0], Mapping) else choices[0].message)
+    if message is entry or not isinstance(message, dict):
+        return message
+    sent = {name: value for name, value in message.items() if name not in CHAT.metadata}
+    if isinstance(audio := sent.get("audio"), Mapping):
+        sent["audio"] = {"id": audio.get("id")}  # the sound itself is not sent again
+    return sent
 
 
 def says_something(message: Message) -> bool:

@@ -27,14 +27,15 @@ descriptions of its tools. The `instructions` of a request are not an item.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Couplings, NativeFormat, Part
-from wane.formats.response_items import Entry, is_model_made, part_of
+from wane.formats.response_items import Entry, is_known, is_model_made, part_of
 from wane.formats.values import check_each, expect_list, type_name
+from wane.formats.vocabulary import RESPONSES, as_data
 
 Message = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
@@ -85,8 +86,19 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         return {**message, "items": [items[found[position][0]] for position in kept]}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages of a flat list of items; a list that begins and ends with messages stays as it is."""
-        return data if not data or (_is_message(data[0]) and _is_message(data[-1])) else group(data)
+        """Return the messages of a flat list of items; a list that begins and ends with messages stays as it is.
+
+        A whole answer stands for its items. It, and each item, may be an object of OpenAI's SDK.
+        """
+        return data if not data or (_is_message(data[0]) and _is_message(data[-1])) else group(_items_in(data))
+
+    def check(self, message: Message, fields: Collection[str] = ()) -> None:
+        """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
+        for item in message["items"]:
+            if item.get("type", "message") == "message" and not ("id" in item and "role" not in item):
+                RESPONSES.check(item, fields)
+            elif "type" in item and not is_known(item):
+                RESPONSES.check_type(item, RESPONSES.items, "an item")
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the flat list of the messages' items, which is the `input` of a request."""
@@ -142,6 +154,14 @@ def group(items: Iterable[Any]) -> list[Message]:
         else:
             run.append(item)
     return messages
+
+
+def _items_in(data: Iterable[Any]) -> Iterator[Any]:
+    for entry in map(as_data, data):
+        if isinstance(entry, dict) and isinstance(entry.get("output"), list) and "type" not in entry:
+            yield from map(as_data, entry["output"])
+        else:
+            yield entry
 
 
 def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:

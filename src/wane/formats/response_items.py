@@ -12,7 +12,7 @@ from wane.formats.base import Part
 from wane.formats.notice_marks import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import compact, model_hint, raw_text, sealed_tokens, string, type_name
+from wane.formats.values import compact, raw_text, sealed_tokens, string, type_name
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -84,7 +84,7 @@ def part_of(item: Entry) -> Part | None:
         FormatError: for an item of the wrong shape.
     """
     if not isinstance(item, dict):
-        raise FormatError(f"an item must be an object, found {type_name(item)}{model_hint(item)}")
+        raise FormatError(f"an item must be an object, found {type_name(item)}")
     kind = item.get("type")
     if kind is None:
         if "role" not in item and "id" in item:

@@ -66,11 +66,6 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
-def model_hint(value: object) -> str:
-    """Return how to get a dict from an object of a client library, such as a whole answer; empty for other values."""
-    return "; pass its model_dump(exclude_none=True)" if hasattr(value, "model_dump") else ""
-
-
 def expect_list(data: object, what: str) -> list[Any]:
     """Return data that must be a list.
 

@@ -194,6 +194,8 @@ class MiniFormat(OpenAIFormat):
 
 
 class _Adapter(Adapter[Message]):
+    fields = frozenset({"extra"})
+
     def usage(self, message: Message) -> int:
         response = (message.get("extra") or {}).get("response")
         usage = response.get("usage") if isinstance(response, dict) else None

@@ -177,7 +177,7 @@ class Settings:
     annotate: Annotate = "model"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "budget", parse_budget(self.budget))
+        object.__setattr__(self, "budget", parse_budget(self.budget, exact=True))
         if self.low_water is not None and not 0 < self.low_water <= 1:
             raise ConfigError(f"low_water is {self.low_water}; it must be above 0 and at most 1")
         if self.overhead < 0:

@@ -1,0 +1,201 @@
+"""What each native format knows: fields of messages and types of contents. Other content is refused by name.
+
+A format takes any message apart and counts what it does not know, because a proxy must pass on what its client sends.
+Where a program gives messages of its own, content that nobody understands would be lost without a word: a call in
+another format's form is never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wane.core.errors import FormatError
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words of one format.
+
+    Attributes:
+        format: its name.
+        fields: by role, the fields of a message that may carry content.
+        contents: by role, the types of the objects in a message's `content`.
+        items: types of what stands in a history besides messages; the check of their fields is the provider's.
+        metadata: fields of answers that carry no content; they are not sent back.
+    """
+
+    format: str
+    fields: Mapping[str, frozenset[str]]
+    contents: Mapping[str, frozenset[str]]
+    items: frozenset[str] = frozenset()
+    metadata: frozenset[str] = frozenset()
+
+    def check(self, message: Mapping[str, Any], fields: Collection[str] = ()) -> None:
+        """Check the fields and the contents of a message whose role is known.
+
+        Args:
+            message: the message.
+            fields: more fields that it may have.
+
+        Raises:
+            FormatError: for content that the format does not know; it names the format that does.
+        """
+        role = message["role"]
+        allowed = self.fields[role] | self.metadata
+        for name, value in message.items():
+            if name not in allowed and name not in fields and _carries_content(value):
+                field = f"field {name!r} of a message of role {role!r}"
+                raise FormatError(self._refusal(field, _owners_of_field(name)))
+        contents = message.get("content")
+        for each in contents if isinstance(contents, list) else []:
+            if isinstance(each, Mapping):
+                self.check_type(each, self.contents[role], f"a content of a message of role {role!r}")
+
+    def check_type(self, block: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+        """Check that an object's type is known.
+
+        Raises:
+            FormatError: if it is not; it names the format that knows it.
+        """
+        kind = block.get("type")
+        if kind is None and isinstance(block.get("text"), str):
+            return
+        if not isinstance(kind, str):
+            raise FormatError(f"the type of {where} must be a string, found {kind!r}")
+        if kind not in known:
+            raise FormatError(self._refusal(f"type {kind!r} of {where}", _owners_of_type(kind)))
+
+    def _refusal(self, what: str, owners: Sequence[str]) -> str:
+        others = [owner for owner in owners if owner != self.format]
+        known = f"; {' and '.join(map(repr, others))} {'knows' if len(others) == 1 else 'know'} it" if others else ""
+        advice = "" if others else ". If the model need not see it, leave it out"
+        return f"{what} is unknown in the format {self.format!r}{known}{advice}"
+
+
+def _carries_content(value: object) -> bool:
+    return bool(value) and isinstance(value, (str, list, dict))
+
+
+def _owners_of_field(name: str) -> list[str]:
+    return [words.format for words in VOCABULARIES if any(name in fields for fields in words.fields.values())]
+
+
+def _owners_of_type(kind: str) -> list[str]:
+    return [
+        words.format
+        for words in VOCABULARIES
+        if kind in words.items or any(kind in types for types in words.contents.values())
+    ]
+
+
+def as_data(value: Any) -> Any:
+    """Return an object of a provider's SDK as plain data that can be sent again; anything else as it is."""
+    dump = getattr(value, "model_dump", None)
+    return _without_parsed(dump(mode="json", exclude_none=True)) if callable(dump) else value
+
+
+def _without_parsed(value: Any) -> Any:
+    """Leave out what an SDK adds to an answer; a call's arguments and inputs stay as they are."""
+    if isinstance(value, list):
+        return [_without_parsed(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: each if name in _VERBATIM else _without_parsed(each)
+        for name, each in value.items()
+        if name not in _PARSED
+    }
+
+
+_PARSED: Final = frozenset({"parsed", "parsed_arguments", "parsed_output"})
+_VERBATIM: Final = frozenset({"arguments", "input", "output"})
+
+
+_EVERY: Final = frozenset({"role", "content"})
+_CHAT_TEXT: Final = frozenset({"text"})
+_CHAT_MEDIA: Final = frozenset({"image_url", "input_audio", "file", "video_url", "audio_url", "document_url"})
+_CHAT_PLAIN: Final = _EVERY | {"name"}
+
+CHAT: Final = Vocabulary(
+    "openai",
+    {
+        "system": _CHAT_PLAIN,
+        "developer": _CHAT_PLAIN,
+        "user": _CHAT_PLAIN,
+        # The last six are of OpenRouter, LiteLLM and others.
+        "assistant": _CHAT_PLAIN
+        | {"refusal", "audio", "tool_calls", "reasoning_content"}
+        | {"reasoning", "reasoning_details", "thinking_blocks", "images", "extra_content", "provider_specific_fields"},
+        "tool": _CHAT_PLAIN | {"tool_call_id"},
+    },
+    {
+        "system": _CHAT_TEXT,
+        "developer": _CHAT_TEXT,
+        "user": _CHAT_TEXT | _CHAT_MEDIA,
+        "assistant": _CHAT_TEXT | {"refusal", "image_url"},
+        "tool": _CHAT_TEXT | _CHAT_MEDIA,
+    },
+    # `parsed` repeats the content; some servers give a message an id, a type or a time.
+    metadata=frozenset({"annotations", "parsed", "cache_control", "id", "type", "status", "model", "timestamp"}),
+)
+"""OpenAI's chat API, and servers that imitate it."""
+
+_RESULTS: Final = frozenset(
+    f"{tool}_tool_result"
+    for tool in (
+        *("advisor", "bash_code_execution", "code_execution", "mcp", "text_editor_code_execution"),
+        *("tool_search", "web_fetch", "web_search"),
+    )
+)
+
+ANTHROPIC: Final = Vocabulary(
+    "anthropic",
+    dict.fromkeys(("user", "assistant", "system"), _EVERY),
+    {
+        "user": frozenset({"text", "image", "document", "search_result", "tool_result", "container_upload"})
+        | {"tool_addition", "tool_removal"},
+        "assistant": frozenset({"text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
+        | _RESULTS
+        | {"compaction", "container_upload", "fallback", "mcp_tool_listing"},
+        "system": frozenset({"text"}),
+    },
+    metadata=frozenset({"id", "type", "model", "usage", "container", "context_management", "input_transformations"})
+    | {"diagnostics", "stop_reason", "stop_sequence", "stop_details"},
+)
+"""Anthropic's Messages API."""
+
+_RESPONSE_TEXT: Final = frozenset({"input_text", "output_text", "text"})
+_RESPONSE_MEDIA: Final = frozenset({"input_image", "input_file", "input_audio"})
+_RESPONSE_FIELDS: Final = _EVERY | {
+    "type",
+    "id",
+    "status",
+    "phase",
+    "name",
+    "internal_chat_message_metadata_passthrough",
+}
+
+RESPONSES: Final = Vocabulary(
+    "openai_responses",
+    dict.fromkeys(("user", "assistant", "system", "developer"), _RESPONSE_FIELDS),
+    {
+        "user": _RESPONSE_TEXT | _RESPONSE_MEDIA,
+        "assistant": _RESPONSE_TEXT | {"refusal", "output_image"},
+        "system": _RESPONSE_TEXT | _RESPONSE_MEDIA,
+        "developer": _RESPONSE_TEXT | _RESPONSE_MEDIA,
+    },
+    items=frozenset(
+        {"additional_tools", "agent_message", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call"}
+        | {"compaction", "compaction_summary", "compaction_trigger", "computer_call", "computer_call_output"}
+        | {"configuration_update", "context_compaction", "custom_tool_call", "custom_tool_call_output"}
+        | {"file_search_call", "function_call", "function_call_output", "image_generation_call", "item_reference"}
+        | {"local_shell_call", "local_shell_call_output", "mcp_approval_request", "mcp_approval_response", "mcp_call"}
+        | {"mcp_list_tools", "message", "program", "program_output", "reasoning", "shell_call", "shell_call_output"}
+        | {"tool_search_call", "tool_search_output", "web_search_call"}
+    ),
+)
+"""OpenAI's Responses API."""
+
+VOCABULARIES: Final = (CHAT, ANTHROPIC, RESPONSES)

@@ -1,0 +1,62 @@
+"""Misuse of a conversation: it is refused, and changes nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import wane
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+
+
+def test_a_request_while_a_call_waits_is_refused() -> None:
+    conversation = wane.Conversation()
+    conversation.append({"role": "user", "content": "Go."})
+    conversation.request()
+    (call,) = conversation.append({"role": "assistant", "content": None, "tool_calls": [CALL]})
+    with pytest.raises(wane.HistoryError, match=r"calls without a result: read \(c1\)\. Append `call.result"):
+        conversation.request()
+    conversation.append(call.result("x"))
+    assert len(conversation.request().messages) == 3
+
+
+def test_a_framework_may_ask_while_a_call_waits() -> None:
+    """Its own rules decide what it sends."""
+    conversation = wane.Conversation()
+    conversation.ingest([{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [CALL]}])
+    assert len(conversation.request().messages) == 2
+
+
+@pytest.mark.parametrize("budget", [1, 80, 999, "80"])
+def test_a_budget_that_lacks_its_unit_is_refused(budget: Any) -> None:
+    with pytest.raises(wane.ConfigError, match="has no unit; did you mean"):
+        wane.Conversation(budget=budget)
+    conversation = wane.Conversation()
+    with pytest.raises(wane.ConfigError, match="has no unit; did you mean"):
+        conversation.budget = budget
+    assert conversation.budget == 80_000
+    assert wane.Conversation(budget="0.08k").budget == 80
+
+
+def test_threads_share_a_conversation() -> None:
+    """Each call is whole: nothing is lost or torn, and each request is within the budget."""
+    conversation = wane.Conversation(budget="4k", remind_at=None)
+
+    def work(thread: int) -> list[int]:
+        sizes = []
+        for turn in range(40):
+            conversation.append({"role": "user", "content": f"{thread}.{turn}"})
+            sizes.append(conversation.request().tokens)
+            conversation.append({"role": "assistant", "content": f"{thread}.{turn} " + "x" * 400})
+            assert conversation.search(f"{thread}.{turn}")
+            assert conversation.view
+        return sizes
+
+    with ThreadPoolExecutor(8) as pool:
+        sizes = [size for each in pool.map(work, range(8)) for size in each]
+    assert conversation.length == 8 * 40 * 2
+    assert len({message["content"] for message in conversation.messages}) == conversation.length
+    assert max(sizes) <= 4_000 + 8 * 40 * 2  # what the user said stays
