@@ -57,8 +57,7 @@ class Conversation(ConversationSettings[M]):
             request = conversation.request()
             tools = [*conversation.tools, *mine]
             reply = client.chat.completions.create(model=…, messages=request.messages, tools=tools)
-            message = reply.choices[0].message.model_dump(exclude_none=True)
-            for call in conversation.append(message, input_tokens=reply.usage.prompt_tokens):
+            for call in conversation.append(reply, input_tokens=reply.usage.prompt_tokens):
                 conversation.append(call.result(run(call.name, call.arguments)))
 
     The history is append-only, and requests are a part of it. Give each message to `append`, or the whole history to
@@ -189,7 +188,8 @@ class Conversation(ConversationSettings[M]):
         before the next message that is not a result. If the host appends such a result itself, that one is used.
 
         Args:
-            message: the message or, for `openai_responses`, an item, or the list of items of an answer.
+            message: the message or, for `openai_responses`, an item, or the list of items of an answer. It may be an
+                object of the provider's SDK, also that of a whole answer.
             input_tokens: tokens of the request that it answers, including cached ones, as the provider reported.
             at: time of the message in seconds, to know when the provider's cache has expired.
 
@@ -197,8 +197,8 @@ class Conversation(ConversationSettings[M]):
             Its calls that the host must run, in order. Append `call.result(output)` for each.
 
         Raises:
-            FormatError: for a message of another format. Nothing is changed then: a list is taken in whole or not at
-                all.
+            FormatError: for a message of another format, and for content that the format does not know. Nothing is
+                changed then: a list is taken in whole or not at all.
             HistoryError: for a message that no provider would accept here, such as a result without its call. Nothing
                 is changed then either. A call without a result is not refused: append one for each before the next
                 message.
@@ -217,8 +217,8 @@ class Conversation(ConversationSettings[M]):
             All calls that the host must run and that have no result yet.
 
         Raises:
-            FormatError: for a message of another format; none is taken in then.
-            HistoryError: for a message that no provider would accept there; none is taken in then.
+            FormatError: for a message of another format or with unknown content, by its number; none is taken in then.
+            HistoryError: for a message that no provider would accept there, likewise.
         """
         self._append_all(messages, 0)
         return self.calls
