@@ -150,6 +150,9 @@ def test_each_block_of_anthropics_sdk_is_known() -> None:
     assert blocks <= ANTHROPIC.contents["user"] | ANTHROPIC.contents["assistant"]
     fields = set(anthropic.types.beta.BetaMessage.model_fields)
     assert fields <= ANTHROPIC.metadata | ANTHROPIC.fields["assistant"]
+    for message in typing.get_args(anthropic.types.beta.BetaMessageParam):
+        hints = typing.get_type_hints(message)
+        assert set(hints) <= ANTHROPIC.fields[typing.get_args(hints["role"])[0]]
 
 
 def test_each_item_of_openais_sdk_is_known() -> None:

@@ -100,6 +100,10 @@ REFUSED_RESPONSES: dict[str, tuple[list[Any], str]] = {
     ),
     "empty assistant": ([USER, {"role": "assistant", "content": []}], "no content"),
     "unknown item": ([USER, {"type": "mystery"}], "'mystery'"),
+    "a field that an SDK has added": (
+        [USER, {**function_call("a"), "parsed_arguments": {}}, output("a")],
+        "Unknown parameter: 'input[1].parsed_arguments'.",
+    ),
 }
 REFUSED_MESSAGES: dict[str, tuple[list[Any], str]] = {
     "no messages": ([], "at least one message"),
@@ -113,6 +117,11 @@ REFUSED_MESSAGES: dict[str, tuple[list[Any], str]] = {
     "call at the end": ([USER, uses("a")], "messages.1: `tool_use` ids were found"),
     "text ahead of results": ([USER, uses("a"), returns("a", before=(TEXT,))], "immediately after: a"),
     "ids used twice": ([USER, uses("a"), returns("a"), uses("a"), returns("a")], "must be unique"),
+    "a field of an answer": ([USER, {**SAID, "usage": {}}, USER], "messages.1.usage: Extra inputs are not permitted"),
+    "a field that an SDK has added": (
+        [USER, {"role": "assistant", "content": [{**TEXT, "parsed_output": None}]}, USER],
+        "messages.1.content.0.text.parsed_output: Extra inputs are not permitted",
+    ),
     "empty message": (
         [USER, {"role": "assistant", "content": []}, USER],
         "messages.1: all messages must have non-empty",

@@ -152,7 +152,7 @@ _RESULTS: Final = frozenset(
 
 ANTHROPIC: Final = Vocabulary(
     "anthropic",
-    dict.fromkeys(("user", "assistant", "system"), _EVERY),
+    {"user": _EVERY, "assistant": _EVERY, "system": _EVERY | {"clear_at", "output_config"}},
     {
         "user": frozenset({"text", "image", "document", "search_result", "tool_result", "container_upload"})
         | {"tool_addition", "tool_removal"},

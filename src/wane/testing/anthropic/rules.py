@@ -19,6 +19,16 @@ THINKING: Final = ("thinking", "redacted_thinking")
 """Types of blocks with reasoning."""
 
 _MOST_BREAKPOINTS: Final = 4
+_MESSAGE: Final = frozenset({"role", "content", "clear_at", "output_config"})
+_FIELDS: Final = {
+    "text": frozenset({"type", "text", "citations", "cache_control"}),
+    "thinking": frozenset({"type", "thinking", "signature"}),
+    "redacted_thinking": frozenset({"type", "data"}),
+    "tool_use": frozenset({"type", "id", "name", "input", "cache_control", "caller", "toolset_name"}),
+    "tool_result": frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"}),
+}
+"""The fields of blocks, by type; those of other types are not checked."""
+
 _REASONED_CALL: Final = re.compile(r"toolu_r[0-9a-f]+_\d+")
 
 Block = Mapping[str, Any]
@@ -41,6 +51,7 @@ def blocks_of(content: object) -> list[Block]:
 
 def check_request(body: Mapping[str, Any]) -> None:
     """Raise `Refused` if Anthropic would not take the messages of a request."""
+    _check_fields(body)
     messages = _joined(body["messages"])
     if not messages:
         raise Refused("messages: at least one message is required")
@@ -63,6 +74,17 @@ def check_request(body: Mapping[str, Any]) -> None:
             _check_led(messages)
         case "disabled":
             _check_no_thinking(messages)
+
+
+def _check_fields(body: Mapping[str, Any]) -> None:
+    """Refuse fields that only an answer has, such as its usage, or that an SDK has added to it."""
+    for index, message in enumerate(body["messages"]):
+        for field in message.keys() - _MESSAGE:
+            raise Refused(f"messages.{index}.{field}: Extra inputs are not permitted")
+    for path, block in _content(body):
+        kind = str(block.get("type"))
+        for field in block.keys() - _FIELDS.get(kind, block.keys()):
+            raise Refused(f"{path}.{kind}.{field}: Extra inputs are not permitted")
 
 
 def begins_turn(messages: Sequence[Block]) -> bool:

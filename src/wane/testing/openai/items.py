@@ -25,6 +25,25 @@ STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ct
 _FOLLOWER: Final = re.compile(rf"(?:{'|'.join(STEMS.values())})_(r[0-9a-f]+)_0")
 
 
+_FIELDS: Final = {
+    "message": frozenset(
+        {"type", "id", "role", "content", "status", "phase", "internal_chat_message_metadata_passthrough"}
+    ),
+    "function_call": frozenset(
+        {"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"}
+    ),
+    "function_call_output": frozenset({"type", "id", "call_id", "output", "status", "caller", "name", "namespace"}),
+    "reasoning": frozenset({"type", "id", "summary", "content", "encrypted_content", "status"}),
+}
+"""The fields of items, by type; those of other types are not checked."""
+
+
+def _check_fields(index: int, kind: str, item: Mapping[str, Any]) -> None:
+    for field in item.keys() - _FIELDS.get(kind, item.keys()):
+        path = f"input[{index}].{field}"
+        raise Refused(f"Unknown parameter: '{path}'.", param=path, code="unknown_parameter")
+
+
 def message_of(index: int, item: Mapping[str, Any]) -> Message:
     """Return an input item, the one at `index`, as a message.
 
@@ -32,6 +51,7 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         Refused: for an item that OpenAI or this server does not know.
     """
     kind = item.get("type") or "message"
+    _check_fields(index, kind, item)
     if kind == "message":
         role = str(item.get("role"))
         said = kind_of(role, f"input[{index}].role")
