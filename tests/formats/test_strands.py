@@ -8,6 +8,7 @@ import pytest
 
 from wane import FormatError, Kind
 from wane.formats.frameworks.strands import StrandsFormat, joined
+from wane.formats.openai import NON_TEXT_TOKENS
 
 FORMAT = StrandsFormat()
 
@@ -90,8 +91,18 @@ def test_neighbours_of_one_role_are_joined_and_nothing_else_changes() -> None:
         ("Go.", "must be an object"),
         ({"role": "tool", "content": []}, "role 'tool' is unknown"),
         ({"role": "user", "content": "Go."}, "list of blocks"),
+        ({"role": "user", "content": [{"hologram": {}}]}, "block 'hologram' is unknown"),
+        ({"role": "assistant", "content": [{"text": "Look."}, {"hologram": {}}]}, "block 'hologram' is unknown"),
     ],
 )
 def test_what_is_no_message_is_refused(message: Any, problem: str) -> None:
     with pytest.raises(FormatError, match=problem):
         FORMAT.parts(message)
+
+
+@pytest.mark.parametrize("kind", ["image", "document", "audio", "video"])
+def test_media_count_by_an_estimate_also_where_they_are_guarded(kind: str) -> None:
+    medium = {kind: {"format": "x", "source": {"bytes": b"1" * 40_000}}}
+    for block in (medium, {"guardContent": medium}):
+        part = FORMAT.parts({"role": "user", "content": [block]})[0]
+        assert (part.text, part.extra_tokens) == ("", NON_TEXT_TOKENS)

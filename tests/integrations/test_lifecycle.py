@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from wane import Conversation
-from wane.integrations.lifecycle import after_answer, joined, parted, resumed
+from wane import ConfigError, Conversation
+from wane.conversation import Adapter
+from wane.formats.openai import OpenAIFormat
+from wane.integrations.lifecycle import after_answer, joined, maker, parted, resumed
 
 
 def said(role: str, text: str) -> dict[str, Any]:
@@ -75,3 +77,19 @@ def test_with_anything_else_it_begins_anew(kept: object) -> None:
     again = resumed(lambda: Conversation(budget=1_000), kept, [GO])
     assert again.length == 0
     assert again.ingest([GO]).added == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("strategy", "compact"), ("manage", False), ("cache_lifetime", 3.0), ("bugdet", "8k")]
+)
+def test_a_setting_that_adapters_do_not_have_is_refused(setting: str, value: object) -> None:
+    more: Any = {setting: value}
+    with pytest.raises(ConfigError, match=f"no setting '{setting}'; it has budget, policy, annotate"):
+        maker(OpenAIFormat(), Adapter(), 8_000, **more)
+
+
+@pytest.mark.parametrize(("setting", "value"), [("recall", "yes"), ("on_event", 3)])
+def test_a_setting_of_a_wrong_type_is_refused(setting: str, value: object) -> None:
+    more: Any = {setting: value}
+    with pytest.raises(ConfigError, match=f"{setting} is {value!r}; it must be"):
+        maker(OpenAIFormat(), Adapter(), 8_000, **more)()

@@ -123,6 +123,10 @@ class Conversation(ConversationSettings[M]):
     ) -> None:
         if annotate not in get_args(Annotate):
             raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
+        if not isinstance(recall, bool):
+            raise ConfigError(f"recall is {recall!r}; it must be True or False")
+        if on_event is not None and not callable(on_event):
+            raise ConfigError(f"on_event is {on_event!r}; it must be a function that takes an event, or None")
         self._lock = RLock()
         self._hosted = False  # whether a framework keeps the history
         self.format = get_format(format) if isinstance(format, str) else format

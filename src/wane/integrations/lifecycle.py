@@ -11,7 +11,7 @@ from uuid import uuid4
 from wane.conversation import Adapter, Call, Change, Conversation, Request
 from wane.conversation.events import Listener
 from wane.core import DELIMITER, Counter, Kind, Policy, ToolClass
-from wane.core.errors import WaneError
+from wane.core.errors import ConfigError, WaneError
 from wane.formats.base import Format, MessageT
 from wane.strategies.base import Annotate
 
@@ -57,7 +57,15 @@ def maker(
         adapter: reads ids, usage and times from the messages.
         budget: tokens that a request may hold.
         settings: the other settings.
+
+    Raises:
+        ConfigError: for a setting that adapters do not have; a conversation may have it.
     """
+    known = LifecycleSettings.__annotations__
+    if unknown := [name for name in settings if name not in known]:
+        raise ConfigError(
+            f"an adapter has no setting {', '.join(map(repr, unknown))}; it has budget, {', '.join(known)}"
+        )
     return lambda: Conversation(format, budget=budget, adapter=adapter, **settings)
 
 

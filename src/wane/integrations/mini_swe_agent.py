@@ -29,7 +29,7 @@ try:
     import litellm
     from minisweagent.models.litellm_model import LitellmModel, LitellmModelConfig
     from minisweagent.models.utils.actions_toolcall import BASH_TOOL
-    from pydantic import ImportString, field_serializer, field_validator
+    from pydantic import ConfigDict, ImportString, field_serializer, field_validator
 except ImportError as error:
     raise MissingExtraError("wane.integrations.mini_swe_agent", "mini-swe-agent") from error
 
@@ -49,6 +49,8 @@ class ContextLifecycleConfig(LitellmModelConfig):
         counter: `chars` or `tiktoken`.
         on_event: dotted name of a function that is called with each event (`wane.conversation.events`).
     """
+
+    model_config = ConfigDict(extra="forbid")  # a misspelt setting would leave its default in force
 
     budget: int | str = DEFAULT_BUDGET
     policy: Policy | None = None

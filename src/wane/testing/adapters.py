@@ -339,6 +339,16 @@ class AdapterContract(ABC):
             else:
                 assert all(len(texts) == 1 and TASK in texts[0] for texts in said)
 
+    def test_a_setting_that_it_does_not_know_is_refused(self) -> None:
+        """The error names it; if it were ignored, the default of the setting that was meant would be in force."""
+        refusal = ""
+        with self.serving(iter(())) as served:
+            try:
+                self.begin(served.url, budget=AMPLE, bugdet=BUDGET).turn(prompt_of(0))
+            except (TypeError, ValueError) as error:
+                refusal = str(error)
+        assert "bugdet" in refusal
+
     @property
     def _wrong(self) -> list[str]:
         return [what for what in WRONG if what not in self.cannot]

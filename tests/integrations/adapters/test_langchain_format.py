@@ -8,11 +8,13 @@ import pytest
 
 pytest.importorskip("langchain_core", reason="needs the extra langchain")
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from wane.formats.frameworks.langchain import LangChainFormat
+from wane.formats.openai import NON_TEXT_TOKENS
 
 FORMAT = LangChainFormat()
+DATA = "A" * 400_000
 
 
 def raw(call_id: str, path: str) -> dict[str, Any]:
@@ -46,3 +48,34 @@ def test_calls_with_one_id_are_several_calls(*, in_content: bool) -> None:
         assert kept.content == ([block(*each) for each in made[place : place + 1]] if in_content else "")
         if not in_content:
             assert kept.additional_kwargs["tool_calls"] == [raw(*each) for each in made[place : place + 1]]
+
+
+@pytest.mark.parametrize(
+    "medium",
+    [
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": DATA}},
+        {"type": "video", "base64": DATA, "mime_type": "video/mp4"},
+        {"type": "audio", "base64": DATA, "mime_type": "audio/wav"},
+        {"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}},
+        {"type": "input_file", "filename": "a.pdf", "file_data": DATA},
+        {"type": "text-plain", "base64": DATA, "mime_type": "text/plain"},
+        {"type": "media", "mime_type": "video/mp4", "data": DATA},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}},
+    ],
+)
+def test_the_data_of_a_file_is_not_counted_as_text(medium: dict[str, Any]) -> None:
+    for message in (HumanMessage([medium]), ToolMessage([medium], tool_call_id="1"), AIMessage([medium])):
+        part = FORMAT.parts(message)[0]
+        assert (part.text, part.extra_tokens) == ("", NON_TEXT_TOKENS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "text", "media_type": "text/plain", "data": "Mind it."},
+        {"type": "content", "content": [{"type": "text", "text": "Mind it."}]},
+    ],
+)
+def test_a_document_of_text_counts_as_its_text(source: dict[str, Any]) -> None:
+    part = FORMAT.parts(HumanMessage([{"type": "document", "source": source}]))[0]
+    assert (part.text, part.extra_tokens) == ("Mind it.", 0)

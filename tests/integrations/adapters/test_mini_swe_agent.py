@@ -315,6 +315,7 @@ def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is(tmp_path: Path) -> N
     ("settings", "said"),
     [
         ({"budget": "80"}, "did you mean 80k"),
+        ({"bugdet": "80k"}, "bugdet"),
         ({"policy": {"low_watr": 0.7}}, "no field low_watr"),
         ({"policy": {"low_water": 7}}, "at most 1"),
         ({"annotate": "guess"}, "'model' or 'infer'"),

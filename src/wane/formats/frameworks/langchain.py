@@ -30,6 +30,11 @@ _WHOLE: Final[Place] = ("whole", None)
 _TEXT: Final[Place] = ("text", None)
 _REASONING_FIELD: Final = "reasoning_content"
 _REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
+_MEDIA: Final = frozenset(
+    {"image", "image_url", "input_image", "image_generation_call", "file", "input_file", "text-plain", "document"}
+    | {"audio", "input_audio", "video", "video_url", "media"}
+)
+"""Blocks that hold data or refer to it, of all dialects. Others count as their JSON."""
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call", "input_json_delta"})
 
 
@@ -197,8 +202,18 @@ def _said(content: object) -> tuple[str, int]:
             texts.append(block)
         elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
             texts.append(text)
-        elif isinstance(block, dict) and str(block.get("type")).startswith(("image", "input_image", "file", "audio")):
-            extra += NON_TEXT_TOKENS
+        elif isinstance(block, dict) and block.get("type") in _MEDIA:
+            text, more = _medium(block)
+            texts += [text] if text else []
+            extra += more
         elif block:
             texts.append(shown_text(block))
     return "\n".join(texts), extra
+
+
+def _medium(block: Mapping[str, Any]) -> tuple[str, int]:
+    """The text of a file, or else the estimate for it: its data would count as many times the tokens that it has."""
+    source = block.get("source")
+    if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
+        return _said(source.get("data") or source.get("content"))
+    return "", NON_TEXT_TOKENS

@@ -28,6 +28,7 @@ Slot: TypeAlias = tuple[int, Part]
 """Position of a block in its message, and what it is to Wane."""
 
 _ROLES: Final = ("user", "assistant")
+_MEDIA: Final = ("image", "document", "audio", "video")
 
 
 class StrandsFormat(NativeFormat[Message]):
@@ -39,7 +40,7 @@ class StrandsFormat(NativeFormat[Message]):
         """Return the items of a message, each with the position of its block in `content`.
 
         Raises:
-            FormatError: for a role or a content of another shape.
+            FormatError: for a role or a content of another shape, and for an unknown block.
         """
         if not isinstance(message, dict):
             raise FormatError(f"a message must be an object, found {type_name(message)}")
@@ -118,10 +119,12 @@ def _said(block: Block) -> tuple[str, int]:
     if "json" in block:
         return shown_text(block["json"]), 0
     if (guarded := block.get("guardContent")) is not None:
-        return _said(guarded.get("text", {}))
+        return _said(guarded.get("text", guarded))
     if (cited := block.get("citationsContent")) is not None:
         return "".join(_said(each)[0] for each in cited.get("content") or []), 0
-    return "", NON_TEXT_TOKENS
+    if any(kind in block for kind in _MEDIA):
+        return "", NON_TEXT_TOKENS
+    raise FormatError(f"a block {', '.join(map(repr, block))} is unknown")
 
 
 def _couple(content: Sequence[Block], found: list[Slot]) -> list[Slot]:
