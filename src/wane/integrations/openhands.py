@@ -106,7 +106,7 @@ class ContextLifecycle(CondenserBase):
         ValueError: for a setting that cannot work, as `pydantic.ValidationError`.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: int | str = DEFAULT_BUDGET
     policy: Policy | None = None
