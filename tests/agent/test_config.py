@@ -57,7 +57,7 @@ def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict
         ("modle = 'x'", ["modle", "the settings are: model, budget"]),
         ("budget = 'lots'", ["budget = 'lots'", "80k"]),
         ("budget = 0", ["budget = 0", "at least 1"]),
-        ("budget = 80", ["budget = 80", "did you mean 80k?"]),
+        ("budget = 80", ["budget = 80", 'did you mean "80k"?']),
         ("budget = '80'", ["budget = '80'", "did you mean 80k?"]),
         ("budget = true", ["budget = True"]),
         ("policy = 'best'", ["policy", "default, paper"]),

@@ -17,6 +17,7 @@ from wane import (
     UnknownEpisodeError,
     parse_budget,
 )
+from wane.core import exact_budget
 
 LOOK = [("grep", 1_000), ("read", 1_000)]
 FIX = [("edit", 10), ("bash", 1_000)]
@@ -72,8 +73,9 @@ def test_a_budget_that_cannot_work_is_refused(budget: object) -> None:
         (" 1.5M ", 1_500_000),
         ("50%", 100_000),
         ("0.1%", 200),
-        (7, 7),
+        (1_000, 1_000),
         ("0.08k", 80),
+        (exact_budget(7), 7),
         ("1000", 1_000),
     ],
 )
@@ -81,8 +83,12 @@ def test_budgets_as_people_write_them(text: str, tokens: int) -> None:
     assert parse_budget(text, window=200_000) == tokens
 
 
+def test_a_window_takes_any_number_of_tokens() -> None:
+    assert ContextWindow(7).budget == parse_budget(7, exact=True) == 7
+
+
 @pytest.mark.parametrize(
-    "text", ["", "k", "-5", "0", "0%", "101%", "80kb", "1e5", "nan", 0, True, "9" * 5000, "9" * 30 + "k"]
+    "text", ["", "k", "-5", "0", "0%", "101%", "80kb", "1e5", "nan", 0, 80, True, "9" * 5000, "9" * 30 + "k"]
 )
 def test_budgets_that_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):

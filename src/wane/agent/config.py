@@ -204,9 +204,6 @@ def _budget(value: object) -> str | int:
         raise ConfigError('it must be tokens (80000, "80k") or a share of the window ("50%")')
     # The model's window is not known yet. With any window, a malformed budget fails here, where the file is known.
     parse_budget(value, window=1_000_000)
-    if isinstance(value, int):
-        # As text, a number too small to be meant as tokens is refused: 80 for "80k".
-        parse_budget(str(value))
     return value
 
 

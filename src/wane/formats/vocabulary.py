@@ -137,8 +137,9 @@ CHAT: Final = Vocabulary(
         "assistant": _CHAT_TEXT | {"refusal", "image_url"},
         "tool": _CHAT_TEXT | _CHAT_MEDIA,
     },
-    # `parsed` repeats the content; some servers give a message an id, a type or a time.
-    metadata=frozenset({"annotations", "parsed", "cache_control", "id", "type", "status", "model", "timestamp"}),
+    # `parsed` repeats the content; some servers give a message an id, a type, a time or probabilities.
+    metadata=frozenset({"annotations", "parsed", "cache_control", "id", "type", "status", "model", "timestamp"})
+    | {"logprobs", "usage", "finish_reason"},
 )
 """OpenAI's chat API, and servers that imitate it."""
 
