@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from wane.core.errors import ConfigError
 from wane.evaluation.running.config import Config, Limits, Sample, drawn, in_order, load, read
@@ -47,7 +48,9 @@ def test_a_single_value_may_stand_for_a_list() -> None:
         ({"models": ["claude"]}, "models: 'claude' is not written as provider:model"),
         ({"models": []}, "models: at least one is needed"),
         ({"protocols": ["both"]}, "protocols: 'both' is not one of 'isolated', 'single'"),
-        ({"limits": {"cost_total": -1}}, "limits: cost_total: -1 is not above 0"),
+        ({"limits": {"cost_total": -1}}, "limits: cost_total: -1 is not a number above 0"),
+        ({"limits": {"cost_total": float("nan")}}, "limits: cost_total: nan is not a number above 0"),
+        ({"limits": {"minutes_per_task": float("inf")}}, "limits: minutes_per_task: inf is not a number above 0"),
         ({"limits": {"cost": 1}}, "limits: unknown field 'cost'"),
         ({"sample": {"count": 3}}, "sample: the field 'seed' is missing"),
         ({"margin": 3}, "margin: 3 is not from 0 to 1"),
@@ -60,6 +63,15 @@ def test_an_error_names_the_key(changes: dict[str, Any], told: str) -> None:
     assert told in str(caught.value)
     assert "tb2.yaml" in str(caught.value)
     assert "written-here" not in str(caught.value)
+
+
+@pytest.mark.parametrize("absent", sorted(LEAST))
+def test_a_missing_field_shows_the_whole_minimal_file(absent: str) -> None:
+    data = {name: value for name, value in LEAST.items() if name != absent}
+    with pytest.raises(ConfigError, match=absent) as caught:
+        read(data, Path("/somewhere/tb2.yaml"))
+    _, _, least = str(caught.value).partition("The least that a configuration needs:")
+    assert read(yaml.safe_load(least), Path("/somewhere/tb2.yaml")).models == ("anthropic:claude-sonnet-5",)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,13 @@ BY_WANE: Final = "@"
 
 BY_WANE_AGENTS: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
 """Agents of Harbor that `wane run` knows, with their classes in `wane.evaluation.rivals`."""
+
+_LEAST: Final = """The least that a configuration needs:
+
+benchmark: terminal-bench-2.0
+path: terminal-bench-2
+models: [anthropic:claude-sonnet-5]
+"""
 
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _REFERENCE: Final = re.compile(r"\$\{\w+\}")
@@ -65,8 +73,9 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("cost_per_task", "cost_per_run", "cost_total", "minutes_per_task", "timeout_factor"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"{name}: {value:g} is not above 0")
+            # YAML's .nan is below nothing and above nothing, so it would switch a limit off.
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{name}: {value:g} is not a number above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +168,7 @@ class Config:
                     f"env: {name}: a key does not belong in a file; write ${{{name}}}, and set it where this runs"
                 )
         if not self.models and any(strategy != "agent:oracle" for strategy in self.strategies):
-            raise ConfigError("models: at least one is needed")
+            raise ConfigError(f"models: at least one is needed. {_LEAST}")
 
     def arms(self) -> tuple[Arm, ...]:
         """Return all arms: each combination once."""
@@ -217,7 +226,7 @@ def read(data: object, path: Path) -> Config:
         ConfigError: for a key that is unknown, missing or of another type, and a value that cannot work.
     """
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: keys and values are needed, such as benchmark: terminal-bench-2.0")
+        raise ConfigError(f"{path}: keys and values are needed. {_LEAST}")
     data = dict(data)
     if isinstance(data.get("budgets"), list):
         # 80000 is a number to YAML, and 80k is not.
@@ -228,7 +237,8 @@ def read(data: object, path: Path) -> Config:
     try:
         config = decode(Config, data)
     except SchemaError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        absent = any(name not in data for name in ("benchmark", "path"))
+        raise ConfigError(f"{path}: {error}" + (f". {_LEAST}" if absent else "")) from None
     folder = path.resolve().parent
     output = config.output or f"{path.stem}-results"
     return replace(
