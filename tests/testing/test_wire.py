@@ -70,6 +70,7 @@ def reasoning(item_id: str) -> dict[str, Any]:
 
 TEXT = {"type": "text", "text": "t"}
 SAID = {"role": "assistant", "content": "said"}
+METADATA = {"internal_chat_message_metadata_passthrough": {}}
 REFUSED_CHAT: dict[str, tuple[list[Any], str]] = {
     "no messages": ([], "empty array"),
     "result without call": ([USER, result("a")], "must be a response to a preceeding message"),
@@ -151,6 +152,15 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     (RESPONSES, {"input": [USER, function_call("a"), function_call("b"), USER, output("b"), output("a")]}),
     (RESPONSES, {"input": [USER, reasoning("rs_ra"), function_call("a", "fc_ra_0"), output("a")]}),
     (RESPONSES, {"input": [USER, reasoning("rs_foreign"), function_call("a", "fc_foreign"), output("a")]}),
+    # Codex sends it back with items of each kind.
+    (
+        RESPONSES,
+        {
+            "input": [
+                {**item, **METADATA} for item in (USER, reasoning("rs_ra"), function_call("a", "fc_ra_0"), output("a"))
+            ]
+        },
+    ),
     (MESSAGES, {"messages": [USER, USER, uses("a"), uses("b"), returns("b"), returns("a"), USER], "system": "s"}),
     (MESSAGES, {"messages": [USER, SAID]}),
 ]

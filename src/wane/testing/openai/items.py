@@ -24,16 +24,12 @@ STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ct
 
 _FOLLOWER: Final = re.compile(rf"(?:{'|'.join(STEMS.values())})_(r[0-9a-f]+)_0")
 
-
+_EVERY: Final = frozenset({"type", "id", "status", "internal_chat_message_metadata_passthrough"})
 _FIELDS: Final = {
-    "message": frozenset(
-        {"type", "id", "role", "content", "status", "phase", "internal_chat_message_metadata_passthrough"}
-    ),
-    "function_call": frozenset(
-        {"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"}
-    ),
-    "function_call_output": frozenset({"type", "id", "call_id", "output", "status", "caller", "name", "namespace"}),
-    "reasoning": frozenset({"type", "id", "summary", "content", "encrypted_content", "status"}),
+    "message": _EVERY | {"role", "content", "phase"},
+    "function_call": _EVERY | {"call_id", "name", "arguments", "namespace", "caller", "async"},
+    "function_call_output": _EVERY | {"call_id", "output", "caller", "name", "namespace"},
+    "reasoning": _EVERY | {"summary", "content", "encrypted_content"},
 }
 """The fields of items, by type; those of other types are not checked."""
 
