@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -380,7 +382,7 @@ def test_an_overhead_is_told_in_tokens_or_as_text() -> None:
 
 
 class Dated(Adapter[dict[str, Any]]):
-    fields = frozenset({"at", "instructions"})
+    adds_fields = True
 
     def time(self, message: dict[str, Any]) -> float | None:
         return message.get("at")
@@ -772,6 +774,20 @@ def test_states_are_found_by_what_was_said(tmp_path: Path) -> None:
     assert revived.tokens == conversation.tokens
     alone: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget="0.5k"))
     assert alone.of(history).tokens != conversation.tokens
+
+
+@pytest.mark.parametrize("column", ["state", '{"digest": "x"}', "[]"])
+def test_a_stored_state_that_cannot_be_read_is_told_and_the_view_begins_anew(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "states.db"
+    lived: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget="0.5k"), states=StateFile(path))
+    conversation = lived.of(LONG[:-1])
+    conversation.request()
+    lived.save(conversation)
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("UPDATE states SET state = ?", (column,))
+    again: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget="0.5k"), states=StateFile(path))
+    with pytest.warns(UserWarning, match="cannot be read|cannot be used"):
+        assert again.of(LONG[:-1]).request().tokens <= 500
 
 
 def test_of_states_in_memory_the_least_recently_used_is_deleted() -> None:

@@ -25,6 +25,7 @@ from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Adapter, Call, Conversation
 from wane.core import exact_budget
+from wane.core.errors import HistoryError
 from wane.strategies.registry import STRATEGY_NAMES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
@@ -128,11 +129,24 @@ LONG: Session = [
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: state | {"version": 99},
         lambda state: state | {"format": "anthropic"},
         lambda state: state | {"strategy": "paper"},
         lambda state: state | {"annotate": "infer"},
         lambda state: state | {"digest": "00"},
+    ],
+)
+def test_a_state_of_another_history_or_strategy_changes_nothing(change: Any) -> None:
+    lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
+    live(lived, LONG)
+    assert not revived.restore(change(stored(lived)), LONG)
+    assert revived.length == 0
+    assert revived.restore(stored(lived), LONG)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state | {"version": 99},
         lambda state: state | {"messages": "x"},
         lambda state: {key: value for key, value in state.items() if key != "engine"},
         lambda state: state | {"engine": None},
@@ -144,7 +158,8 @@ LONG: Session = [
 def test_a_state_that_cannot_be_read_is_refused(change: Any) -> None:
     lived, revived = Conversation(budget="0.5k"), Conversation(budget="0.5k")
     live(lived, LONG)
-    assert not revived.restore(change(stored(lived)), LONG)
+    with pytest.raises(HistoryError, match="the state cannot be read"):
+        revived.restore(change(stored(lived)), LONG)
     assert revived.length == 0
     assert revived.restore(stored(lived), LONG)
 

@@ -8,7 +8,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessage
 
 from wane import FormatError, Kind
-from wane.formats.openai import NON_TEXT_TOKENS, OpenAIFormat
+from wane.formats.openai import NON_TEXT_TOKENS, REASONING_LISTS, OpenAIFormat
 
 FORMAT = OpenAIFormat()
 
@@ -120,7 +120,7 @@ def test_without_its_text_a_message_has_null_beside_calls_and_a_string_otherwise
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
 def test_evicted_reasoning_leaves_no_copy_of_itself(key: str) -> None:
-    copies = {"reasoning_details": [{"text": "Hm."}], "thinking_blocks": [{"thinking": "Hm."}]}
+    copies = {name: [{"text": "Hm."}] for name in REASONING_LISTS}
     message = assistant(content="So.", **{key: "Hm."}, **copies)
     assert FORMAT.keep(message, [1]) == {"role": "assistant", "content": "So."}
     both = assistant(content="So.", reasoning="Hm.", reasoning_content="Hm.")

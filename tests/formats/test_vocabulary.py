@@ -17,6 +17,7 @@ from openai.types.responses import Response, ResponseFunctionToolCall, ResponseR
 from pydantic import BaseModel
 
 import wane
+from wane.conversation import Adapter
 from wane.core.errors import FormatError
 from wane.formats.vocabulary import ANTHROPIC, CHAT, RESPONSES
 
@@ -113,6 +114,20 @@ def test_a_format_alone_takes_what_it_does_not_know() -> None:
     for name in ("openai", "anthropic"):
         assert wane.formats.get_format(name).parts({"role": "user", "content": [block]})
     assert wane.formats.get_format("openai_responses").parts({"items": [block]})
+
+
+def test_a_frameworks_own_fields_stay_and_another_formats_are_refused() -> None:
+    class Framework(Adapter[dict[str, Any]]):
+        adds_fields = True
+
+    answer = {"role": "assistant", "content": "So.", "trace": ["t1"]}
+    conversation = wane.Conversation("anthropic", adapter=Framework())
+    conversation.extend([{"role": "user", "content": "Go."}, answer, {"role": "user", "content": "On."}])
+    assert answer in conversation.request().messages
+    with pytest.raises(FormatError, match="'tool_calls'"):
+        conversation.append({"role": "assistant", "content": "So.", "tool_calls": [CHAT_CALL]})
+    with pytest.raises(FormatError, match="'trace'"):
+        wane.Conversation("anthropic").append(answer)
 
 
 def test_every_position_is_named() -> None:

@@ -416,11 +416,11 @@ def test_notices_are_told_and_what_holds_a_view_that_is_over_its_budget(browser:
     write_report(tmp_path / "report.html", comparison(told, names=("cwl",)))
     page = Page(tmp_path / "report.html")
     assert page.data["sessions"][0]["kinds"] == "snucont"
-    assert page.data["strategies"][0]["values"]["over"] == 2
+    assert page.data["strategies"][1]["values"]["over"] == 2
     browser.look(1280, 900)
     browser.open(tmp_path / "report.html", "#strategy=cwl&call=1")
     assert browser.text(".kind-n") == "notice"
-    held = "user turns 1,900, opening and standing notices 300, system prompt and tools 150."
+    held = "user turns 1,900, opening notices 300, system prompt and tools 150."
     assert browser.text(".status .over") == f"350 over the budget. It held: {held}"
 
 
@@ -453,7 +453,7 @@ def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tm
     browser.errors.clear()
     browser.look(1280, 900)
     browser.open(tmp_path / "v.html")
-    assert browser.text(".outcome").endswith(", nothing you said was lost")
+    assert browser.text(".outcome").endswith("25% less. 100% of what later calls used was still in view.")
     assert browser.run("[...document.querySelectorAll('#views .legend button')].map(it => it.textContent)") == [
         "as recorded",
         "with Wane",

@@ -503,6 +503,10 @@ class Conversation(ConversationSettings[M]):
 
         Returns:
             Whether the state could be restored. If not, because it fits another history, nothing is changed.
+
+        Raises:
+            FormatError: for a message of another format.
+            HistoryError: for data that are no state, are damaged, or have another version.
         """
         restored = restore_conversation(self._setup, state, history)
         if restored is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any, Final, Generic, Protocol
 
 from wane.conversation.calls import NO_VERDICTS, Call, calls_of
 from wane.conversation.conversation import Conversation
+from wane.core.errors import HistoryError
 from wane.formats.base import MessageT, is_answer
 
 KEPT_STATES: Final = 8
@@ -135,7 +137,8 @@ class Conversations(Generic[MessageT]):
             cached.ended = True  # it may be dropped; if its answer does come, `answered` brings it back
             cached = _CachedConversation(cached.conversation.branch(shared))
         elif state := self._states.find((cached.conversation if cached else other).digests(messages)):
-            cached = _CachedConversation(other, deque([state["digest"]])) if other.restore(state, messages) else cached
+            restored = _restored(other, state, messages)
+            cached = _CachedConversation(other, deque([state["digest"]])) if restored else cached
         if cached is None:
             cached = _CachedConversation(other)
         conversation = cached.conversation
@@ -212,6 +215,15 @@ class Conversations(Generic[MessageT]):
             calls = calls_of(best[0].conversation.format, messages[most : most + 1])
             best = [cached for cached in best if any(map(cached.conversation.made, calls))] or best
         return most, best[-1]
+
+
+def _restored(conversation: Conversation[Any], state: Mapping[str, Any], messages: Sequence[Any]) -> bool:
+    """Restore a stored state. One that cannot be read is left out with a warning: the history is enough to go on."""
+    try:
+        return conversation.restore(state, messages)
+    except HistoryError as error:
+        warnings.warn(f"Wane: the view begins anew with estimated counts, as {error}", stacklevel=4)
+        return False
 
 
 def _leaves(messages: Sequence[MessageT], shared: int, conversation: Conversation[MessageT]) -> bool:

@@ -16,11 +16,12 @@ class Adapter(Generic[MessageT]):
     Attributes:
         drops_orphans: whether results that answer no open call are left out, for a framework that leaves them out of
             its requests. Otherwise they are an error.
-        fields: fields that the framework adds to messages of a provider's format.
+        adds_fields: whether the framework adds fields of its own to messages of a provider's format. They stay where
+            they are; only a field that another format knows is an error.
     """
 
     drops_orphans = False
-    fields: frozenset[str] = frozenset()
+    adds_fields = False
 
     def key(self, message: MessageT) -> Hashable | None:  # noqa: ARG002 - for subclasses
         """Return the message's own id, which is the same wherever it is read from; None to compare its content."""

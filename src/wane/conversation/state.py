@@ -80,26 +80,37 @@ def export_conversation(line: Timeline[MessageT], digest: Digest[MessageT], verd
 def restore_conversation(
     setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any]
 ) -> tuple[Timeline[MessageT], Digest[MessageT], Verdicts, Sequence[MessageT]] | None:
-    """Return the timeline, digest, verdicts and messages of an exported conversation; None if it cannot be restored.
+    """Return the timeline, digest, verdicts and messages of an exported conversation.
 
     Args:
         setup: settings of the timeline.
         state: the exported state.
         history: at least the messages that the conversation had taken in.
+
+    Returns:
+        None for the state of another history or strategy.
+
+    Raises:
+        FormatError: for a message of another format.
+        HistoryError: for data that are no state, are damaged, or have another version.
     """
+    messages = setup.read(history)
     try:
-        count = state["messages"]
+        if state["version"] != VERSION:
+            raise HistoryError(f"it has version {state['version']}, and this Wane reads version {VERSION}")
         if any(state[key] != value for key, value in _identity(setup).items()):
             return None
-        known = setup.read(history)[:count]
+        count = state["messages"]
+        known = messages[:count]
         digest: Digest[MessageT] = Digest(setup.format, setup.adapter)
         if len(known) < count or digest.of(known, count) != state["digest"]:
             return None
         line = restore_timeline(setup, state, known)
         verdicts = Verdicts()
         verdicts.restore(state["verdicts"])
-    except _DAMAGED:
-        return None
+    except _DAMAGED as error:
+        why = error if isinstance(error, HistoryError) else repr(error)
+        raise HistoryError(f"the state cannot be read: {why}") from error
     return line, digest, verdicts, known
 
 

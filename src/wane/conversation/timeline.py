@@ -241,7 +241,7 @@ class Timeline(Generic[MessageT]):
             try:
                 parts = self.setup.format.parts(message)
                 if check:
-                    check_message(self.setup.format, message, self.setup.adapter.fields)
+                    check_message(self.setup.format, message, adds_fields=self.setup.adapter.adds_fields)
                 waiting = _answered_before(parts, waiting, open_calls)
                 ready = self._paired(message, parts, open_calls)
             except (FormatError, HistoryError) as error:

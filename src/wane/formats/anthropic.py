@@ -24,7 +24,7 @@ not a message.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -82,9 +82,9 @@ class AnthropicFormat(NativeFormat[Message]):
         """
         return [_as_sent(as_data(entry)) for entry in data]
 
-    def check(self, message: Message, fields: Collection[str] = ()) -> None:
+    def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
-        ANTHROPIC.check(message, fields)
+        ANTHROPIC.check(message, adds_fields=adds_fields)
         for block in message["content"] if isinstance(message.get("content"), list) else []:
             inner = block.get("content")
             if block.get("type") == "tool_result" and isinstance(inner, list):

@@ -154,7 +154,7 @@ class NativeFormat(Format[MessageT]):
         """Return the messages unchanged."""
         return data
 
-    def check(self, message: MessageT, fields: Collection[str] = ()) -> None:
+    def check(self, message: MessageT, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `check_message`."""
 
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
@@ -169,20 +169,21 @@ class NativeFormat(Format[MessageT]):
 def check_message(
     format: Format[MessageT],  # noqa: A002 - the field's word
     message: MessageT,
-    fields: Collection[str] = (),
+    *,
+    adds_fields: bool = False,
 ) -> None:
     """Check that nothing in a message is unknown to its format, as far as the format can tell.
 
     Args:
         format: the format.
         message: a message that can be taken apart.
-        fields: more fields that a message may have.
+        adds_fields: whether it may have fields that no format knows.
 
     Raises:
         FormatError: for content that the format does not know.
     """
     if isinstance(format, NativeFormat):
-        format.check(message, fields)
+        format.check(message, adds_fields=adds_fields)
 
 
 class Outline:

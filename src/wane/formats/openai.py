@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
@@ -22,9 +22,12 @@ NON_TEXT_TOKENS: Final = 1_000
 """Flat estimate for an image, a sound or a file in a message, in tokens."""
 
 _ROLES: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER}
-_REASONING_KEYS: Final = ("reasoning_content", "reasoning")
-# OpenRouter and LiteLLM add these next to one of the keys above.
-_REASONING_COPIES: Final = ("reasoning_details", "thinking_blocks")
+REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
+"""Keys of reasoning as text."""
+
+REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_items")
+"""Keys of the same reasoning in parts with signatures, as OpenRouter and LiteLLM give it beside the text."""
+
 _TEXT_KEYS: Final = ("content", "refusal")
 
 
@@ -47,9 +50,9 @@ class OpenAIFormat(NativeFormat[Message]):
         """Return messages; of a whole answer its message, and of an object of OpenAI's SDK its data."""
         return [entry if type(entry) is dict and "role" in entry else _of_sdk(entry) for entry in data]
 
-    def check(self, message: Message, fields: Collection[str] = ()) -> None:
+    def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
-        CHAT.check(message, fields)
+        CHAT.check(message, adds_fields=adds_fields)
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages, which are JSON data already."""
@@ -81,9 +84,9 @@ class OpenAIFormat(NativeFormat[Message]):
             return {**message, "content": content}
         slots = [slot for slot, _ in _assistant_parts(message)]
         going = set(slots) - {slots[position] for position in kept}
-        if not going.isdisjoint(_REASONING_KEYS):
+        if not going.isdisjoint(REASONING_TEXTS):
             # These hold the same reasoning in another form.
-            going.update(_REASONING_KEYS, _REASONING_COPIES)
+            going.update(REASONING_TEXTS, REASONING_LISTS)
         result = {key: value for key, value in message.items() if key not in going}
         calls = [call for number, call in enumerate(message.get("tool_calls") or []) if number not in going]
         if calls:
@@ -166,7 +169,7 @@ def _told(message: Message) -> list[Placed]:
 def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:
     """The parts with the key, or the number of the call, that each comes from."""
     parts: list[tuple[str | int, Part]] = []
-    for key in _REASONING_KEYS:
+    for key in REASONING_TEXTS:
         if (reasoning := message.get(key)) and isinstance(reasoning, str):
             parts.append((key, Part(Kind.REASONING, reasoning)))
             break

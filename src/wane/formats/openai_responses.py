@@ -27,7 +27,7 @@ descriptions of its tools. The `instructions` of a request are not an item.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
@@ -92,11 +92,11 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         """
         return data if not data or (_is_message(data[0]) and _is_message(data[-1])) else group(_items_in(data))
 
-    def check(self, message: Message, fields: Collection[str] = ()) -> None:
+    def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
         for item in message["items"]:
             if item.get("type", "message") == "message" and not ("id" in item and "role" not in item):
-                RESPONSES.check(item, fields)
+                RESPONSES.check(item, adds_fields=adds_fields)
             elif "type" in item and not is_known(item):
                 RESPONSES.check_type(item, RESPONSES.items, "an item")
 

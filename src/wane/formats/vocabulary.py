@@ -7,7 +7,7 @@ another format's form is never run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,12 +32,12 @@ class Vocabulary:
     items: frozenset[str] = frozenset()
     metadata: frozenset[str] = frozenset()
 
-    def check(self, message: Mapping[str, Any], fields: Collection[str] = ()) -> None:
+    def check(self, message: Mapping[str, Any], *, adds_fields: bool = False) -> None:
         """Check the fields and the contents of a message whose role is known.
 
         Args:
             message: the message.
-            fields: more fields that it may have.
+            adds_fields: whether it may have fields that no format knows.
 
         Raises:
             FormatError: for content that the format does not know; it names the format that does.
@@ -45,9 +45,11 @@ class Vocabulary:
         role = message["role"]
         allowed = self.fields[role] | self.metadata
         for name, value in message.items():
-            if name not in allowed and name not in fields and _carries_content(value):
-                field = f"field {name!r} of a message of role {role!r}"
-                raise FormatError(self._refusal(field, _owners_of_field(name)))
+            if name in allowed or not _carries_content(value):
+                continue
+            owners = _owners_of_field(name)
+            if owners or not adds_fields:
+                raise FormatError(self._refusal(f"field {name!r} of a message of role {role!r}", owners))
         contents = message.get("content")
         for each in contents if isinstance(contents, list) else []:
             if isinstance(each, Mapping):
@@ -124,10 +126,11 @@ CHAT: Final = Vocabulary(
         "system": _CHAT_PLAIN,
         "developer": _CHAT_PLAIN,
         "user": _CHAT_PLAIN,
-        # The last six are of OpenRouter, LiteLLM and others.
+        # The last two lines are of OpenRouter, LiteLLM and others.
         "assistant": _CHAT_PLAIN
         | {"refusal", "audio", "tool_calls", "reasoning_content"}
-        | {"reasoning", "reasoning_details", "thinking_blocks", "images", "extra_content", "provider_specific_fields"},
+        | {"reasoning", "reasoning_details", "thinking_blocks", "reasoning_items"}
+        | {"images", "extra_content", "provider_specific_fields"},
         "tool": _CHAT_PLAIN | {"tool_call_id"},
     },
     {

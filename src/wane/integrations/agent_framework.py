@@ -25,6 +25,7 @@ from wane.integrations.lifecycle import (
     maker,
     parted,
     resumed,
+    set_overhead,
 )
 
 try:
@@ -184,12 +185,12 @@ class _Run:
         history, passing = parted(context.messages, self._is_of_history)
         try:
             conversation = self._taken(history)
+            fixed = f"{options.get('instructions') or ''}{_definitions(options.get('tools'))}"
+            set_overhead(conversation, fixed, [message for _, message in passing])
         except (FormatError, HistoryError) as error:
             self._warner.unmanaged(error)
             return False
         conversation.keep_opening = has_budget(options.get("thinking"))
-        texts = [str(options.get("instructions") or ""), *(message.text for _, message in passing)]
-        conversation.overhead = "".join([*texts, _definitions(options.get("tools"))])
         context.messages = joined(conversation.request(), passing, conversation)
         return True
 
@@ -221,7 +222,7 @@ class _Run:
         """The agent's conversation, after it took in these messages."""
         conversation = self._conversation
         if conversation is None:
-            conversation = resumed(self._make, self.kept, messages)
+            conversation = resumed(self._make, self.kept, messages, self._warner)
         self._warner.ingested(conversation.ingest(messages))
         self._conversation = conversation
         return conversation

@@ -16,7 +16,16 @@ from weakref import finalize
 from wane.conversation import Adapter, Call, Conversation, Tool
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, joined, maker, parted, resumed
+from wane.integrations.lifecycle import (
+    LifecycleSettings,
+    Warner,
+    after_answer,
+    joined,
+    maker,
+    parted,
+    resumed,
+    set_overhead,
+)
 
 try:
     from google.adk.agents.callback_context import CallbackContext
@@ -86,16 +95,16 @@ class ContextLifecycle(BasePlugin):
         history, passing = parted(llm_request.contents, lambda content: _is_of_history(content, said))
         try:
             conversation = self._conversation(callback_context, history)
+            if self._instructions:
+                llm_request.append_instructions([self._instructions])
+            llm_request.append_tools(list(self._tools.values()))
+            set_overhead(conversation, _fixed(llm_request.config), [content for _, content in passing])
         except (FormatError, HistoryError) as error:
             self._warner.unmanaged(error)
             return
-        if self._instructions:
-            llm_request.append_instructions([self._instructions])
-        llm_request.append_tools(list(self._tools.values()))
         thinking = llm_request.config.thinking_config
         budgeted = thinking is not None and (thinking.thinking_budget or 0) > 0
         conversation.keep_opening = budgeted and "claude" in (llm_request.model or "")
-        conversation.overhead = _overhead(llm_request, [content for _, content in passing])
         llm_request.contents = joined(conversation.request(), passing, conversation)
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
@@ -133,7 +142,7 @@ class ContextLifecycle(BasePlugin):
     def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
         """The agent's conversation, after it took in these contents."""
         conversations, key = self._conversations(context), _key(context)
-        conversation = conversations.get(key) or resumed(self._make, _kept(context), history)
+        conversation = conversations.get(key) or resumed(self._make, _kept(context), history, self._warner)
         self._warner.ingested(conversation.ingest(history))
         conversations[key] = conversation
         return conversation
@@ -189,12 +198,10 @@ def _is_of_history(content: types.Content, said: set[str]) -> bool:
     return content.role == "model" or not texts or any(text in said for text in texts) or is_of_another_agent(content)
 
 
-def _overhead(request: LlmRequest, passing: Sequence[types.Content]) -> str:
-    """What a request carries besides its history, as text to count."""
-    config = request.config
-    tools = [it.model_dump_json(exclude_none=True) for it in config.tools or () if isinstance(it, types.Tool)]
-    texts = [part.text for content in passing for part in content.parts or () if part.text]
-    return "".join([_text(config.system_instruction), *tools, *texts])
+def _fixed(config: types.GenerateContentConfig) -> str:
+    """The system prompt and the definitions of tools, as text to count."""
+    tools = [tool.model_dump_json(exclude_none=True) for tool in config.tools or () if isinstance(tool, types.Tool)]
+    return "".join([_text(config.system_instruction), *tools])
 
 
 def _text(instruction: Any) -> str:

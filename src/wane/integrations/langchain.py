@@ -209,7 +209,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
     def _found(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
         """The thread's conversation, before it took in the new messages."""
         known = self._known.get(_mark(state))
-        return known or resumed(self._make, state.get("wane"), _with_refusals(messages))
+        return known or resumed(self._make, state.get("wane"), _with_refusals(messages), self._warner)
 
     def _take_in(self, conversation: Conversation[BaseMessage], messages: Sequence[BaseMessage]) -> None:
         self._warner.ingested(conversation.ingest(_with_refusals(messages)))

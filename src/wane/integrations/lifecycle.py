@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 from wane.conversation import Adapter, Call, Change, Conversation, Request
 from wane.conversation.events import Listener
 from wane.core import DELIMITER, Counter, Kind, Policy, ToolClass
-from wane.core.errors import ConfigError, WaneError
+from wane.core.errors import ConfigError, HistoryError, WaneError
 from wane.formats.base import Format, MessageT
 from wane.strategies.base import Annotate
 
@@ -70,19 +70,24 @@ def maker(
 
 
 def resumed(
-    make: Callable[[], Conversation[MessageT]], kept: object, messages: Sequence[MessageT]
+    make: Callable[[], Conversation[MessageT]], stored: object, messages: Sequence[MessageT], warner: Warner
 ) -> Conversation[MessageT]:
     """Return a new conversation that continues from the data of `after_answer`.
 
     Args:
         make: makes a conversation.
-        kept: the data that the framework has stored; with anything else, the conversation begins anew.
+        stored: the data that the framework has stored, if it has any.
         messages: the history, to be passed to `ingest` next.
+        warner: warns of data that do not fit; the conversation then begins anew.
     """
     conversation = make()
-    state = kept.get("state") if isinstance(kept, Mapping) else None
-    if isinstance(state, Mapping):
-        conversation.restore(state, messages)
+    if not stored:
+        return conversation
+    state = stored.get("state") if isinstance(stored, Mapping) else None
+    try:
+        conversation.restore(state if isinstance(state, Mapping) else {}, messages)
+    except HistoryError as error:
+        warner.warn(f"the view begins anew with estimated counts, as {error}")
     return conversation
 
 
@@ -156,6 +161,22 @@ def parted(
         else:
             passing.append((len(history), message))
     return history, passing
+
+
+def set_overhead(conversation: Conversation[MessageT], text: str, passing: Iterable[MessageT]) -> None:
+    """Tell a conversation what a request carries besides its history.
+
+    Args:
+        conversation: the conversation.
+        text: the system prompt and the definitions of tools, as text to count.
+        passing: messages of this request only.
+
+    Raises:
+        FormatError: for a message that cannot be part of a conversation.
+    """
+    parts = [part for message in passing for part in conversation.format.parts(message)]
+    conversation.overhead = "".join([text, *(part.text for part in parts)])
+    conversation.overhead += sum(part.extra_tokens for part in parts)
 
 
 def joined(

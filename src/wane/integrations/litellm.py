@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Final
 
-from wane.conversation import Conversation, Conversations, Request
+from wane.conversation import Adapter, Conversation, Conversations, Request
 from wane.conversation.events import Listener
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
@@ -26,6 +26,10 @@ except ImportError as error:
     raise MissingExtraError("wane.integrations.litellm", "litellm") from error
 
 _OPEN: Final = 1_000  # requests that wait for their usage, which failed ones never get
+
+
+class _Adapter(Adapter[Any]):
+    adds_fields = True
 
 
 class ContextLifecycle(CustomLogger):
@@ -53,7 +57,12 @@ class ContextLifecycle(CustomLogger):
 
         def make() -> Conversation:
             return Conversation(
-                budget=budget, policy=policy, annotate="infer", tool_classes=tool_classes, on_event=on_event
+                budget=budget,
+                policy=policy,
+                annotate="infer",
+                adapter=_Adapter(),
+                tool_classes=tool_classes,
+                on_event=on_event,
             )
 
         make()  # checks the settings
@@ -64,16 +73,20 @@ class ContextLifecycle(CustomLogger):
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
         """Replace a request's messages by a view. LiteLLM calls it."""
-        if getattr(call_type, "value", call_type) != "acompletion" or not kwargs.get("tools"):
+        if getattr(call_type, "value", call_type) != "acompletion":
             return None
         messages = [m if isinstance(m, dict) else m.model_dump(exclude_none=True) for m in kwargs.get("messages") or []]
+        tools = kwargs.get("tools")
+        # An agent may ask for its last answer without tools.
+        if not tools and not any(message.get("tool_calls") for message in messages):
+            return None
         with self._lock:
             try:
                 conversation = self._conversations.of(messages)
             except (FormatError, HistoryError) as error:
                 self._warner.unmanaged(error)
                 return None
-            conversation.overhead = json.dumps(kwargs["tools"], default=str)
+            conversation.overhead = json.dumps(tools, default=str) if tools else 0
             conversation.keep_opening = has_budget(kwargs.get("thinking"))
             request = conversation.request()
             self._waiting[kwargs["litellm_call_id"]] = conversation, request

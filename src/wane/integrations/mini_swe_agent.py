@@ -196,7 +196,7 @@ class MiniFormat(OpenAIFormat):
 
 
 class _Adapter(Adapter[Message]):
-    fields = frozenset({"extra"})
+    adds_fields = True
 
     def usage(self, message: Message) -> int:
         response = (message.get("extra") or {}).get("response")

@@ -56,6 +56,10 @@ Given: TypeAlias = dict[str, Any]
 """The runner's arguments of a model for one call, by name."""
 
 
+class _Adapter(Adapter[Message]):
+    adds_fields = True
+
+
 class ContextLifecycle:
     """Keeps agents' requests within a token budget, evicting by episode. Their sessions stay whole.
 
@@ -80,7 +84,7 @@ class ContextLifecycle:
         states: str | Path | States | None = None,
         **settings: Unpack[LifecycleSettings],
     ) -> None:
-        make = maker(OpenAIResponsesFormat(), Adapter[Message](), budget, **settings)
+        make = maker(OpenAIResponsesFormat(), _Adapter(), budget, **settings)
         sample = make()
         self.instructions = sample.instructions
         self.tools: list[AgentTool] = [self._tool(tool) for tool in sample.own_tools]

@@ -73,7 +73,7 @@ class _Window(Adapter[Message]):
         state: Any = self.state()
         events, tools = OpenHandsFormat().read(state.view.events), [*state.agent.tools_map.values()]
         if self._conversation is None or self._settings != lifecycle:
-            self._conversation = resumed(lambda: lifecycle._make(self), state.agent_state.get(_STATE), events)
+            self._conversation = resumed(lambda: lifecycle._make(self), state.agent_state.get(_STATE), events, _warner)
             self._settings, self._tools = lifecycle, []
         if tools != self._tools:  # the SDK takes milliseconds to make their definitions
             made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]

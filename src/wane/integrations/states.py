@@ -41,9 +41,8 @@ class StateFile:
             asked = digests[first : first + _AT_ONCE]
             marks = ", ".join("?" * len(asked))
             rows = dict(self._run(f"SELECT digest, state FROM states WHERE digest IN ({marks})", *asked))  # noqa: S608
-            if found := next((rows[digest] for digest in asked if digest in rows), None):
-                state: dict[str, Any] = json.loads(found)
-                return state
+            if text := next((rows[digest] for digest in asked if digest in rows), None):
+                return self._read(text)
         return None
 
     def put(self, state: Mapping[str, Any]) -> None:
@@ -54,6 +53,16 @@ class StateFile:
     def drop(self, digest: str) -> None:
         """Delete a state."""
         self._run("DELETE FROM states WHERE digest = ?", digest)
+
+    def _read(self, text: str) -> dict[str, Any] | None:
+        try:
+            state = json.loads(text)
+        except ValueError:
+            state = None
+        if isinstance(state, dict) and isinstance(state.get("digest"), str):
+            return state
+        warnings.warn(f"Wane: a state in {self._path} is damaged, so it cannot be used", stacklevel=2)
+        return None
 
     def _run(self, statement: str, *values: object) -> list[Any]:
         with self._lock:

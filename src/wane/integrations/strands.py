@@ -16,7 +16,7 @@ from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.frameworks.strands import Message, StrandsFormat, joined
-from wane.integrations.lifecycle import LifecycleSettings, Warner, has_budget, maker
+from wane.integrations.lifecycle import LifecycleSettings, Warner, has_budget, maker, set_overhead
 
 try:
     from strands import Agent
@@ -109,8 +109,9 @@ class _Window:
         messages, passing = _apart(context.messages, context.dynamic_trailing_blocks)
         conversation = self._conversation
         conversation.keep_opening = _thinks_on_a_budget(context.model)
-        conversation.overhead = json.dumps([system, context.tool_specs, passing], default=str)
+        fixed = json.dumps([system, context.tool_specs], default=str)
         try:
+            set_overhead(conversation, fixed, [{"role": "user", "content": passing}] if passing else [])
             self._warner.ingested(conversation.ingest(messages))
         except (FormatError, HistoryError) as error:
             self._warner.unmanaged(error)

@@ -30,6 +30,7 @@ from wane.conversation import Conversation
 from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
 from wane.formats import base
+from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.google_adk import ContextLifecycle
 from wane.testing import Call, Refusal, Reply, Request, adapters
 from wane.testing.request import Message, Part, compact
@@ -333,6 +334,24 @@ class Chained(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
         llm_request.previous_interaction_id = "i1"
+
+
+class Attaches(BasePlugin):
+    """Adds a picture to each request, as the kit's tool for artifacts does."""
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
+        picture = types.Part.from_bytes(data=b"x" * 40_000, mime_type="image/png")
+        llm_request.contents.append(types.Content(role="user", parts=[types.Part(text="Artifact a:"), picture]))
+
+
+def test_a_picture_that_is_part_of_one_request_only_counts_by_an_estimate() -> None:
+    overheads = []
+    for plugins in ([], [Attaches(name="attaches")]):
+        agent = LlmAgent(name="agent", model=scripted(Reply("Done.")))
+        app = App(name="app", root_agent=agent, plugins=[*plugins, ContextLifecycle()])
+        session = asyncio.run(live(app, "Go."))
+        overheads.append(session.state["wane:::agent"]["state"]["fixed"])
+    assert NON_TEXT_TOKENS < overheads[1] - overheads[0] < NON_TEXT_TOKENS + 10
 
 
 def test_it_stands_aside_where_the_provider_keeps_the_conversation() -> None:

@@ -14,7 +14,9 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 pytest.importorskip("litellm", reason="LiteLLM is not installed")
 
 import litellm
+from litellm.types.llms.openai import ChatCompletionAssistantMessage
 
+import wane
 from wane.conversation.events import HistoryForked, HistoryReplaced, UsageObserved
 from wane.core import Kind
 from wane.core.errors import ConfigError
@@ -118,6 +120,12 @@ def test_streams_without_a_pause_are_counted_by_an_estimate() -> None:
     assert "a00" not in server.requests[-1].results
 
 
+def test_each_field_of_litellms_messages_is_known() -> None:
+    fields = {*litellm.Message.model_fields, *ChatCompletionAssistantMessage.__annotations__} - {"function_call"}
+    for name in fields - {"role", "content", "tool_calls"}:
+        wane.Conversation().append({"role": "assistant", "content": "So.", name: [{"text": "x"}]})
+
+
 def test_messages_may_be_litellms_own_objects() -> None:
     requests = []
     for objects in (False, True):
@@ -157,6 +165,23 @@ def test_the_router_is_filtered_too() -> None:
         asyncio.run(ask(server.url))
     assert all(request.tokens <= BUDGET for request in server.requests)
     assert not server.refusals
+
+
+def test_a_last_answer_that_is_asked_for_without_tools_is_managed_too() -> None:
+    async def ask(url: str) -> None:
+        call = {"type": "function", "function": {"name": "read", "arguments": "{}"}}
+        messages: list[Any] = [{"role": "user", "content": "Go."}]
+        for n in range(8):
+            messages.append({"role": "assistant", "tool_calls": [{**call, "id": f"r{n}"}]})
+            messages.append({"role": "tool", "tool_call_id": f"r{n}", "content": adapters.content_of(f"r{n}")})
+        await litellm.acompletion(
+            model="openai/gpt-x", api_base=f"{url}/v1", api_key="k", num_retries=0, messages=messages
+        )
+
+    litellm.callbacks = [ContextLifecycle(BUDGET)]
+    with ScriptedServer([Reply("Done.")]) as server:
+        asyncio.run(ask(server.url))
+    assert server.requests[-1].tokens <= BUDGET
 
 
 def test_what_has_no_tools_or_is_no_history_is_sent_as_it_is() -> None:

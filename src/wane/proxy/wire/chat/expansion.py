@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from wane.formats.openai import says_something
+from wane.formats.openai import REASONING_LISTS, REASONING_TEXTS, says_something
 from wane.proxy.wire.base import AnsweredRound, Message, Round
 from wane.proxy.wire.openai import unmarked
-
-REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
-"""Keys of reasoning as text."""
-
-REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
-"""Keys of reasoning in parts with signatures, as routers give it."""
 
 TEXTS: Final = ("content", *REASONING_TEXTS)
 """Keys of texts that continue from round to round."""

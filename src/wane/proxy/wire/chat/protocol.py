@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
-from wane.formats.openai import OpenAIFormat, says_something
+from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Correction, Message, OwnCall, Reply, Round, Rounds
-from wane.proxy.wire.chat.expansion import REASONING_LISTS, as_parts, expanded, merged
+from wane.proxy.wire.chat.expansion import as_parts, expanded, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 

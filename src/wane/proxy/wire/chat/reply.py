@@ -6,11 +6,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
+from wane.formats.openai import REASONING_LISTS, REASONING_TEXTS
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.chat.expansion import (
-    REASONING_LISTS,
-    REASONING_TEXTS,
     TEXTS,
     Content,
     as_parts,
