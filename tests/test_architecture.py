@@ -149,7 +149,7 @@ EXPORTED = """
     DEFAULT_BUDGET DEFAULT_TOOL_CLASSES Added ConfigError ContextWindow Conversation CorruptJournalError Counter
     CounterError Episode EpisodeType FitReport FormatError HistoryError Item JournalError JournalVersionError Kind Level
     MissingExtraError
-    Pinned Plan Policy SessionLockedError SessionNotFoundError Step ToolClass UnknownEpisodeError Verdict WaneError
+    Pinned Plan Policy Room SessionLockedError SessionNotFoundError Step ToolClass UnknownEpisodeError Verdict WaneError
     __version__ chars parse_budget plan
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wane import ConfigError, EpisodeType, Item, Kind
+from wane import ConfigError, EpisodeType, Item, Kind, Room
 from wane.conversation.engine import Engine
 from wane.core import Mark, chars
 from wane.formats.base import Part
@@ -136,3 +136,13 @@ def test_recorded_episodes_fold_and_no_others() -> None:
         engine.add(item, part, marks.get(engine.item_count, ()))
     assert [episode.name for episode in engine.episodes if not episode.implicit] == ["look"]
     assert engine.fit().view == [0, 1, 2, 7, 8, *range(9, engine.item_count)]
+
+
+@pytest.mark.parametrize(("strategy", "user"), [("cwl", 600), ("truncate", 0)])
+def test_only_strategies_that_keep_the_users_turns_count_them_as_fixed(strategy: str, user: int) -> None:
+    engine = Engine(strategy, Settings(BUDGET, overhead=100))
+    engine.add(Item(Kind.SYSTEM, 200), Part(Kind.SYSTEM, "s"))
+    engine.add(Item(Kind.USER, 300), Part(Kind.USER, "u"))
+    engine.fit()
+    engine.observe(1_200)
+    assert engine.room == Room(BUDGET, system=600, user=user)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from wane.core import Added, ContextWindow, Counter, Episode, EpisodeType, Item, Kind, Level, Mark, chars
+from wane.core import Added, ContextWindow, Counter, Episode, EpisodeType, Item, Kind, Level, Mark, Room, chars
 from wane.core.delimiter import quote
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
@@ -112,6 +112,16 @@ class Engine:
     def tokens_with(self, overhead: int) -> int:
         """Return the same for another overhead."""
         return replace(self._accounting, overhead=overhead).total
+
+    @property
+    def room(self) -> Room:
+        """The room for the work. Under another strategy only the system prompt and tools count as fixed."""
+        room = self.window.room
+        if self._other is None:
+            return room
+        # The window that follows another strategy gets no reports.
+        counted = self._accounting
+        return Room(room.budget, round(room.system * counted.ratio + counted.drift))
 
     @property
     def counted_budget(self) -> int:

@@ -6,6 +6,7 @@ from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, Standin
 from wane.core.marks import Mark
 from wane.core.policy import DEFAULT_BUDGET, Policy, exact_budget, parse_budget
 from wane.core.report import FitReport, Pinned, Step
+from wane.core.room import Room
 from wane.core.view import Counter, chars
 from wane.core.window import Added, ContextWindow
 
@@ -26,6 +27,7 @@ __all__ = [
     "Pinned",
     "Policy",
     "Refusal",
+    "Room",
     "Standing",
     "Step",
     "ToolClass",

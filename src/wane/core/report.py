@@ -8,6 +8,7 @@ from typing import Final
 
 from wane.core.episodes import Level
 from wane.core.policy import Policy
+from wane.core.room import NOTICES, SYSTEM, USER
 
 _MOST_SHOWN = 100
 _TAIL = 30
@@ -84,9 +85,9 @@ class Pinned:
 
     def _rows(self) -> list[tuple[str, int]]:
         return [
-            ("system prompt and tools", self.overhead + self.system),
-            ("user turns", self.user),
-            ("opening and standing notices", self.notices),
+            (SYSTEM, self.overhead + self.system),
+            (USER, self.user),
+            (NOTICES, self.notices),
             ("prologue", self.prologue),
             ("active episode", self.active),
             ("not yet settled", self.unsettled),

@@ -58,6 +58,11 @@ class Accounting:
         """Tokens of the next request, by the provider's last report."""
         return round(self.estimate * self.ratio + self.drift)
 
+    @property
+    def beside(self) -> int:
+        """Tokens of the next request besides the items, by the provider's last report."""
+        return round(self.overhead * self.ratio + self.drift)
+
     def scaled(self, estimate: int) -> int:
         """Return estimated tokens as the provider would count them."""
         return round(estimate * self.ratio)

@@ -15,6 +15,7 @@ from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Ki
 from wane.core.marks import Mark, check_marks
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
+from wane.core.room import Room
 from wane.core.standing import StandingNotices
 from wane.core.state import export_parts, restore_parts
 from wane.core.view import Accounting, Message, MessageStarts, View
@@ -184,7 +185,7 @@ class ContextWindow:
         unsettled = [episode for episode in self._graph.unsettled.values() if episode is not active]
         held = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
         return Pinned(
-            overhead=round(accounting.overhead * accounting.ratio + accounting.drift),
+            overhead=accounting.beside,
             system=scaled(self._fixed[Kind.SYSTEM]),
             user=scaled(self._fixed[Kind.USER]),
             notices=scaled(self._fixed[Kind.NOTICE]),
@@ -194,6 +195,17 @@ class ContextWindow:
             unsettled=scaled(sum(episode.tokens for episode in unsettled if not self._is_exempt(episode))),
             needed=scaled(held + sum(episode.tokens for episode in self._graph.needed().values())),
             descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
+        )
+
+    @property
+    def room(self) -> Room:
+        """The budget and the tokens of it that no pass may ever take; it takes no longer in a long session."""
+        scaled, fixed = self.accounting.scaled, self._fixed
+        return Room(
+            self._budget,
+            self.accounting.beside + scaled(fixed[Kind.SYSTEM]),
+            scaled(fixed[Kind.USER]),
+            scaled(fixed[Kind.NOTICE]),
         )
 
     @property

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from wane.core import Item, Kind, Pinned
+from wane.core.room import NOTICES
+from wane.core.room import SYSTEM as FIXED
 from wane.core.standing import InForce
 from wane.strategies.base import Slot, Substitute
 
-FIXED: Final = "system prompt and tools"
-NOTICES: Final = "opening and standing notices"
 USER: Final = "the user's turns"
 LATEST: Final = "the latest message with its results"
 UNFINISHED: Final = "unfinished work"
