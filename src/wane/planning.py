@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, get_args
 
 from wane.conversation.engine import Engine
-from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, parse_budget
+from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, Room, ToolClass, parse_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
@@ -30,6 +30,7 @@ class Plan:
         visible: indexes of the items that stay, over the whole session in R1's order.
         messages: the view, in the input's format; empty if there were only items.
         pinned: tokens that no pass could take, by what holds them.
+        room: the budget and what of it no pass may ever take.
         item_tokens: tokens of every item of the session.
         item_kinds: kind of every item of the session.
     """
@@ -39,6 +40,7 @@ class Plan:
     inferred: bool
     visible: tuple[int, ...]
     pinned: Pinned
+    room: Room
     item_tokens: tuple[int, ...]
     item_kinds: tuple[Kind, ...]
     messages: list[Any]
@@ -60,6 +62,7 @@ class Plan:
                 "budget": report.budget,
                 "pinned": self.pinned.total,
             },
+            "room": self.room.to_dict(),
             "steps": [
                 {
                     "episode": step.episode,
@@ -173,6 +176,7 @@ def plan_items(
         inferred=any(episode.inferred for episode in engine.episodes),
         visible=tuple(engine.window.visible),
         pinned=engine.window.pinned,
+        room=engine.room,
         item_tokens=tuple(item.tokens for item, _ in history),
         item_kinds=tuple(item.kind for item, _ in history),
         messages=[],

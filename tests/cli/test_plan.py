@@ -150,6 +150,20 @@ class TestSettings:
         assert "Counting with chars" in done.err
 
 
+class TestRoom:
+    def test_too_little_room_is_said_with_the_budget_that_would_help(self, run: Run, tmp_path: Path) -> None:
+        messages = sample.messages()
+        messages[0]["content"] += " Be good." * 300
+        chat = write(tmp_path / "chat.json", messages)
+        done = run("plan", chat, "--budget", "1k")
+        room = json.loads(run("plan", chat, "--budget", "1k", "--json").out)["room"]
+        assert room["tight"]
+        told = " ".join(done.out.split())
+        assert told.endswith(f"left for the work. Set a budget of {room['advised']:,}, or load fewer tools.")
+        assert "room" not in run("plan", chat, "--budget", f"{room['advised']}").out
+        assert "room" not in run("plan", chat, "--budget", "80k").out, "nothing had to go"
+
+
 class TestInput:
     def test_standard_input(self, run: Run, chat: Path) -> None:
         assert run("plan", "-", stdin=chat.read_bytes()).out == run("plan", chat).out

@@ -358,6 +358,20 @@ def test_a_session_of_another_agent_stands_beside_what_wane_would_have_shown(run
     assert run("view", chat, "--budget", "none", "--output", tmp_path / "v.html").code == 2
 
 
+def test_the_headline_says_that_a_budget_leaves_too_little_room(run: Run, tmp_path: Path) -> None:
+    rounds = [{"role": "system", "content": "Be good. " * 1_200}, {"role": "user", "content": "Make it work."}]
+    for number in range(30):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        rounds += [{"role": "assistant", "content": None, "tool_calls": [call]}]
+        rounds += [{"role": "tool", "tool_call_id": f"c{number}", "content": f"line {number} of code\n" * 60}]
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps([*rounds, {"role": "assistant", "content": "Done."}]))
+    outcome = run("view", chat, "--budget", "4k", "--output", tmp_path / "v.html")
+    assert "The budget of 4,000 tokens leaves too little room: 2,70" in outcome.err
+    (session,) = Page(tmp_path / "v.html").data["sessions"]
+    assert "Set a budget of 7,000, or load fewer tools." in session["headline"]["detail"]
+
+
 def test_what_cannot_be_viewed_is_said(run: Run, tmp_path: Path) -> None:
     assert run("view", "nosuch", "--output", tmp_path / "v.html").code == 2
     empty = tmp_path / "empty.json"

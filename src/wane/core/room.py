@@ -66,6 +66,11 @@ class Room:
         return ceil(self.fixed / EASY / _GRAIN) * _GRAIN
 
     @property
+    def attainable(self) -> bool:
+        """Whether the model's window can hold the advised budget, as far as it is known."""
+        return self.window is None or self.advised <= self.window
+
+    @property
     def warning(self) -> str:
         """Two sentences on what fills the budget and which budget would help; empty if there is room enough."""
         if not self.tight:
@@ -90,9 +95,9 @@ class Room:
     @property
     def _advice(self) -> str:
         shrink = _REMEDIES[self._rows()[0][0]]
-        if self.window is not None and self.advised > self.window:
-            return f"A budget of {self.advised:,} would help, but the model's window holds {self.window:,}: {shrink}."
-        return f"Set a budget of {self.advised:,}, or {shrink}."
+        if self.attainable:
+            return f"Set a budget of {self.advised:,}, or {shrink}."
+        return f"A budget of {self.advised:,} would help, but the model's window holds {self.window:,}: {shrink}."
 
     def _rows(self) -> list[tuple[str, int]]:
         """What holds tokens, as (label, tokens), the largest first."""

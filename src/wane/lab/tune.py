@@ -17,6 +17,7 @@ from wane.lab.replaying.compare import BASELINE, OURS, Progress, prices_of, run_
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
+from wane.lab.room import TightSession, tight_sessions
 from wane.lab.sweep import frontier
 from wane.lab.verdict import Baselines, to_dict, verdict
 from wane.strategies.base import Settings
@@ -114,6 +115,7 @@ class Tuning:
         alternatives: the alternatives to compare the choice with.
         baseline: the figures of BASELINE.
         baselines: what the sessions cost without Wane.
+        tight: the sessions for which the recommended budget leaves too little room.
     """
 
     studied: tuple[Studied, ...]
@@ -123,6 +125,7 @@ class Tuning:
     alternatives: tuple[Alternative, ...]
     baseline: Totals
     baselines: Baselines
+    tight: tuple[TightSession, ...] = ()
 
     @property
     def cheapest(self) -> bool:
@@ -177,6 +180,7 @@ class Tuning:
             "none": self.baseline.to_dict(self.baseline),
             **to_dict(self.baselines, self.baseline),
             "verdict": verdict(self.baselines, self.chosen.totals, f"{OURS} so tuned"),
+            "tight": [it.to_dict() for it in self.tight],
         }
 
     def _candidate(self, it: Candidate) -> dict[str, Any]:
@@ -249,6 +253,7 @@ def tune(
         (*_neighbours(chosen, candidates), *strategies),
         total(unevicted),
         baselines,
+        tuple(tight_sessions(studied, replace(settings, budget=chosen.budget, policy=chosen.policy), engine)),
     )
 
 

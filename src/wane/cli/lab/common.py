@@ -161,17 +161,6 @@ def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
     return _named("could not be read and left out", counted(len(problems), "thing"), problems)
 
 
-def beyond_line(studied: Iterable[Studied], budget: int) -> list[str]:
-    """Return a line if the fixed part of requests alone exceeds the budget in some sessions."""
-    beyond = [it for it in studied if it.subject.material.overhead >= budget]
-    if not beyond:
-        return []
-    most = max(it.subject.material.overhead for it in beyond)
-    where = "" if len(beyond) == 1 else f" in {len(beyond)} sessions"
-    carried = f"the system prompt and tools alone, in every request, hold up to {most:,}"
-    return [f"A budget of {budget:,} tokens cannot be met{where}: {carried}."]
-
-
 def rounded(tokens: float) -> str:
     """Return tokens rounded as people say them: 940, 66k, 2.6M."""
     if tokens < 1000:

@@ -102,6 +102,8 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     told = Text(printable(result.report.explain()))
     told.highlight_words([printable(result.report.shortfall)], "bold red")
     console.print(told)
+    if result.report.ran and result.room.tight:
+        console.print(f"\n{result.room.warning}", style="bold")
 
 
 def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any, Final
 from wane.cli import failure
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
 from wane.cli.lab.common import (
-    beyond_line,
     check_report,
     figure_table,
     prepare,
@@ -21,11 +20,12 @@ from wane.cli.lab.common import (
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, plain_console
+from wane.cli.terminal.text import counted, plain_console, printable
 from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, OURS, Comparison, compare, parse_strategies
 from wane.lab.replaying.spent import RECORDED
+from wane.lab.room import tight_lines, tight_sessions
 from wane.lab.sweep import Sweep, parse_budgets, sweep
 from wane.lab.verdict import capital, in_view, needs
 from wane.money import dollars, share
@@ -76,12 +76,13 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
     for name in result.names:
         table.add_row(name, *_cells(result.totals(name).to_dict(baseline), REPLAYED))
     plain_console().print(table)
-    remarks = [*beyond_line(result.studied, result.budget), *_remarks(result, baseline)]
-    print_lines(["", f"{capital(baselines.describe())}.", *remarks])
+    print_lines(["", f"{capital(baselines.describe())}.", *_remarks(result, baseline)])
     if verdict := result.verdict():
         print_lines(["", f"{verdict}."], style="bold")
         ours = [result.totals(name) for name in result.names if name == OURS]
         print_lines(f"{in_view(totals)} {needs(totals)}" for totals in ours)
+    if lines := tight_lines(result.tight, len(result.studied)):
+        print_lines(["", *map(printable, lines)])
     print_lines(["", f"{notes(REPLAYED)} {_OF_RECORDED}"], style="dim")
 
 
@@ -197,7 +198,7 @@ def _print_sweep(result: Sweep) -> None:
     marks = [Mark(it.strategy, it.totals.dollars, it.recall, it in best) for it in result.points]
     print_lines([""])
     console.print(pareto_picture(marks, min(console.width, 100), "cost", "reference recall", dollars), soft_wrap=True)
-    beyond = [line for budget in result.budgets[:1] for line in beyond_line(result.studied, budget)]
-    if beyond:
-        print_lines(["", *beyond])
+    smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))
+    if lines := tight_lines(smallest, len(result.studied)):
+        print_lines(["", *map(printable, lines)])
     print_lines(["", f"{notes(SWEPT_COLUMNS)} {_FRONTIER_NOTE}"], style="dim")

@@ -12,6 +12,7 @@ from wane.cli.lab.common import prepare, prices_told, print_json, print_lines, r
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
 from wane.lab.replaying.compare import OURS
+from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, kept_of, tune
 from wane.lab.verdict import capital, in_view, verdict
@@ -80,6 +81,9 @@ def reasons(result: Tuning) -> Iterator[str]:
         if it.what == "strategy" and beats(it.totals, chosen.totals) and not it.totals.loss.user_turns_lost:
             setting = f"strategy = {json.dumps(it.value)}"
             yield f"On these sessions {it.value} is better than {OURS}; to use it, set {setting}."
+    if lines := tight_lines(result.tight, len(result.studied)):
+        yield "The choice weighs cost against what is kept. Where what is kept counts for more:"
+        yield from lines
     if len(result.studied) < FEW:
         yield (
             f"This rests on only {counted(len(result.studied), 'session')}: settings that differ by so little may turn "

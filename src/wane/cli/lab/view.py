@@ -7,6 +7,7 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wane.account import Account
@@ -19,10 +20,11 @@ from wane.cli.terminal.text import printable, say
 from wane.core.errors import JournalError
 from wane.journal import ConfigRecord, model_calls, read
 from wane.lab.readers import gather
-from wane.lab.replaying.engine import Job
+from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import Simulated, headline_of
+from wane.lab.room import tight_lines, tight_sessions
 from wane.strategies.base import Settings
 
 
@@ -64,11 +66,15 @@ def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
     """Replay sessions: under `cwl`, or if Wane managed them already, under `none`."""
     found = []
     for it in studied:
+        managed = it.found.session.evictions
         settings = Settings(budget=budget, annotate=it.annotate)
-        name = "none" if it.found.session.evictions else "cwl"
+        name = "none" if managed else "cwl"
+        # A session that Wane managed has its own budget, and what it kept is recorded.
+        own = replace(settings, budget=managed[-1].budget or budget) if managed else settings
+        tight = tight_lines(tight_sessions([it], own, None if managed else InProcess()), 1)
         baseline = Job(0, "none", settings, it.pricing, trace=True).run(it.subject)
         replay = baseline if name == "none" else Job(0, name, settings, it.pricing, trace=True).run(it.subject)
-        found.append(Simulated(replay, baseline, it.pricing))
+        found.append(Simulated(replay, baseline, it.pricing, "".join(tight)))
     return found
 
 

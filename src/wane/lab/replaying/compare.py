@@ -13,6 +13,7 @@ from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
+from wane.lab.room import EPISODIC, TightSession, tight_sessions
 from wane.lab.verdict import NOTABLE, Baselines, to_dict, verdict
 from wane.money import dollars
 from wane.strategies.base import Settings
@@ -21,7 +22,7 @@ from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, i
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
 
-OURS: Final = "cwl"
+OURS: Final = EPISODIC
 """The strategy that the verdict of a comparison is about."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"all": STRATEGY_NAMES, "peers": PEER_NAMES}
@@ -40,12 +41,14 @@ class Comparison:
         names: the strategies asked for.
         studied: the sessions.
         replays: by strategy, the replay of each session, in order; always includes BASELINE.
+        tight: the sessions for which the budget leaves OURS too little room; empty if it was not asked for.
     """
 
     budget: int
     names: tuple[str, ...]
     studied: tuple[Studied, ...]
     replays: Mapping[str, tuple[Replay, ...]]
+    tight: tuple[TightSession, ...] = ()
 
     def totals(self, name: str) -> Totals:
         """Return the figures of a strategy over all sessions."""
@@ -82,6 +85,7 @@ class Comparison:
             "sessions": [it.to_dict() | self._figures(n) for n, it in enumerate(self.studied)],
             **self._figures(),
             "verdict": self.verdict(),
+            "tight": [it.to_dict() for it in self.tight],
         }
 
     def _figures(self, session: int | None = None) -> dict[str, Any]:
@@ -123,7 +127,8 @@ def compare(
     """
     every = list(dict.fromkeys([*names, BASELINE]))
     found = run_each(engine, studied, [(name, settings) for name in every], progress, trace=trace)
-    return Comparison(settings.budget, tuple(names), tuple(studied), dict(zip(every, found, strict=True)))
+    tight = tight_sessions(studied, settings, engine) if OURS in names else []
+    return Comparison(settings.budget, tuple(names), tuple(studied), dict(zip(every, found, strict=True)), tuple(tight))
 
 
 def parse_strategies(text: str) -> tuple[str, ...]:

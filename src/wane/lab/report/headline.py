@@ -6,7 +6,7 @@ A headline claims only what the figures say: `wane.lab.verdict` says what is com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wane.core import Kind
@@ -82,11 +82,13 @@ class Simulated:
         replay: the replay under `cwl`, with its trace; under `none` for a session that Wane itself managed.
         baseline: the replay under `none`.
         pricing: prices and cache rules of both.
+        tight: what is said of the budget if it leaves the session too little room; else empty.
     """
 
     replay: Replay
     baseline: Replay
     pricing: Pricing
+    tight: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,11 @@ class Headline:
 
 def headline_of(material: Material, simulated: Simulated) -> Headline:
     """Return the headline of a session."""
+    headline = _headline_of(material, simulated)
+    return replace(headline, detail=" ".join(filter(None, (headline.detail, simulated.tight))))
+
+
+def _headline_of(material: Material, simulated: Simulated) -> Headline:
     baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
     prices = f"By prices of {simulated.pricing.prices.name}."
     if material.session.evictions:

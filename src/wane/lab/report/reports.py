@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from wane.lab.report.runs import LEVELS, recorded_run, run_of
 from wane.lab.report.sessions import Outline, episodes_of, outline_of, session_of
 from wane.lab.report.table import rows
 from wane.lab.report.texts import SIZE_LIMIT, Texts, texts_within, to_json
+from wane.lab.room import tight_lines
 from wane.lab.sweep import Sweep
 
 _SPARE: Final = 1_000
@@ -63,6 +64,10 @@ def write_report(
         **prices_of(comparison.studied),
         "columns": columns_dict(),
         "verdict": comparison.verdict(),
+        "tight": tight_lines(
+            comparison.tight if contents else [replace(it, name="a session") for it in comparison.tight],
+            len(comparison.studied),
+        ),
         "strategies": rows(
             {name: comparison.totals(name) for name in comparison.names},
             baseline,

@@ -9,6 +9,7 @@ function strategyTable() {
   );
   const rows = data.strategies;
   if (data.verdict) body.append(h("p", { class: "outcome" }, `${data.verdict}.`));
+  for (const line of data.tight) body.append(h("p", {}, line));
   const columns = data.columns.filter((column) => rows.some((row) => row.values[column.key]) || column.key === "over");
   const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Strategy"));
   const list = h("tbody");

@@ -1,0 +1,121 @@
+"""Sessions for which a budget leaves too little room, and what the advised budget would have kept, by replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from wane.core import ContextWindow, Room
+from wane.lab.counting import Material
+from wane.lab.figures import Totals
+from wane.lab.replaying.engine import Engine, Job
+from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.studying import Studied
+from wane.money import dollars, share
+from wane.strategies.base import Settings
+
+EPISODIC: Final = "cwl"
+"""The strategy whose replays are compared: what it may not take is what a `Room` counts."""
+
+NAMED: Final = 5
+"""Sessions to name; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TightSession:
+    """A session whose budget leaves too little room.
+
+    Attributes:
+        name: its name.
+        room: the room at its last call.
+        totals: its figures at the budget; None if it was not replayed.
+        advised: its figures at the advised budget; None if it was not replayed, as where the model's window is smaller.
+    """
+
+    name: str
+    room: Room
+    totals: Totals | None = None
+    advised: Totals | None = None
+
+    def __str__(self) -> str:
+        """Return what the room lacks and, from the replays, how much the advised budget would have kept."""
+        if self.totals is None or self.advised is None or not self.totals.loss.uses:
+            return self.room.warning
+        before, after = self.totals, self.advised
+        return (
+            f"{self.room.warning} Replayed at {self.room.advised:,} tokens, {_recall(after)} of what later calls used "
+            f"was still in view instead of {_recall(before)}, for {dollars(after.full_cost)} instead of "
+            f"{dollars(before.full_cost)}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data; both figures are null if it was not replayed."""
+        figures = {"at_budget": self.totals, "at_advised": self.advised}
+        return {
+            "name": self.name,
+            **self.room.to_dict(),
+            **{key: None if it is None else it.to_dict() for key, it in figures.items()},
+        }
+
+
+def room_of(material: Material, budget: int, pricing: Pricing) -> Room | None:
+    """Return the room at a session's last call; None if nothing had to be evicted.
+
+    Args:
+        material: the session, counted.
+        budget: tokens that a view may hold.
+        pricing: names the model's window, if the session does not.
+    """
+    window = ContextWindow(budget, overhead=material.overhead)
+    window.extend(material.items[: max((call.first for call in material.session.calls), default=0)])
+    known = material.session.window or pricing.prices.window
+    return replace(window.room, window=known) if window.tokens > budget else None
+
+
+def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engine | None = None) -> list[TightSession]:
+    """Return the sessions for which a budget leaves too little room, the tightest first.
+
+    Args:
+        studied: the sessions.
+        settings: settings of `EPISODIC`, with the budget.
+        engine: replays these sessions at both budgets; None for no replays.
+
+    Raises:
+        WaneError: whatever a replay raised.
+    """
+    rooms = [(it, room_of(it.subject.material, settings.budget, it.pricing)) for it in studied]
+    tight = [(it, room) for it, room in rooms if room is not None and room.tight]
+    tight.sort(key=lambda pair: -pair[1].fixed)
+    jobs = [
+        Job(number, EPISODIC, replace(settings, budget=budget, annotate=it.annotate), it.pricing)
+        for number, (it, room) in enumerate(tight)
+        for budget in (room.budget, room.advised)
+        if room.attainable
+    ]
+    replayed = () if engine is None else engine.run([it.subject for it, _ in tight], jobs)
+    totals = {(job.subject, job.settings.budget): replay.totals for job, replay in replayed}
+    return [
+        TightSession(it.found.session.name, room, totals.get((number, room.budget)), totals.get((number, room.advised)))
+        for number, (it, room) in enumerate(tight)
+    ]
+
+
+def tight_lines(tight: Sequence[TightSession], sessions: int) -> list[str]:
+    """Return what to say of sessions with too little room.
+
+    Args:
+        tight: these sessions, the tightest first.
+        sessions: number of all sessions.
+    """
+    if sessions == 1:
+        return [str(it) for it in tight]
+    lines = [f"  {it.name}: {it}" for it in tight[:NAMED]]
+    if len(tight) > NAMED:
+        lines.append(f"  and {len(tight) - NAMED:,} more; --json names all of them")
+    have = "has" if len(tight) == 1 else "have"
+    return [f"{len(tight):,} of {sessions:,} sessions {have} too little room for the work:", *lines] if tight else []
+
+
+def _recall(totals: Totals) -> str:
+    return share(totals.loss.reference_recall)

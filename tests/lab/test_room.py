@@ -1,0 +1,124 @@
+"""Sessions whose budget leaves too little room: which these are, and what replays say of the advised budget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.lab.readers.promises import SESSIONS, needs_sessions
+from tests.lab.tales import AUTOMATIC, Tale, working
+from tests.lab.test_headline import simulated
+from wane.core import Room
+from wane.lab.readers import gather
+from wane.lab.replaying.compare import compare
+from wane.lab.replaying.engine import InProcess, Job
+from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.studying import Studied, study
+from wane.lab.report.headline import headline_of
+from wane.lab.room import room_of, tight_lines, tight_sessions
+from wane.lab.tune import tune
+from wane.strategies.base import Settings
+
+OVERHEAD = 900
+BUDGET = 1_500
+
+
+def heavy(name: str = "heavy", turns: int = 60) -> Studied:
+    """A session whose tools hold more than half of BUDGET."""
+    studied = working(turns, 100, name).studied()
+    material = replace(studied.subject.material, overhead=OVERHEAD)
+    return replace(studied, subject=replace(studied.subject, material=material))
+
+
+def with_window(studied: Studied, window: int) -> Studied:
+    session = replace(studied.found.session, window=window)
+    material = replace(studied.subject.material, session=session)
+    return replace(studied, subject=replace(studied.subject, material=material))
+
+
+def test_a_session_that_fits_into_the_budget_has_room_enough() -> None:
+    material = Tale().system(60).user(10).says(5).material()
+    assert room_of(material, 100, AUTOMATIC) is None
+    assert room_of(material, 69, AUTOMATIC) == Room(69, system=60, user=10)
+
+
+def test_what_came_after_the_last_call_does_not_count() -> None:
+    material = Tale().user(10).says(5).user(50).material()
+    assert room_of(material, 9, AUTOMATIC) == Room(9, system=0, user=10)
+
+
+def test_it_is_replayed_at_both_budgets() -> None:
+    studied = heavy()
+    (tight,) = tight_sessions([working(3).studied(), studied], Settings(BUDGET), InProcess())
+    assert tight.name == "heavy"
+    assert tight.room.tight
+    assert tight.room.advised > BUDGET
+    for totals, budget in ((tight.totals, BUDGET), (tight.advised, tight.room.advised)):
+        settings = Settings(budget, annotate=studied.annotate)
+        alone = Job(0, "cwl", settings, AUTOMATIC).run(studied.subject).totals
+        assert totals is not None
+        assert replace(totals, seconds=0) == replace(alone, seconds=0)
+    assert str(tight).startswith(tight.room.warning)
+    assert f" Replayed at {tight.room.advised:,} tokens, " in str(tight)
+
+
+def test_a_budget_beyond_the_models_window_is_not_replayed() -> None:
+    (tight,) = tight_sessions([with_window(heavy(), 2_000)], Settings(BUDGET), InProcess())
+    assert tight.totals is tight.advised is None
+    assert str(tight).endswith("but the model's window holds 2,000: load fewer tools.")
+
+
+def test_several_sessions_are_named_the_tightest_first() -> None:
+    every = [heavy(f"heavy-{number}", turns) for number, turns in enumerate([40, 42, 44, 46, 48, 50])]
+    assert tight_lines([], 7) == []
+    tight = tight_sessions(every, Settings(BUDGET))
+    lines = tight_lines(tight, 7)
+    assert lines[0] == "6 of 7 sessions have too little room for the work:"
+    assert lines[1].startswith("  heavy-5: The budget of 1,500 tokens leaves too little room: ")
+    assert lines[-1] == "  and 1 more; --json names all of them"
+    assert tight_lines(tight[:1], 7)[0] == "1 of 7 sessions has too little room for the work:"
+    assert tight_lines(tight[:1], 1) == [tight[0].room.warning]
+
+
+def test_a_comparison_tells_it_of_cwl() -> None:
+    done = compare([heavy()], ["cwl"], Settings(BUDGET), InProcess())
+    (told,) = done.to_dict()["tight"]
+    assert told["tight"]
+    assert told["at_advised"]["recall"] >= told["at_budget"]["recall"]
+    assert compare([heavy()], ["truncate"], Settings(BUDGET), InProcess()).tight == ()
+    assert compare([heavy()], ["cwl"], Settings(5_000), InProcess()).to_dict()["tight"] == []
+
+
+def test_a_tuning_tells_it_of_the_recommended_budget() -> None:
+    done = tune([heavy()], Settings(), InProcess(), [BUDGET])
+    (told,) = done.to_dict()["tight"]
+    assert told["budget"] == BUDGET
+    figures = {"cost_usd", "recall", "passes"}
+    chosen = done.chosen.totals.to_dict()
+    assert {key: told["at_budget"][key] for key in figures} == {key: chosen[key] for key in figures}
+
+
+def test_a_headline_ends_with_it() -> None:
+    studied = heavy()
+    other = simulated(studied, BUDGET)
+    detail = headline_of(studied.subject.material, other).detail
+    told = headline_of(studied.subject.material, replace(other, tight="Little room.")).detail
+    assert told == f"{detail} Little room."
+
+
+@needs_sessions
+@pytest.mark.full
+def test_on_real_sessions_it_tells_those_that_keep_less_than_compaction() -> None:
+    folders = [SESSIONS / name for name in ("claude-code", "codex", "pi", "copilot-cli")]
+    studied = study(gather(folders).found, Pricing.of("anthropic:claude-sonnet-4-5"))
+    done = compare(studied, ["cwl", "compact"], Settings(), InProcess())
+    tight = {it.name for it in done.tight}
+    assert len(tight) == 4
+    for ours, theirs in zip(done.replays["cwl"], done.replays["compact"], strict=True):
+        behind = theirs.totals.loss.reference_recall - ours.totals.loss.reference_recall
+        assert behind > 0.005 if ours.session in tight else behind < 0.003
+    for it in done.tight:
+        assert it.totals is not None
+        assert it.advised is not None
+        assert it.advised.loss.reference_recall > it.totals.loss.reference_recall + 0.03
