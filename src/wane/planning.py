@@ -176,7 +176,7 @@ def plan_items(
         inferred=any(episode.inferred for episode in engine.episodes),
         visible=tuple(engine.window.visible),
         pinned=engine.window.pinned,
-        room=engine.room,
+        room=engine.window.room,
         item_tokens=tuple(item.tokens for item, _ in history),
         item_kinds=tuple(item.kind for item, _ in history),
         messages=[],

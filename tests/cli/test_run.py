@@ -134,6 +134,28 @@ def test_an_agent_has_its_input_output_and_exit_code(
     assert list(tmp_path.rglob("*.jsonl"))
 
 
+def test_the_last_line_says_what_was_spent(tmp_path: Path, environ: dict[str, str]) -> None:
+    agent(tmp_path, ASKING.replace('"model": "m"', '"model": "claude-sonnet-4-5"'))
+    with ScriptedServer([Reply("Hello.", usage=Usage(100_000, 1_000))]) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        done = run(environ, "--", "claude", cwd=tmp_path)
+    assert "; $0.315 spent, about $0.00 less than without eviction" in done.stderr
+
+
+def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(
+    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
+) -> None:
+    agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 3_000'))
+    environ["ANTHROPIC_BASE_URL"] = upstream.url
+    log = tmp_path / "run.log"
+    done = run(environ, "--budget", "9k", "--log", str(log), "--", "claude", cwd=tmp_path)
+    line, warning = done.stderr.splitlines()
+    assert line.endswith(f"; 1 warning in {log}")
+    assert warning.startswith("wane: The budget of 9,000 tokens leaves too little room: ")
+    assert warning.endswith(", or load fewer tools.")
+    assert warning.removeprefix("wane: ") in log.read_text()
+
+
 def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
     tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
 ) -> None:

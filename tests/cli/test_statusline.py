@@ -11,11 +11,13 @@ from tests.cli.conftest import COMMAND, Run
 from tests.proxy.server.support import ask, body, message, provider, proxy, response
 from tests.proxy.server.test_managed import replies
 from wane.cli.proxy.statusline import line_of
+from wane.core import Room
 
 SESSION = {
     "view": 41_200,
     "budget": 80_000,
     "evicted": 31_000,
+    "room": None,
     "views": [[1.0, 71_000, 0], [2.0, 41_200, 31_000]],
     "money": {"spent": 0.75, "unmanaged": 2.5},
 }
@@ -28,6 +30,9 @@ SESSION = {
         ({"views": [], "money": None, "evicted": 0}, "wane 41.2k/80k"),
         ({"view": 80_900, "views": [[1.0, 80_900, 0]]},
          "wane 80.9k/80k over budget | 31k evicted | $0.75, about $1.75 less than unevicted"),
+        ({"room": Room(80_000, system=50_686).to_dict(), "views": [], "money": None, "evicted": 0},
+         "wane 41.2k/80k | little room: 50.7k fixed, 127k advised"),
+        ({"room": Room(80_000, system=5_686).to_dict(), "views": [], "money": None, "evicted": 0}, "wane 41.2k/80k"),
         ({"view": 950, "budget": 9_500, "money": {"spent": 0.2, "unmanaged": 0.1}, "views": [], "evicted": 0},
          "wane 950/9.5k | $0.20"),
     ],

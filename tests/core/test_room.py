@@ -39,7 +39,7 @@ def test_fixed_content_is_what_even_the_smallest_budget_keeps(scenario: Scenario
 
 def test_half_of_the_budget_is_room_enough() -> None:
     assert not Room(80_000, system=40_000).tight
-    assert Room(80_000, system=40_000).warning == Room(80_000, system=40_000).brief == ""
+    assert Room(80_000, system=40_000).warning == ""
     assert Room(80_000, system=40_001).tight
 
 
@@ -49,7 +49,6 @@ def test_the_warning_says_what_holds_the_tokens_and_which_budget_would_help() ->
         "The budget of 80,000 tokens leaves too little room: 50,686 may never be evicted (system prompt and tools "
         "43,490, user turns 7,196), so that 29,314 are left for the work. Set a budget of 127,000, or load fewer tools."
     )
-    assert room.brief == "50,686 of 80,000 fixed, 127,000 advised"
 
 
 def test_a_budget_that_the_fixed_content_fills_alone() -> None:
@@ -86,5 +85,7 @@ def test_as_data() -> None:
         "work": 4,
         "tight": True,
         "advised": 1_000,
+        "warning": Room(10, system=4, user=2).warning,
     }
-    assert Room(100, system=4).to_dict()["advised"] is None
+    enough = Room(100, system=4).to_dict()
+    assert enough["advised"] is enough["warning"] is None

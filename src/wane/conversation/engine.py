@@ -114,11 +114,14 @@ class Engine:
         return replace(self._accounting, overhead=overhead).total
 
     @property
-    def room(self) -> Room:
-        """The room for the work. Under another strategy only the system prompt and tools count as fixed."""
+    def room(self) -> Room | None:
+        """The room that the budget leaves; None without a budget, under `none`.
+
+        Under a strategy that does not evict by episode only the system prompt and tools count as fixed.
+        """
         room = self.window.room
-        if self._other is None:
-            return room
+        if self._other is None or self.name == "none":
+            return None if self.name == "none" else room
         # The window that follows another strategy gets no reports.
         counted = self._accounting
         return Room(room.budget, round(room.system * counted.ratio + counted.drift))

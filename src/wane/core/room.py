@@ -82,15 +82,10 @@ class Room:
             f"({held}), so that {left}. {self._advice}"
         )
 
-    @property
-    def brief(self) -> str:
-        """The same in a few words, for a line of status; empty if there is room enough."""
-        return f"{self.fixed:,} of {self.budget:,} fixed, {self.advised:,} advised" if self.tight else ""
-
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data, with the rule's outcome; `docs/lab/room.md` describes the fields."""
-        outcome = {"fixed": self.fixed, "work": self.work, "tight": self.tight}
-        return {**asdict(self), **outcome, "advised": self.advised if self.tight else None}
+        data = {**asdict(self), "fixed": self.fixed, "work": self.work, "tight": self.tight}
+        return data | {"advised": self.advised if self.tight else None, "warning": self.warning or None}
 
     @property
     def _advice(self) -> str:

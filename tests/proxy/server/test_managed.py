@@ -386,6 +386,29 @@ def test_a_request_over_the_budget_says_so_under_every_strategy_that_evicts(stra
     run(main)
 
 
+@pytest.mark.parametrize(("strategy", "warns"), [("cwl", True), ("truncate", True), ("none", False)])
+def test_a_budget_that_leaves_too_little_room_is_logged_once_a_session(
+    strategy: Any, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = SessionIndex(open_store(None), ContextSettings(budget=9_000, strategy=strategy))
+    tools = [{"name": "read", "description": "Reads. " * 3_000, "input_schema": {"type": "object"}}]
+
+    async def main() -> None:
+        async with provider(replies(response(message()))) as up, proxy(up.url, index=index) as it:
+            for said in ("Hello.", "Hello.", "Others."):
+                few = body(said, stream=False)
+                await ask(it, few if said == "Others." else few | {"tools": tools})
+            others, hello = (status.facts for status in it.sessions.status())
+            assert not others.tight
+            assert hello.tight is warns
+            logged = [record.getMessage() for record in caplog.records if "too little room" in record.getMessage()]
+            expected = [f"session {hello.session}: {hello.room.warning}"] if hello.room and warns else []
+            assert logged == expected
+
+    with caplog.at_level("WARNING", "wane.proxy"):
+        run(main)
+
+
 class CountingLoop(asyncio.SelectorEventLoop):
     """Counts the timers that are set, by what they call."""
 

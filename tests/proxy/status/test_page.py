@@ -15,6 +15,7 @@ import pytest
 
 from tests.lab.browser import Browser, needs_chromium
 from tests.proxy.status.support import ToldIndex, serving, session
+from wane.core import Room
 
 pytestmark = needs_chromium
 
@@ -87,6 +88,14 @@ def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None
         assert label.endswith("going on 10,700; free 42,602")
         assert not browser.errors
         assert set(browser.requested) - {"about:blank", "data:,"} == {url, f"{url}status"}
+
+
+def test_a_card_says_that_the_budget_leaves_too_little_room(browser: Browser) -> None:
+    little, enough = Room(80_000, system=60_000), Room(80_000, system=6_000)
+    told = [session(6, room=little), session(7, room=enough), session(8, room=little, note="Not stored.")]
+    with serving(ToldIndex(told)) as url:
+        visit(browser, url)
+        assert texts(browser, ".warn:not([hidden])") == [little.warning, f"Not stored. {little.warning}"]
 
 
 def test_a_bar_is_to_scale(browser: Browser) -> None:

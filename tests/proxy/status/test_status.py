@@ -13,6 +13,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.proxy.status.support import ToldIndex, app_of, session
+from wane.core import Room
 from wane.lab import report
 from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
@@ -64,6 +65,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "history": told.facts.history,
             "evicted": 31_000,
             "satisfied": False,
+            "room": None,
             "note": "too small",
             "system": 900,
             "user": 2_000,
@@ -134,7 +136,8 @@ def test_a_managed_request_is_counted() -> None:
         exchange.round(Round({}), "")
         assert traffic.open_requests() == 1
         exchange.outcome = "managed"
-    answer = get("/metrics", session(3), session(6), traffic=traffic)
+    little = Room(80_000, system=60_000)
+    answer = get("/metrics", session(3, room=little), session(6, room=Room(80_000, system=9_000)), traffic=traffic)
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     counted = samples(answer.text)
     expected = {
@@ -156,6 +159,7 @@ def test_a_managed_request_is_counted() -> None:
         'wane_first_byte_seconds_bucket{api="anthropic",le="5.0"}': 1,
         'wane_request_seconds_count{api="anthropic"}': 1,
         'wane_sessions{api="anthropic"}': 2,
+        'wane_tight_sessions{api="anthropic"}': 1,
     }
     assert {name: counted[name] for name in expected} == expected
     assert traffic.outcomes() == {"managed": 1}

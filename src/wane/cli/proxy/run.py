@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,8 +20,10 @@ from wane.cli.terminal.text import counted, say
 from wane.money import dollars
 
 if TYPE_CHECKING:
+    from wane.core import Room
     from wane.proxy.agents.base import Agent, Command
     from wane.proxy.server.run import ProxyOptions, Running
+    from wane.proxy.sessions.figures import SessionStatus
 
 _ANY_PORT: Final = "127.0.0.1:0"
 
@@ -90,8 +93,12 @@ def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, give
         environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
         code = run_child((found, *start.before, *command.arguments), environ)
+        # The proxy's end takes the sessions from memory.
+        sessions = proxy.sessions.status()
     if not given.quiet:
-        say(summary(proxy, options, log))
+        say(summary(proxy, sessions, options, log))
+        if (room := tightest(sessions)) is not None:
+            say(room.warning)
     return code
 
 
@@ -107,7 +114,13 @@ _ENDED: Final = {
 """How requests ended that were not managed, by outcome."""
 
 
-def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
+def tightest(sessions: Sequence[SessionStatus]) -> Room | None:
+    """Return the least room of a run's sessions; None if all have enough."""
+    rooms = [status.facts.room for status in sessions if status.facts.tight]
+    return max(filter(None, rooms), key=lambda room: room.fixed, default=None)
+
+
+def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
     from wane.proxy.sessions.figures import Money
 
@@ -122,7 +135,7 @@ def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
         return f"{line}; none had a history and tools to manage{warned}"
     held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
     line += f"; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted"
-    amounts = [status.money for status in proxy.sessions.status()]
+    amounts = [status.money for status in sessions]
     known = [money for money in amounts if money is not None]
     if known and len(known) == len(amounts):
         total = sum(known, Money())

@@ -127,6 +127,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "history": facts.history,
         "evicted": facts.evicted,
         "satisfied": facts.satisfied,
+        "room": None if facts.room is None else facts.room.to_dict(),
         "note": facts.note,
         "system": session.system,
         "user": session.user,
@@ -144,16 +145,20 @@ def _dollars(amounts: Iterable[Money | None]) -> dict[str, float] | None:
 
 
 class _Sessions(Collector):
-    """The number of sessions in memory, counted when metrics are read."""
+    """The number of sessions in memory, and of those with too little room, counted when metrics are read."""
 
     def __init__(self, sessions: SessionIndex) -> None:
         self._sessions = sessions
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         family = GaugeMetricFamily("wane_sessions", "Sessions in memory.", labels=("api",))
-        for api, count in sorted(Counter(session.facts.api for session in self._sessions.status()).items()):
+        tight = GaugeMetricFamily("wane_tight_sessions", "Those with too little room in the budget.", labels=("api",))
+        every = [session.facts for session in self._sessions.status()]
+        without_room = Counter(facts.api for facts in every if facts.tight)
+        for api, count in sorted(Counter(facts.api for facts in every).items()):
             family.add_metric((api,), count)
-        yield family
+            tight.add_metric((api,), without_room[api])
+        yield from (family, tight)
 
 
 def _read(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from wane.core import Room
 from wane.prices import NO_USAGE, TokenUsage
 
 
@@ -41,6 +42,7 @@ class Facts:
         evicted_now: those of them that were evicted for this request.
         used: usage of all rounds of the session before this request, as the provider reported it.
         satisfied: whether the view is within the budget.
+        room: the room that the budget leaves for the work; None if no budget is kept.
         note: a note for people, such as why the budget cannot be met, or that the session could not be stored. Usually
             empty.
     """
@@ -55,7 +57,13 @@ class Facts:
     evicted_now: int = 0
     used: TokenUsage = NO_USAGE
     satisfied: bool = True
+    room: Room | None = None
     note: str = ""
+
+    @property
+    def tight(self) -> bool:
+        """Whether the budget leaves too little room."""
+        return self.room is not None and self.room.tight
 
 
 @dataclass(frozen=True, slots=True)

@@ -435,6 +435,7 @@ class SessionIndex:
         cached.last, cached.requests = now, cached.requests + 1
         cached.title = cached.title or next(filter(None, (title_of(arrival.message) for arrival in arrivals)), "")
         shortfall = session.shortfall(report)
+        warned = cached.facts is not None and cached.facts.tight
         cached.facts = Facts(
             session=cached.id,
             api=wire.name,
@@ -446,8 +447,11 @@ class SessionIndex:
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             used=session.used,
             satisfied=not shortfall,
+            room=session.room(str(body.get("model", ""))),
             note=cached.warning or cached.take_remark() or shortfall,
         )
+        if cached.facts.room is not None and cached.facts.tight and not warned:
+            _LOGGER.warning("session %s: %s", cached.id, cached.facts.room.warning)
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
         return SessionTurn(self._finished, cached, body, equipped, history, view, self._own(wire, body))
 

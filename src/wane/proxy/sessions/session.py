@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wane.conversation.engine import Engine
 from wane.conversation.timeline import places
-from wane.core import FitReport, chars
+from wane.core import FitReport, Room, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
@@ -281,6 +281,11 @@ class Session:
             return report.shortfall
         over = f"{engine.tokens:,} tokens stay, {engine.tokens - budget:,} over the budget of {budget:,}"
         return f"{over}, and the strategy {engine.name} takes no more."
+
+    def room(self, model: str) -> Room | None:
+        """Return the room that the budget leaves in a model's window, as far as that is known."""
+        room, prices = self.engine.room, prices_of(model)
+        return room if room is None or prices is None else replace(room, window=prices.window)
 
     def _pass(self, *, cold: bool) -> tuple[Fitted, list[Record]]:
         """Run the engine's pass; return the view and the records of what was done."""

@@ -56,7 +56,8 @@ function drawFigures(card, session) {
   card.said.textContent = session.evicted > 0
     ? `${short(session.evicted)} of ${short(session.history)} evicted${gone}`
     : `${short(session.history)} said, nothing evicted`;
-  card.note.textContent = session.note || (session.satisfied ? "" : "The budget cannot be met: what may not be evicted is too large.");
+  const unmet = session.satisfied ? "" : "The budget cannot be met: what may not be evicted is too large.";
+  card.note.textContent = [session.note || unmet, session.room && session.room.warning].filter(Boolean).join(" ");
   card.note.hidden = !card.note.textContent;
 }
 
