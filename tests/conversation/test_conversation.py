@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -776,18 +777,27 @@ def test_states_are_found_by_what_was_said(tmp_path: Path) -> None:
     assert alone.of(history).tokens != conversation.tokens
 
 
-@pytest.mark.parametrize("column", ["state", '{"digest": "x"}', "[]"])
-def test_a_stored_state_that_cannot_be_read_is_told_and_the_view_begins_anew(tmp_path: Path, column: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"), [("state", "is damaged"), ("[]", "is damaged"), ('{"digest": "x"}', "cannot be read: KeyError")]
+)
+def test_a_stored_state_that_cannot_be_read_is_told_and_the_view_begins_anew(
+    tmp_path: Path, text: str, told: str
+) -> None:
     path = tmp_path / "states.db"
-    lived: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget="0.5k"), states=StateFile(path))
-    conversation = lived.of(LONG[:-1])
+    errors: list[object] = []
+
+    def here() -> Conversations[dict[str, Any]]:
+        return Conversations(lambda: Conversation(budget="0.5k"), states=StateFile(path), on_unreadable=errors.append)
+
+    conversations = here()
+    conversation = conversations.of(LONG[:-1])
     conversation.request()
-    lived.save(conversation)
+    conversations.save(conversation)
     with closing(sqlite3.connect(path)) as base, base:
-        base.execute("UPDATE states SET state = ?", (column,))
-    again: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget="0.5k"), states=StateFile(path))
-    with pytest.warns(UserWarning, match="cannot be read|cannot be used"):
-        assert again.of(LONG[:-1]).request().tokens <= 500
+        base.execute("UPDATE states SET state = ?", (text,))
+    with warnings.catch_warnings(record=True) as warned:
+        assert here().of(LONG[:-1]).request().tokens <= 500
+    assert [each for each in (*errors, *(str(each.message) for each in warned)) if told in str(each)]
 
 
 def test_of_states_in_memory_the_least_recently_used_is_deleted() -> None:

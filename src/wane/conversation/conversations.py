@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,6 +99,7 @@ class Conversations(Generic[MessageT]):
             dropped first.
         states: where `save` stores states, so that another process continues with the same view; None for memory only.
         kept: states kept of one conversation; with more, a history may continue from an earlier message.
+        on_unreadable: called with the error of a stored state that cannot be read. The history is enough to go on.
     """
 
     def __init__(
@@ -109,8 +109,10 @@ class Conversations(Generic[MessageT]):
         states: States | None = None,
         *,
         kept: int = KEPT_STATES,
+        on_unreadable: Callable[[HistoryError], object] | None = None,
     ) -> None:
         self._make = make
+        self._on_unreadable = on_unreadable
         self._limit = limit
         self._kept = kept
         self._states: States = StatesInMemory() if states is None else states
@@ -137,7 +139,7 @@ class Conversations(Generic[MessageT]):
             cached.ended = True  # it may be dropped; if its answer does come, `answered` brings it back
             cached = _CachedConversation(cached.conversation.branch(shared))
         elif state := self._states.find((cached.conversation if cached else other).digests(messages)):
-            restored = _restored(other, state, messages)
+            restored = self._restored(other, state, messages)
             cached = _CachedConversation(other, deque([state["digest"]])) if restored else cached
         if cached is None:
             cached = _CachedConversation(other)
@@ -187,6 +189,16 @@ class Conversations(Generic[MessageT]):
         if len(cached.states) > self._kept:
             self._states.drop(cached.states.popleft())
 
+    def _restored(
+        self, conversation: Conversation[MessageT], state: Mapping[str, Any], messages: Sequence[Any]
+    ) -> bool:
+        try:
+            return conversation.restore(state, messages)
+        except HistoryError as error:
+            if self._on_unreadable is not None:
+                self._on_unreadable(error)
+            return False
+
     def _cached(self, conversation: Conversation[MessageT]) -> _CachedConversation[MessageT]:
         found = next((each for each in self._all if each.conversation is conversation), None)
         cached = found or _CachedConversation(conversation)
@@ -215,15 +227,6 @@ class Conversations(Generic[MessageT]):
             calls = calls_of(best[0].conversation.format, messages[most : most + 1])
             best = [cached for cached in best if any(map(cached.conversation.made, calls))] or best
         return most, best[-1]
-
-
-def _restored(conversation: Conversation[Any], state: Mapping[str, Any], messages: Sequence[Any]) -> bool:
-    """Restore a stored state. One that cannot be read is left out with a warning: the history is enough to go on."""
-    try:
-        return conversation.restore(state, messages)
-    except HistoryError as error:
-        warnings.warn(f"Wane: the view begins anew with estimated counts, as {error}", stacklevel=4)
-        return False
 
 
 def _leaves(messages: Sequence[MessageT], shared: int, conversation: Conversation[MessageT]) -> bool:

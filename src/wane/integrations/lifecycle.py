@@ -87,7 +87,7 @@ def resumed(
     try:
         conversation.restore(state if isinstance(state, Mapping) else {}, messages)
     except HistoryError as error:
-        warner.warn(f"the view begins anew with estimated counts, as {error}")
+        warner.unreadable(error)
     return conversation
 
 
@@ -132,6 +132,10 @@ class Warner:
         """Warn of a history that replaced another one, because something was lost unless it begins anew."""
         if change.replaced and change.added > 1:
             self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")
+
+    def unreadable(self, error: HistoryError) -> None:
+        """Warn of a stored state that cannot be read."""
+        self.warn(f"the view begins anew with estimated counts, as {error}")
 
     def unmanaged(self, error: WaneError) -> None:
         """Warn of a history that cannot be taken in; the request is sent unchanged, and the provider may refuse it."""

@@ -90,8 +90,8 @@ class ContextLifecycle:
         self.tools: list[AgentTool] = [self._tool(tool) for tool in sample.own_tools]
         self._own = frozenset(tool.name for tool in self.tools)
         kept = StateFile(states) if isinstance(states, (str, Path)) else states
-        self._conversations = Conversations(make, states=kept)
         self._warner = Warner(_COMPACTED)
+        self._conversations = Conversations(make, states=kept, on_unreadable=self._warner.unreadable)
         self._lock = threading.RLock()  # event loops of several threads may share an agent
 
     def equip(self, agent: Agent[Any], *, provider: ModelProvider | None = None) -> Agent[Any]:
