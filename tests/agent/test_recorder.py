@@ -20,8 +20,11 @@ from wane.account import Account
 from wane.agent.interrupted import INTERRUPTED, answer_open_calls
 from wane.agent.recorder import Recorder
 from wane.core.errors import JournalError
+from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import new_conversation
-from wane.journal import Journal, MessageRecord, Record, SessionStore, UsageRecord, read
+from wane.journal import Journal, MessageRecord, Record, SessionStore, read
+from wane.lab.readers.journal import session_of
+from wane.rebuilding import rebuild
 
 
 class Full(Journal):
@@ -90,19 +93,22 @@ def test_a_rewritten_history_is_not_recorded_over_the_old_one(tmp_path: Path) ->
     journal.close()
 
 
-def test_a_report_that_is_not_believed_is_paid_for_and_anchors_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokens", [10, 0])
+def test_a_report_that_is_not_believed_or_missing_counts_as_a_call_and_anchors_nothing(
+    tmp_path: Path, tokens: int
+) -> None:
     journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
     conversation = new_conversation()
     recorder = Recorder(journal, conversation)
     # Some services leave out what they had cached.
-    partial = RequestUsage(input_tokens=10, output_tokens=2)
+    partial = RequestUsage(input_tokens=tokens, output_tokens=2)
     conversation.ingest([asked("x" * 8_000), ModelResponse([TextPart("b")], usage=partial, model_name="m")])
     recorder.flush()
     journal.close()
-    records = read(journal.path).records
-    assert not any(isinstance(record, UsageRecord) for record in records)
-    assert Account.of(records) == recorder.account == Account(1, 0, 0, 10, 2)
-    assert conversation.tokens > 2_000
+    file = read(journal.path)
+    assert Account.of(file.records) == recorder.account == Account(1, 0, 0, tokens, 2)
+    assert conversation.tokens == rebuild(file.records, PydanticAIFormat()).engine.tokens > 2_000
+    assert len(session_of(file).calls) == 1
 
 
 def test_nothing_is_open() -> None:

@@ -20,16 +20,20 @@ def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: i
         usage: the provider's report.
         model: the model as `provider:model`.
         items: number of items in the history at the call.
-        input_tokens: tokens of its request.
+        input_tokens: tokens of its request; 0 if the provider did not report them.
     """
-    priced = TokenUsage(input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    reported = TokenUsage(input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    if usage.cost is not None:
+        cost: float | None = float(usage.cost)
+    else:
+        cost = cost_of(reported, model) if input_tokens else None
     return UsageRecord(
         items=items,
         input_tokens=input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
-        cost=cost_of(priced, model) if usage.cost is None else float(usage.cost),
+        cost=cost,
         model=model,
     )
 

@@ -108,6 +108,11 @@ class Recorder:
         data = encode(record)
         self.note(SPENT_NOTE, **{name: data[name] for name in data if name not in ("at", "items")})
 
+    def _called(self, message: ModelResponse, items: int, tokens: int) -> None:
+        record = usage_record(message.usage, _model_of(message), items=items, input_tokens=tokens)
+        self._count(record)
+        self._add(record)
+
     def _count(self, record: UsageRecord) -> None:
         self.account += Account.of([record])
 
@@ -126,15 +131,13 @@ class Recorder:
     def _record(self, event: Event) -> None:
         match event:
             case MessageTaken(message, _, _, added):
-                if isinstance(message, ModelResponse) and message is not self._observed and message.usage.input_tokens:
-                    # The conversation did not trust this report as the size of the view.
-                    self.spent(message.usage, _model_of(message))
+                if isinstance(message, ModelResponse) and message is not self._observed:
+                    # There was no report, or the conversation did not trust it as the size of the view.
+                    self._called(message, self._conversation.window.item_count - len(added), message.usage.input_tokens)
                 self._add(MessageRecord.of(self._dumped(message), added))
             case UsageObserved(tokens, items, ModelResponse() as message):
-                record = usage_record(message.usage, _model_of(message), items=items, input_tokens=tokens)
                 self._observed = message
-                self._count(record)
-                self._add(record)
+                self._called(message, items, tokens)
             case PassRan(report, items):
                 self._add(PassRecord.of(report, items))
             case StrategyActed(strategy, items, done) if done is not None:

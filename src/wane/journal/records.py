@@ -170,7 +170,8 @@ class UsageRecord(Record):
 
     Attributes:
         items: number of items in the history when the request was sent.
-        input_tokens: tokens of the whole request, including those read from or written to a cache.
+        input_tokens: tokens of the whole request, including those read from or written to a cache; 0 if there was no
+            report.
         output_tokens: tokens of the answer.
         cache_read_tokens: input tokens that were read from the provider's cache.
         cache_write_tokens: input tokens that were written to it.
