@@ -150,9 +150,9 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
         at.say("/search")
         await at.until("/search needs a text")
         at.say("/budget 1k")
-        await at.until("of 1,000 tokens")
+        await at.until("of 1,000 tokens", "too little room")
         at.say("/context")
-        shown = " ".join((await at.until("may be evicted: ", "user turns")).split())
+        shown = " ".join((await at.until("may be evicted: ", "user turns", "Set a budget of")).split())
         assert re.search(
             r"A pass is due before the next model call; it would free [\d,]+\. [\d,]+ tokens stay, ", shown
         )

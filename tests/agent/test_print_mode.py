@@ -240,7 +240,7 @@ def test_the_command_takes_a_pipe_and_ctrl_c_stops_the_turn(repository: Path) ->
 
 RESULT_FIELDS = {
     "type", "session_id", "cwd", "model", "outcome", "result", "error", "refused_actions", "usage", "session_usage",
-    "view_tokens", "budget",
+    "view_tokens", "budget", "room",
 }  # fmt: skip
 
 

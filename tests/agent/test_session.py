@@ -14,7 +14,7 @@ import pytest
 
 from tests.agent.conftest import config, dumped
 from tests.marks import first_quick
-from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned
+from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned
 from wane.agent.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
 from wane.conversation.events import PassRan
@@ -386,6 +386,33 @@ def test_other_strategies_have_no_episodes(project: Path, strategy: str) -> None
         assert resumed.settings.strategy == strategy
         assert run(resumed, "on").output == "more"
         resumed.close()
+
+
+def test_too_little_room_is_warned_of_once_for_each_budget(project: Path) -> None:
+    events: list[SessionEvent] = []
+    with ScriptedServer([*task(0), *task(1), Reply("Done."), Reply("Done.")]) as server:
+        settings = config(project, server.openai_model(), budget=4_000)
+        session = AgentSession.create(settings)
+        assert session.warnings == [], "the tools are not known yet"
+        run(session, "go", "on", on_event=events.append)
+        room = session.room
+        assert room is not None
+        (warned,) = [event.text for event in events if isinstance(event, Warned)]
+        assert warned.startswith("The budget of 4,000 tokens leaves too little room: ")
+        assert warned.endswith(",000, or load fewer tools.")
+        session.set_budget(room.advised)
+        run(session, "on", on_event=events.append)
+        assert session.room is not None
+        assert not session.room.tight
+        session.set_budget(4_000)
+        session.close()
+        assert session.journal is not None
+        resumed = AgentSession.resume(session.journal.path, settings)
+        assert resumed.warnings[-1].startswith("The budget of 4,000 tokens leaves too little room: ")
+        resumed.manage(on=False)
+        assert resumed.room is None
+        resumed.close()
+    assert sum(isinstance(event, Warned) for event in events) == 1
 
 
 def test_a_dry_pass_changes_nothing(project: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import wane
 from tests.conversation.support import DIALECTS, Dialect, Log, Session, histories, is_answer, live, parts_of
 from tests.strategies import times
-from wane import ConfigError, FormatError, HistoryError, Kind, Policy, UnknownEpisodeError, chars
+from wane import ConfigError, FormatError, HistoryError, Kind, Policy, Room, UnknownEpisodeError, chars
 from wane.conversation import Adapter, Call, Conversation, Conversations, Request
 from wane.conversation.conversations import StatesInMemory
 from wane.conversation.events import (
@@ -368,6 +368,19 @@ def test_an_overhead_that_is_no_number_of_tokens_is_refused(overhead: Any) -> No
     with pytest.raises(ConfigError, match="it must be a number of tokens, at least 0, or text to count"):
         conversation.overhead = overhead
     assert conversation.overhead == 0
+
+
+def test_the_room_is_that_of_the_next_request() -> None:
+    conversation = Conversation(budget="0.2k")
+    conversation.append(user("Go."))
+    conversation.overhead = 100
+    assert conversation.room == Room(200, system=100, user=1)
+    conversation.request()
+    conversation.overhead = 90
+    assert conversation.room == Room(200, system=90, user=1)
+    conversation.manage = False
+    assert conversation.room is None
+    assert Conversation(strategy="none").room is None
 
 
 def test_an_overhead_is_told_in_tokens_or_as_text() -> None:

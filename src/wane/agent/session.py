@@ -57,7 +57,7 @@ from wane.agent.options import Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, UsageObserved
-from wane.core import ContextWindow, Episode, FitReport, exact_budget
+from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
 
@@ -106,12 +106,14 @@ class AgentSession:
         self._token: CancellationToken | None = None
         self.servers = parts.servers
         self._reported = self.account
+        self._cramped_at: int | None = None  # the latest budget of which the user was warned
         self._notes: list[ModelMessage] = []
         self.conversation.listeners.append(self._on_lifecycle)
         self.permissions = parts.permissions
         self.permissions.warn = self._warn
         self._agent = build_agent(config.cwd, tools, self.conversation, self._checkpoint, self.permissions)
         self._finish_turn(self.conversation.messages)
+        self._check_room()
 
     @classmethod
     def create(cls, config: SessionConfig) -> Self:
@@ -173,6 +175,12 @@ class AgentSession:
     def tokens(self) -> int:
         """Tokens in the view."""
         return self.conversation.tokens
+
+    @property
+    def room(self) -> Room | None:
+        """The room that the budget leaves for the work, in the model's window; None if no budget is kept."""
+        room = self.conversation.room
+        return None if room is None else replace(room, window=self.model.context_window)
 
     @property
     def episodes(self) -> Sequence[Episode]:
@@ -263,6 +271,7 @@ class AgentSession:
         self.conversation.budget = exact_budget(budget_tokens(budget, self.model))
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
+        self._check_room()
 
     def manage(self, on: bool) -> None:
         """Switch eviction by episode on or off, from the next turn on. Any other strategy ends.
@@ -344,10 +353,18 @@ class AgentSession:
 
     def _on_lifecycle(self, event: Event) -> None:
         self._emit(event)
+        self._check_room()
         if self.account != self._reported:
             self._reported = self.account
             view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens
             self._emit(Spent(self.account, view, self.conversation.budget))
+
+    def _check_room(self) -> None:
+        """Warn if the budget leaves too little room, once for each budget."""
+        room = self.room
+        if room is not None and room.tight and room.budget != self._cramped_at:
+            self._cramped_at = room.budget
+            self._warn(room.warning)
 
     def _warn(self, text: str) -> None:
         if self._on_event is None:

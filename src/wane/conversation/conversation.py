@@ -27,6 +27,7 @@ from wane.core import (
     Kind,
     Mark,
     Policy,
+    Room,
     ToolClass,
     parse_budget,
 )
@@ -305,6 +306,14 @@ class Conversation(ConversationSettings[M]):
     def tokens(self) -> int:
         """Tokens of the next request if nothing is evicted."""
         return self._line.engine.tokens_with(self.overhead)
+
+    @property
+    def room(self) -> Room | None:
+        """The room that the budget leaves for the work; None if no budget is kept."""
+        engine = self._line.engine
+        room = engine.room if self.manage else None
+        # The overhead may have changed since the last request.
+        return None if room is None else replace(room, system=room.system + self.tokens - engine.tokens)
 
     @property
     def overhead(self) -> int:

@@ -116,6 +116,14 @@ def _context(chat: Host, _: str) -> None:
         chat.console.print(picture.titled("What the next pass would evict, in this order", steps))
     chat.console.print(picture.WindowPicture(blocks, window.budget, labels))
     chat.console.print(Text(printable(_outlook(session, report))))
+    _warn_of_room(chat)
+
+
+def _warn_of_room(chat: Host) -> None:
+    """Print a warning if the budget leaves too little room."""
+    room = chat.session.room
+    if room is not None and room.tight:
+        chat.console.print(Text(room.warning, style="yellow"))
 
 
 def _items(session: AgentSession) -> list[Item]:
@@ -166,6 +174,7 @@ def _budget(chat: Host, text: str) -> None:
         chat.session.set_budget(text)
     held, budget = chat.session.tokens, chat.session.window.budget
     chat.console.print(f"The view holds {held:,} of {budget:,} tokens.")
+    _warn_of_room(chat)
 
 
 def _cwl(chat: Host, text: str) -> None:

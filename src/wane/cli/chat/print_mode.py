@@ -26,6 +26,7 @@ from wane.conversation.events import BudgetUnmet
 if TYPE_CHECKING:
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession
+    from wane.core import Room
 
 EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTERRUPTED}
 """Exit code by outcome; `failure.FAILED` for any other."""
@@ -64,10 +65,17 @@ def write_failed_start(options: AgentOptions, error: Exception) -> None:
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
     nothing = TurnResult(Outcome.FAILED, "", str(error), Account())
-    _write({"type": "result", **about, **_result(nothing, 0, Account(), 0, None)})
+    _write({"type": "result", **about, **_result(nothing, 0, Account(), 0)})
 
 
-def _result(result: TurnResult, refused: int, account: Account, tokens: int, budget: int | None) -> dict[str, Any]:
+def _result(
+    result: TurnResult,
+    refused: int,
+    account: Account,
+    tokens: int,
+    budget: int | None = None,
+    room: Room | None = None,
+) -> dict[str, Any]:
     return {
         "outcome": result.outcome.value,
         "result": result.output,
@@ -77,6 +85,7 @@ def _result(result: TurnResult, refused: int, account: Account, tokens: int, bud
         "session_usage": account.to_dict(),
         "view_tokens": tokens,
         "budget": budget,
+        "room": None if room is None else room.to_dict(),
     }
 
 
@@ -158,7 +167,7 @@ class _Output:
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
             session, refused = self._session, self._refusals.effects.total()
-            ended = _result(result, refused, session.account, session.tokens, session.window.budget)
+            ended = _result(result, refused, session.account, session.tokens, session.window.budget, session.room)
             _write({"type": "result", **self._about(), **ended})
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.
