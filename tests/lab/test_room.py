@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
+from wane.lab.report import write_report
 from wane.lab.report.headline import headline_of
 from wane.lab.room import room_of, tight_lines, tight_sessions
 from wane.lab.tune import tune
@@ -105,6 +107,15 @@ def test_a_headline_ends_with_it() -> None:
     detail = headline_of(studied.subject.material, other).detail
     told = headline_of(studied.subject.material, replace(other, tight="Little room.")).detail
     assert told == f"{detail} Little room."
+
+
+def test_the_page_of_a_comparison_tells_it_without_names_if_these_are_private(tmp_path: Path) -> None:
+    done = compare([heavy("secret"), heavy("hidden", 40)], ["cwl"], Settings(BUDGET), InProcess(), trace=True)
+    for contents in (True, False):
+        write_report(tmp_path / "page.html", done, contents=contents)
+        page = (tmp_path / "page.html").read_text()
+        assert "2 of 2 sessions have too little room for the work:" in page
+        assert ("secret" in page) is contents
 
 
 @needs_sessions
