@@ -119,9 +119,11 @@ class Engine:
 
         Under a strategy that does not evict by episode only the system prompt and tools count as fixed.
         """
+        if self.name == "none":
+            return None
         room = self.window.room
-        if self._other is None or self.name == "none":
-            return None if self.name == "none" else room
+        if self._other is None:
+            return room
         # The window that follows another strategy gets no reports.
         counted = self._accounting
         return Room(room.budget, round(room.system * counted.ratio + counted.drift))

@@ -12,11 +12,9 @@ from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied
+from wane.lab.verdict import OURS
 from wane.money import dollars, share
 from wane.strategies.base import Settings
-
-EPISODIC: Final = "cwl"
-"""The strategy whose replays are compared: what it may not take is what a `Room` counts."""
 
 NAMED: Final = 5
 """Sessions to name; the rest are counted."""
@@ -78,7 +76,7 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
 
     Args:
         studied: the sessions.
-        settings: settings of `EPISODIC`, with the budget.
+        settings: settings of `OURS`, with the budget.
         engine: replays these sessions at both budgets; None for no replays.
 
     Raises:
@@ -88,7 +86,7 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
     tight = [(it, room) for it, room in rooms if room is not None and room.tight]
     tight.sort(key=lambda pair: -pair[1].fixed)
     jobs = [
-        Job(number, EPISODIC, replace(settings, budget=budget, annotate=it.annotate), it.pricing)
+        Job(number, OURS, replace(settings, budget=budget, annotate=it.annotate), it.pricing)
         for number, (it, room) in enumerate(tight)
         for budget in (room.budget, room.advised)
         if room.attainable

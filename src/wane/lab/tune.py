@@ -13,13 +13,13 @@ from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.figures import Totals
-from wane.lab.replaying.compare import BASELINE, OURS, Progress, prices_of, run_each, total
+from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
 from wane.lab.room import TightSession, tight_sessions
 from wane.lab.sweep import frontier
-from wane.lab.verdict import Baselines, to_dict, verdict
+from wane.lab.verdict import OURS, Baselines, to_dict, verdict
 from wane.strategies.base import Settings
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)

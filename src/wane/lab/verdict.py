@@ -16,6 +16,9 @@ from wane.lab.replaying.replay import Pricing, Replay
 from wane.lab.replaying.spent import RECORDED, Recorded
 from wane.money import dollars, share
 
+OURS: Final = "cwl"
+"""The strategy that a verdict is about."""
+
 NOTABLE: Final = 0.99
 """Share of the cost below which there is a saving to speak of."""
 

@@ -23,11 +23,11 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
 from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.figures import Totals
-from wane.lab.replaying.compare import BASELINE, OURS, Comparison, compare, parse_strategies
+from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.replaying.spent import RECORDED
 from wane.lab.room import tight_lines, tight_sessions
 from wane.lab.sweep import Sweep, parse_budgets, sweep
-from wane.lab.verdict import capital, in_view, needs
+from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 

@@ -11,11 +11,10 @@ from wane.cli.lab.commands import TuneOptions
 from wane.cli.lab.common import prepare, prices_told, print_json, print_lines, read_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
-from wane.lab.replaying.compare import OURS
 from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, kept_of, tune
-from wane.lab.verdict import capital, in_view, verdict
+from wane.lab.verdict import OURS, capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 

@@ -13,17 +13,14 @@ from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
-from wane.lab.room import EPISODIC, TightSession, tight_sessions
-from wane.lab.verdict import NOTABLE, Baselines, to_dict, verdict
+from wane.lab.room import TightSession, tight_sessions
+from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict
 from wane.money import dollars
 from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
 
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
-
-OURS: Final = EPISODIC
-"""The strategy that the verdict of a comparison is about."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"all": STRATEGY_NAMES, "peers": PEER_NAMES}
 """Names that stand for several strategies; `peers` stands for those whose libraries are installed, if any is."""

@@ -450,8 +450,8 @@ class SessionIndex:
             room=session.room(str(body.get("model", ""))),
             note=cached.warning or cached.take_remark() or shortfall,
         )
-        if cached.facts.room is not None and cached.facts.tight and not warned:
-            _LOGGER.warning("session %s: %s", cached.id, cached.facts.room.warning)
+        if (room := cached.facts.room) is not None and room.tight and not warned:
+            _LOGGER.warning("session %s: %s", cached.id, room.warning)
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
         return SessionTurn(self._finished, cached, body, equipped, history, view, self._own(wire, body))
 
