@@ -14,7 +14,7 @@ import pytest
 
 from tests.agent.conftest import config, dumped
 from tests.marks import first_quick
-from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned
+from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned, event_json
 from wane.agent.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
 from wane.conversation.events import PassRan
@@ -413,6 +413,40 @@ def test_too_little_room_is_warned_of_once_for_each_budget(project: Path) -> Non
         assert resumed.room is None
         resumed.close()
     assert sum(isinstance(event, Warned) for event in events) == 1
+
+
+def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(project: Path) -> None:
+    """A model that reads the same files again and again, as each is evicted before it can be used."""
+    events: list[SessionEvent] = []
+    loop = [Reply(calls=(Call("read_file", {"path": "long.py", "offset": 50 * (n % 3)}),)) for n in range(260)]
+    with ScriptedServer([*loop, Reply("Done.")]) as server:
+        session = AgentSession.create(config(project, server.openai_model(), budget=6_000))
+        (result,) = [run(session, "go", on_event=events.append)]
+        assert result.outcome is Outcome.FAILED
+        assert result.error is not None
+        assert result.error.startswith(
+            "the last 10 rounds made calls that had been made before, with the same results. "
+        )
+        assert "Set a budget of " in result.error
+        assert len(server.requests) < 40
+        warned = [
+            event.text for event in events if isinstance(event, Warned) and "too small for this work" in event.text
+        ]
+        assert len(warned) == 1
+        began = [data for event in events if (data := event_json(event)) and data["type"] == "thrashing"]
+        assert [data["warning"] for data in began] == warned
+        # A person may go on, with more room.
+        session.set_budget(60_000)
+        assert run(session, "go on").outcome is Outcome.DONE
+        session.close()
+
+
+def test_equal_rounds_in_a_window_that_holds_them_go_on(project: Path) -> None:
+    loop = [Reply(calls=(Call("read_file", {"path": "long.py"}),))] * 30
+    with ScriptedServer([*loop, Reply("Done.")]) as server:
+        session = AgentSession.create(config(project, server.openai_model(), budget=200_000))
+        assert run(session, "go").outcome is Outcome.DONE
+        session.close()
 
 
 def test_a_dry_pass_changes_nothing(project: Path) -> None:

@@ -11,6 +11,7 @@ from tests.cli.conftest import COMMAND, Run
 from tests.proxy.server.support import ask, body, message, provider, proxy, response
 from tests.proxy.server.test_managed import replies
 from wane.cli.proxy.statusline import line_of
+from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 
 SESSION = {
@@ -18,6 +19,7 @@ SESSION = {
     "budget": 80_000,
     "evicted": 31_000,
     "room": None,
+    "thrashing": None,
     "views": [[1.0, 71_000, 0], [2.0, 41_200, 31_000]],
     "money": {"spent": 0.75, "unmanaged": 2.5},
 }
@@ -32,6 +34,9 @@ SESSION = {
          "wane 80.9k/80k over budget | 31k evicted | $0.75, about $1.75 less than unevicted"),
         ({"room": Room(80_000, system=50_686).to_dict(), "views": [], "money": None, "evicted": 0},
          "wane 41.2k/80k | little room: 50.7k fixed, 127k advised"),
+        ({"room": Room(80_000, system=50_686).to_dict(), "views": [], "money": None, "evicted": 0,
+          "thrashing": Thrashing(80_000, advised=190_000, passes=5, over=7).to_dict()},
+         "wane 41.2k/80k | thrashing: 190k advised"),
         ({"room": Room(80_000, system=5_686).to_dict(), "views": [], "money": None, "evicted": 0}, "wane 41.2k/80k"),
         ({"view": 950, "budget": 9_500, "money": {"spent": 0.2, "unmanaged": 0.1}, "views": [], "evicted": 0},
          "wane 950/9.5k | $0.20"),

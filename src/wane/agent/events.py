@@ -185,6 +185,8 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
             return {"type": "context", "strategy": strategy, "tokens_before": before, "tokens_after": after}
         case lifecycle.BudgetUnmet(report):
             return {"type": "budget_unmet", "excess": report.excess, "message": report.shortfall}
+        case lifecycle.ThrashingBegan(thrashing):
+            return {"type": "thrashing", **thrashing.to_dict()}
     return None
 
 

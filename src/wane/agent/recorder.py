@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 from typing_extensions import override
 
 from wane.account import Account
@@ -181,17 +182,35 @@ class CostLimitError(WaneError):
     """The session has reached its cost limit and makes no further model call."""
 
 
+class EqualRoundsError(WaneError):
+    """The agent makes the same calls with the same results again and again, because the window cannot hold these."""
+
+
+EQUAL_ROUNDS: Final = 10
+"""Rounds in a row of one turn that an earlier one equals, while the window thrashes, before the turn is ended."""
+
+
 @dataclass
 class Checkpoint(AbstractCapability[Any]):
-    """The last capability before a model call: checks the cost limit and syncs the journal.
+    """The last capability before a model call: ends a turn that goes nowhere or costs too much, and syncs the journal.
 
     Attributes:
         recorder: the session's journal and account.
+        conversation: the session's context.
         cost_limit: dollars that the session may spend; None for no limit.
     """
 
     recorder: Recorder
+    conversation: Conversation[ModelMessage]
     cost_limit: float | None
+    _rounds: set[bytes] = field(default_factory=set)
+    _equal: int = 0
+
+    def begin(self) -> None:
+        """Begin a turn. Raises as `check_cost` does."""
+        self._rounds.clear()
+        self._equal = 0
+        self.check_cost()
 
     @override
     async def prepare_model_request(
@@ -202,10 +221,28 @@ class Checkpoint(AbstractCapability[Any]):
         Raises:
             JournalError: if the journal cannot be written.
             CostLimitError: see `check_cost`.
+            EqualRoundsError: see `check_progress`.
         """
         self.check_cost()
+        self.check_progress()
         await asyncio.to_thread(self.recorder.flush)
         return request_context
+
+    def check_progress(self) -> None:
+        """Check that the latest calls of the turn or their results are new.
+
+        Raises:
+            EqualRoundsError: if those of EQUAL_ROUNDS rounds were not, while the window thrashes.
+        """
+        round_ = _round(self.conversation.messages)
+        thrashing = self.conversation.thrashing
+        self._equal = self._equal + 1 if round_ in self._rounds and thrashing is not None else 0
+        self._rounds.add(round_)
+        if thrashing is not None and self._equal >= EQUAL_ROUNDS:
+            raise EqualRoundsError(
+                f"the last {self._equal} rounds made calls that had been made before, with the same results."
+                f" {thrashing.warning}"
+            )
 
     def check_cost(self) -> None:
         """Check that a model call may be made.
@@ -226,3 +263,15 @@ class Checkpoint(AbstractCapability[Any]):
                 f"the cost limit of {dollars(self.cost_limit)} is reached: {dollars(spent)} were spent."
                 " Nothing is lost; go on with a higher -l/--cost-limit"
             )
+
+
+def _round(messages: Sequence[ModelMessage]) -> bytes:
+    """A digest of the latest answer's calls and their results."""
+    digest = blake2b(digest_size=8)
+    for message in messages[-2:]:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                digest.update(f"{part.tool_name} {part.args_as_json_str()}".encode("utf-8", "surrogatepass"))
+            elif isinstance(part, ToolReturnPart):
+                digest.update(part.model_response_str().encode("utf-8", "surrogatepass"))
+    return digest.digest()

@@ -54,9 +54,9 @@ from wane.agent.interrupted import answer_open_calls
 from wane.agent.models import explain, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, record_agent
 from wane.agent.options import Strategy
-from wane.agent.recorder import Checkpoint, CostLimitError
+from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
 from wane.agent.tools.toolset import coding_tools
-from wane.conversation.events import Event, UsageObserved
+from wane.conversation.events import Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
@@ -101,7 +101,7 @@ class AgentSession:
         repaired = parts.journal.repaired if parts.journal else None
         self.warnings = [warning for warning in (repaired, tools.warning, *parts.warnings) if warning]
         self._recorder = parts.recorder
-        self._checkpoint = Checkpoint(parts.recorder, config.settings.cost_limit)
+        self._checkpoint = Checkpoint(parts.recorder, self.conversation, config.settings.cost_limit)
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
         self.servers = parts.servers
@@ -305,7 +305,7 @@ class AgentSession:
         notes, self._notes = self._notes, []
         with capture_run_messages() as captured:
             try:
-                self._checkpoint.check_cost()
+                self._checkpoint.begin()
                 # In order, so that an edit is made before the test that follows it runs.
                 with self._agent.parallel_tool_call_execution_mode("sequential"):
                     result = await self._agent.run(
@@ -327,6 +327,8 @@ class AgentSession:
                 raise
             except CostLimitError as error:
                 return self._stopped(captured, Outcome.COST_LIMIT, str(error))
+            except EqualRoundsError as error:
+                return self._stopped(captured, Outcome.FAILED, str(error))
             except Exception as error:
                 # Any error ends the turn, not the session.
                 return self._stopped(captured, Outcome.FAILED, explain(error, self.model))
@@ -354,6 +356,8 @@ class AgentSession:
     def _on_lifecycle(self, event: Event) -> None:
         self._emit(event)
         self._check_room()
+        if isinstance(event, ThrashingBegan):
+            self._warn(event.thrashing.warning)
         if self.account != self._reported:
             self._reported = self.account
             view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens

@@ -17,6 +17,7 @@ from wane.conversation.history import Adapter, Aligner, ByMessage, Change, HostH
 from wane.conversation.request import Request
 from wane.conversation.settings import ConversationSettings, serialised
 from wane.conversation.state import Digest, export_conversation, restore_conversation
+from wane.conversation.thrashing import Thrashing
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
 from wane.core import (
     DEFAULT_BUDGET,
@@ -314,6 +315,11 @@ class Conversation(ConversationSettings[M]):
         room = engine.room if self.manage else None
         # The overhead may have changed since the last request.
         return None if room is None else replace(room, system=room.system + self.tokens - engine.tokens)
+
+    @property
+    def thrashing(self) -> Thrashing | None:
+        """What shows that the window evicts what the work needs; None if nothing does, or no budget is kept."""
+        return self._line.engine.thrashing if self.manage else None
 
     @property
     def overhead(self) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from wane.conversation.thrashing import Thrashing, ThrashingDetector
 from wane.core import Added, ContextWindow, Counter, Episode, EpisodeType, Item, Kind, Level, Mark, Room, chars
 from wane.core.delimiter import quote
 from wane.core.errors import ConfigError, HistoryError
@@ -88,6 +89,7 @@ class Engine:
         self.window = ContextWindow(settings.budget, policy, overhead=overhead, tool_classes=settings.tool_classes)
         self.episodes: list[Episode] = []
         self._annotator = settings.annotator()
+        self._detector = ThrashingDetector()
         self._other = None if strategy in EPISODIC else _other(strategy, settings)
         self._accounting = self.window.accounting if self._other is None else Accounting(overhead=overhead)
         self._view: list[Slot] = []  # grows with the history, since most requests evict nothing
@@ -127,6 +129,14 @@ class Engine:
         # The window that follows another strategy gets no reports.
         counted = self._accounting
         return Room(room.budget, round(room.system * counted.ratio + counted.drift))
+
+    @property
+    def thrashing(self) -> Thrashing | None:
+        """What shows that the budget is too small for the work; None if nothing does, or there is no budget."""
+        room = self.room
+        # Other strategies may change the view at every request by design; for them only fetches count.
+        low_water = self.window.policy.low_water if self._other is None else 1.0
+        return None if room is None else self._detector.found(room, low_water)
 
     @property
     def counted_budget(self) -> int:
@@ -176,6 +186,7 @@ class Engine:
             self._accounting.items += item.tokens
             self._other.follow(item, part, added)
         self._reminder.note(item, added, self.window.active)
+        self._detector.note(item, added.index, self._shows)
         return added
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
@@ -189,6 +200,7 @@ class Engine:
             ran = any(step.removed for step in report.trace)
             if ran:
                 self._view = [*self.window.visible]
+                self._detector.passed()
             return Fitted(self._view, ran, report, report.trace or None)
         self._other.budget, self._other.overhead = self._limits()
         return self._shown(self._other.fit(cold=cold))
@@ -255,6 +267,7 @@ class Engine:
             if done:
                 self.window.apply(done)
                 self._view = [*self.window.visible]
+                self._detector.passed()
         else:
             if isinstance(done, Mapping):
                 self._other.redo(done)
@@ -304,6 +317,9 @@ class Engine:
                 episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
         self.window = window
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
+
+    def _shows(self, index: int) -> bool:
+        return self.window.shows(index) if self._other is None else index in self._view
 
     # Another strategy
 

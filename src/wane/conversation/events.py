@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from wane.conversation.thrashing import Thrashing
 from wane.core import Added, Episode, FitReport, Item
 
 
@@ -103,6 +104,19 @@ class BudgetUnmet:
 
 
 @dataclass(frozen=True, slots=True)
+class ThrashingBegan:
+    """The window has begun to evict what the work needs: passes run every few calls, or content is fetched repeatedly.
+
+    It comes once, and again only after that has ended.
+
+    Attributes:
+        thrashing: what shows it, and the budget that would help.
+    """
+
+    thrashing: Thrashing
+
+
+@dataclass(frozen=True, slots=True)
 class StrategyActed:
     """A strategy that does not evict by episode changed the view.
 
@@ -156,6 +170,7 @@ Event: TypeAlias = (
     | OverheadChanged
     | PassRan
     | BudgetUnmet
+    | ThrashingBegan
     | StrategyActed
     | Reminded
     | HistoryForked

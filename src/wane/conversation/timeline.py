@@ -19,6 +19,7 @@ from wane.conversation.events import (
     PassRan,
     Reminded,
     StrategyActed,
+    ThrashingBegan,
     UsageObserved,
 )
 from wane.conversation.history import Adapter
@@ -184,6 +185,7 @@ class Timeline(Generic[MessageT]):
         self.answered: float | None = None
         self.times: dict[int, float] = {}
         self._parts: list[Part] = []  # the content of each item
+        self._thrashing = False  # at the latest request
         self.marks: dict[int, tuple[Mark, ...]] = {}
 
     # State
@@ -412,6 +414,10 @@ class Timeline(Generic[MessageT]):
             events.append(StrategyActed(engine.name, engine.item_count, done, before, after))
         if reminder is not None:
             events.append(Reminded(reminder))
+        thrashing = engine.thrashing if managed else None
+        if thrashing is not None and not self._thrashing:
+            events.append(ThrashingBegan(thrashing))
+        self._thrashing = thrashing is not None
         self.shown = Shown(fitted.view, after, report, reminder)
         return self.shown
 

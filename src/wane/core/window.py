@@ -152,6 +152,10 @@ class ContextWindow:
         """Number of calls without a result yet, by id: an id may be reused, even before its call is answered."""
         return {call_id: len(waiting) for call_id, waiting in self._calls.items()}
 
+    def shows(self, index: int) -> bool:
+        """Whether an item is in the view."""
+        return index in self._view.tokens
+
     @property
     def visible(self) -> list[int]:
         """Indexes of the items to send, in the history's order."""

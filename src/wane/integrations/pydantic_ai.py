@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from wane.conversation import Call, Conversation, Request, Tool
 from wane.conversation.engine import REMIND_AT
-from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, Event, Listener, PassRan, Reminded
+from wane.conversation.events import (
+    BudgetUnmet,
+    EpisodeClosed,
+    EpisodeOpened,
+    Event,
+    Listener,
+    PassRan,
+    Reminded,
+    ThrashingBegan,
+)
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
 from wane.core.errors import ConfigError, MissingExtraError
@@ -62,6 +71,7 @@ __all__ = [
     "PassRanEvent",
     "RemindedEvent",
     "Summarise",
+    "ThrashingEvent",
     "new_conversation",
 ]
 
@@ -383,6 +393,17 @@ class BudgetUnmetEvent(CapabilityEvent, namespace="context_lifecycle"):
 
 
 @dataclass(kw_only=True)
+class ThrashingEvent(CapabilityEvent, namespace="context_lifecycle"):
+    """The window has begun to evict what the work needs.
+
+    Attributes:
+        explanation: what shows it, and which budget would help, for people.
+    """
+
+    explanation: str
+
+
+@dataclass(kw_only=True)
 class EpisodeOpenedEvent(CapabilityEvent, namespace="context_lifecycle"):
     """An annotated episode began.
 
@@ -430,6 +451,8 @@ def _stream_event(event: Event) -> CapabilityEvent | None:
             )
         case BudgetUnmet(report):
             return BudgetUnmetEvent(excess=report.excess, explanation=report.shortfall)
+        case ThrashingBegan(thrashing):
+            return ThrashingEvent(explanation=thrashing.warning)
         case EpisodeOpened(episode) if episode.name is not None:
             return EpisodeOpenedEvent(
                 name=episode.name, type=episode.type.value, dependencies=list(episode.dependencies)

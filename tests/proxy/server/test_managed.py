@@ -409,6 +409,34 @@ def test_a_budget_that_leaves_too_little_room_is_logged_once_a_session(
         run(main)
 
 
+def test_a_window_that_thrashes_is_said_in_the_reply_the_log_and_the_status(caplog: pytest.LogCaptureFixture) -> None:
+    index = SessionIndex(open_store(None), ContextSettings(budget=9_000))
+    tools = [{"name": "read", "input_schema": {"type": "object"}}]
+
+    async def main() -> None:
+        async with provider(replies(response(message()))) as up, proxy(up.url, index=index) as it:
+            messages: list[Any] = [{"role": "user", "content": "Go."}]
+            warnings = []
+            for number in range(20):
+                call = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"path": f"f{number}"}}
+                result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "word " * 4_000}
+                messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+                done = await ask(it, {**body("", stream=False), "messages": messages, "tools": tools})
+                warnings.append(done.header("x-wane-warning") or "")
+            first = next(number for number, warning in enumerate(warnings) if warning)
+            assert 5 <= first < 10
+            (session,) = (await it.client.get("/wane/status")).json()["sessions"]
+            assert session["thrashing"]["passes"] == 5
+            assert warnings[first:] == [session["thrashing"]["warning"]] * (20 - first)
+            logged = [
+                record.getMessage() for record in caplog.records if "too small for this work" in record.getMessage()
+            ]
+            assert logged == [f"session {session['id']}: {warnings[first]}"]
+
+    with caplog.at_level("WARNING", "wane.proxy"):
+        run(main)
+
+
 class CountingLoop(asyncio.SelectorEventLoop):
     """Counts the timers that are set, by what they call."""
 

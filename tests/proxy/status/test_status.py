@@ -66,6 +66,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "evicted": 31_000,
             "satisfied": False,
             "room": None,
+            "thrashing": None,
             "note": "too small",
             "system": 900,
             "user": 2_000,

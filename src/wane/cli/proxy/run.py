@@ -20,7 +20,6 @@ from wane.cli.terminal.text import counted, say
 from wane.money import dollars
 
 if TYPE_CHECKING:
-    from wane.core import Room
     from wane.proxy.agents.base import Agent, Command
     from wane.proxy.server.run import ProxyOptions, Running
     from wane.proxy.sessions.figures import SessionStatus
@@ -97,8 +96,8 @@ def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, give
         sessions = proxy.sessions.status()
     if not given.quiet:
         say(summary(proxy, sessions, options, log))
-        if (room := tightest(sessions)) is not None:
-            say(room.warning)
+        if advice := advice_on(sessions):
+            say(advice)
     return code
 
 
@@ -114,10 +113,11 @@ _ENDED: Final = {
 """How requests ended that were not managed, by outcome."""
 
 
-def tightest(sessions: Sequence[SessionStatus]) -> Room | None:
-    """Return the least room of a run's sessions; None if all have enough."""
-    rooms = [status.facts.room for status in sessions if status.facts.tight]
-    return max(filter(None, rooms), key=lambda room: room.fixed, default=None)
+def advice_on(sessions: Sequence[SessionStatus]) -> str:
+    """Return which budget would help the session that lacks most; empty if none lacks any."""
+    facts = [status.facts for status in sessions if status.facts.advice]
+    worst = max(facts, key=lambda it: (it.thrashing is not None, it.room.fixed if it.room else 0), default=None)
+    return "" if worst is None else worst.advice
 
 
 def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog) -> str:

@@ -51,7 +51,9 @@ def line_of(session: Mapping[str, Any]) -> str:
     parts = [f"wane {short(view)}/{short(budget)}"]
     if view > budget:
         parts[0] += " over budget"
-    if (room := session["room"]) and room["tight"]:
+    if thrashing := session["thrashing"]:
+        parts.append(f"thrashing: {short(thrashing['advised'])} advised")
+    elif (room := session["room"]) and room["tight"]:
         parts.append(f"little room: {short(room['fixed'])} fixed, {short(room['advised'])} advised")
     if session["views"] and (now := session["views"][-1][2]):
         parts.append(f"just evicted {short(now)}")

@@ -100,7 +100,7 @@ class ManagedRequest:
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await dumped(turn.body, size)
-            self._warning = turn.facts.note
+            self._warning = turn.facts.warning
             self.exchange.prepared(turn.facts)
             await self._rounds(content)
         except (RefusedError, BrokenOffError, ClientGoneError):

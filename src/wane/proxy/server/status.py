@@ -128,6 +128,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "evicted": facts.evicted,
         "satisfied": facts.satisfied,
         "room": None if facts.room is None else facts.room.to_dict(),
+        "thrashing": None if facts.thrashing is None else facts.thrashing.to_dict(),
         "note": facts.note,
         "system": session.system,
         "user": session.user,

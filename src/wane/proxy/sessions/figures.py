@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 from wane.prices import NO_USAGE, TokenUsage
 
@@ -43,6 +44,7 @@ class Facts:
         used: usage of all rounds of the session before this request, as the provider reported it.
         satisfied: whether the view is within the budget.
         room: the room that the budget leaves for the work; None if no budget is kept.
+        thrashing: what shows that the window evicts what the work needs; usually None.
         note: a note for people, such as why the budget cannot be met, or that the session could not be stored. Usually
             empty.
     """
@@ -58,7 +60,20 @@ class Facts:
     used: TokenUsage = NO_USAGE
     satisfied: bool = True
     room: Room | None = None
+    thrashing: Thrashing | None = None
     note: str = ""
+
+    @property
+    def warning(self) -> str:
+        """What is wrong with the request, for `x-wane-warning`."""
+        return " ".join(filter(None, (self.note, self.thrashing.warning if self.thrashing else "")))
+
+    @property
+    def advice(self) -> str:
+        """Which budget would help the session, and why; empty if this one does."""
+        if self.thrashing is not None:
+            return self.thrashing.warning
+        return "" if self.room is None else self.room.warning
 
     @property
     def tight(self) -> bool:

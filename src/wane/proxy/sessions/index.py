@@ -435,7 +435,7 @@ class SessionIndex:
         cached.last, cached.requests = now, cached.requests + 1
         cached.title = cached.title or next(filter(None, (title_of(arrival.message) for arrival in arrivals)), "")
         shortfall = session.shortfall(report)
-        warned = cached.facts is not None and cached.facts.tight
+        before = cached.facts
         cached.facts = Facts(
             session=cached.id,
             api=wire.name,
@@ -448,10 +448,12 @@ class SessionIndex:
             used=session.used,
             satisfied=not shortfall,
             room=session.room(str(body.get("model", ""))),
+            thrashing=engine.thrashing,
             note=cached.warning or cached.take_remark() or shortfall,
         )
-        if (room := cached.facts.room) is not None and room.tight and not warned:
-            _LOGGER.warning("session %s: %s", cached.id, room.warning)
+        began = cached.facts.thrashing is not None and (before is None or before.thrashing is None)
+        if began or (cached.facts.tight and (before is None or not before.tight)):
+            _LOGGER.warning("session %s: %s", cached.id, cached.facts.advice)
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
         return SessionTurn(self._finished, cached, body, equipped, history, view, self._own(wire, body))
 

@@ -57,7 +57,7 @@ function drawFigures(card, session) {
     ? `${short(session.evicted)} of ${short(session.history)} evicted${gone}`
     : `${short(session.history)} said, nothing evicted`;
   const unmet = session.satisfied ? "" : "The budget cannot be met: what may not be evicted is too large.";
-  card.note.textContent = [session.note || unmet, session.room && session.room.warning].filter(Boolean).join(" ");
+  card.note.textContent = [session.note || unmet, (session.thrashing || session.room || {}).warning].filter(Boolean).join(" ");
   card.note.hidden = !card.note.textContent;
 }
 

@@ -1,0 +1,168 @@
+"""Notices work that the window is too small for: passes every few calls, or content that is fetched again and again.
+
+It takes constant time for each item and keeps only digests of recent calls. It counts what a history shows, so that a
+session that is repeated from its records has the same counts; one that is restored from a state begins to count anew.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from math import ceil
+from typing import Any, Final
+
+from wane.core import DELIMITER, Item, Kind, Room
+from wane.core.delimiter import quote
+from wane.core.items import ASSISTANT
+from wane.core.view import MessageStarts
+
+PASSES: Final = 5
+"""Passes in a row that are too many (how the limits were chosen: `docs/lab/thrashing.md`)."""
+
+NEAR: Final = 3
+"""Model calls between two of them, at most."""
+
+FETCHES: Final = 4
+"""Times that a call is made, each time after its last result was evicted, that are too many."""
+
+WITHIN: Final = 20
+"""Model calls between two of them, at most."""
+
+APART: Final = 10
+"""Model calls between two passes that the advised budget makes room for."""
+
+_KNOWN: Final = 512  # calls whose latest result is known
+_GRAIN: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Thrashing:
+    """A window that evicts what the work needs.
+
+    Attributes:
+        budget: tokens that the view may hold.
+        advised: the budget that would help, by the growth of this session.
+        passes: passes in a row, each at most NEAR model calls after the one before; 0 if that is not so.
+        over: model calls in which they ran.
+        tool: the tool that was called again and again for content that had been evicted; None if none was.
+        fetches: how often the same call of it was made.
+    """
+
+    budget: int
+    advised: int
+    passes: int = 0
+    over: int = 0
+    tool: str | None = None
+    fetches: int = 0
+
+    @property
+    def warning(self) -> str:
+        """What happens and what helps, in sentences."""
+        seen = []
+        if self.passes:
+            seen.append(f"{self.passes} passes ran within {self.over} model calls")
+        if self.tool is not None:
+            seen.append(f"{quote(self.tool)} was called {self.fetches} times for content that had been evicted")
+        return (
+            f"The budget of {self.budget:,} tokens is too small for this work: {', and '.join(seen)}. "
+            f"Set a budget of {self.advised:,}, or have the agent do less at once."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {**asdict(self), "warning": self.warning}
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """The latest result of a call.
+
+    Attributes:
+        tool: the called tool.
+        result: index of the result; None while there is none.
+        call: number of the model call that made it.
+        times: how often it was made in a row, each time after the result before had been evicted.
+    """
+
+    tool: str
+    result: int | None
+    call: int
+    times: int = 1
+
+
+class ThrashingDetector:
+    """Counts passes and fetches."""
+
+    def __init__(self) -> None:
+        self._starts = MessageStarts()
+        self._calls = 0  # model calls so far
+        self._work = 0  # tokens of calls, results and the model's words so far
+        self._passes = deque[int](maxlen=PASSES)  # model calls ahead of the latest passes in a row
+        self._fetches = OrderedDict[bytes, _Fetch]()
+        self._open = dict[str | None, _Fetch]()
+        self._worst: _Fetch | None = None
+
+    def note(self, item: Item, index: int, shows: Callable[[int], bool]) -> None:
+        """Take in the next item of the history.
+
+        Args:
+            item: the item.
+            index: its index.
+            shows: whether an item is in the view.
+        """
+        self._work += item.tokens if item.kind in ASSISTANT or item.kind is Kind.RESULT else 0
+        self._calls += self._starts.begins(item)
+        if item.kind is Kind.RESULT:
+            if (fetch := self._open.pop(item.call_id, None)) is not None:
+                fetch.result = index
+        elif item.kind is Kind.CALL and item.tool not in (None, DELIMITER):
+            self._open[item.call_id] = self._fetched(item, shows)
+
+    def passed(self) -> None:
+        """Note that content has left the view for the next request."""
+        if self._passes and self._calls - self._passes[-1] > NEAR:
+            self._passes.clear()
+        if not self._passes or self._passes[-1] != self._calls:
+            self._passes.append(self._calls)
+
+    def found(self, room: Room, low_water: float) -> Thrashing | None:
+        """Return what is wrong at the next request; None if nothing is.
+
+        Args:
+            room: what the budget leaves for the work.
+            low_water: share of the budget to which a pass evicts; at 1, frequent passes are meant.
+        """
+        passes = over = fetches = 0
+        tool: str | None = None
+        if low_water < 1 and len(self._passes) == PASSES and self._calls - self._passes[-1] <= NEAR:
+            passes, over = PASSES, self._passes[-1] - self._passes[0] + 1
+        if (worst := self._worst) is not None and self._calls - worst.call <= WITHIN:
+            tool, fetches = worst.tool, worst.times
+        if not passes and tool is None:
+            return None
+        return Thrashing(room.budget, self._advised(room, low_water), passes, over, tool, fetches)
+
+    def _fetched(self, item: Item, shows: Callable[[int], bool]) -> _Fetch:
+        """The call with those before it, if their results were evicted."""
+        assert item.tool is not None
+        key = blake2b(f"{item.tool}\0{item.arguments}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        fetch, before = _Fetch(item.tool, None, self._calls), self._fetches.pop(key, None)
+        if before is not None and before.result is not None:
+            if not shows(before.result) and self._calls - before.call <= WITHIN:
+                fetch.times = before.times + 1
+            if fetch.times >= FETCHES:
+                self._worst = fetch
+            elif before is self._worst:
+                self._worst = None  # the window holds its result now
+        self._fetches[key] = fetch
+        if len(self._fetches) > _KNOWN:
+            self._fetches.popitem(last=False)
+        return fetch
+
+    def _advised(self, room: Room, low_water: float) -> int:
+        """The budget in which passes would be APART model calls from each other, as the work has grown so far."""
+        growth = self._work / max(1, self._calls)
+        needed = room.fixed + growth * APART / (1 - min(low_water, 0.5))
+        return ceil(max(needed, room.advised, room.budget + _GRAIN) / _GRAIN) * _GRAIN
