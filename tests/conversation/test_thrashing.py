@@ -130,8 +130,9 @@ def test_a_pass_that_is_repeated_from_its_record_counts() -> None:
 def test_it_keeps_little_of_a_long_history() -> None:
     detector = ThrashingDetector()
     for number in range(2_000):
-        detector.note(Item(Kind.CALL, 1, f"c{number}", "read", f"{number}", message=number), 2 * number, lambda _: True)
-        detector.note(Item(Kind.RESULT, 1, f"c{number}"), 2 * number + 1, lambda _: True)
+        call = Item(Kind.CALL, 1, f"c{number}", "read", message=number)
+        detector.note(call, f"{number}", 2 * number, lambda _: True)
+        detector.note(Item(Kind.RESULT, 1, f"c{number}"), None, 2 * number + 1, lambda _: True)
     assert len(detector._fetches) <= 512
     assert not detector._open
 

@@ -186,7 +186,7 @@ class Engine:
             self._accounting.items += item.tokens
             self._other.follow(item, part, added)
         self._reminder.note(item, added, self.window.active)
-        self._detector.note(item, added.index, self._shows)
+        self._detector.note(item, part.arguments, added.index, self._shows)
         return added
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:

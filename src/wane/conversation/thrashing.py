@@ -17,6 +17,8 @@ from wane.core import DELIMITER, Item, Kind, Room
 from wane.core.delimiter import quote
 from wane.core.items import ASSISTANT
 from wane.core.view import MessageStarts
+from wane.tools.calls import judge_call
+from wane.tools.judgement import Activity
 
 PASSES: Final = 5
 """Passes in a row that are too many (how the limits were chosen: `docs/lab/thrashing.md`)."""
@@ -104,11 +106,12 @@ class ThrashingDetector:
         self._open = dict[str | None, _Fetch]()
         self._worst: _Fetch | None = None
 
-    def note(self, item: Item, index: int, shows: Callable[[int], bool]) -> None:
+    def note(self, item: Item, arguments: str | None, index: int, shows: Callable[[int], bool]) -> None:
         """Take in the next item of the history.
 
         Args:
             item: the item.
+            arguments: for a call, its arguments, which the item need not have.
             index: its index.
             shows: whether an item is in the view.
         """
@@ -117,8 +120,8 @@ class ThrashingDetector:
         if item.kind is Kind.RESULT:
             if (fetch := self._open.pop(item.call_id, None)) is not None:
                 fetch.result = index
-        elif item.kind is Kind.CALL and item.tool not in (None, DELIMITER):
-            self._open[item.call_id] = self._fetched(item, shows)
+        elif item.kind is Kind.CALL and item.tool is not None and item.tool != DELIMITER:
+            self._open[item.call_id] = self._fetched(item.tool, arguments, shows)
 
     def passed(self) -> None:
         """Note that content has left the view for the next request."""
@@ -144,15 +147,15 @@ class ThrashingDetector:
             return None
         return Thrashing(room.budget, self._advised(room, low_water), passes, over, tool, fetches)
 
-    def _fetched(self, item: Item, shows: Callable[[int], bool]) -> _Fetch:
-        """The call with those before it, if their results were evicted."""
-        assert item.tool is not None
-        key = blake2b(f"{item.tool}\0{item.arguments}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        fetch, before = _Fetch(item.tool, None, self._calls), self._fetches.pop(key, None)
+    def _fetched(self, tool: str, arguments: str | None, shows: Callable[[int], bool]) -> _Fetch:
+        """A call, with how often it was made before for results that were evicted."""
+        key = blake2b(f"{tool}\0{arguments}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        fetch, before = _Fetch(tool, None, self._calls), self._fetches.pop(key, None)
         if before is not None and before.result is not None:
             if not shows(before.result) and self._calls - before.call <= WITHIN:
                 fetch.times = before.times + 1
-            if fetch.times >= FETCHES:
+            # A test that is run again after each change fetches nothing that was known.
+            if fetch.times >= FETCHES and judge_call(tool, arguments).activity is Activity.EXPLORE:
                 self._worst = fetch
             elif before is self._worst:
                 self._worst = None  # the window holds its result now

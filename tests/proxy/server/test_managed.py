@@ -425,13 +425,12 @@ def test_a_window_that_thrashes_is_said_in_the_reply_the_log_and_the_status(capl
                 warnings.append(done.header("x-wane-warning") or "")
             first = next(number for number, warning in enumerate(warnings) if warning)
             assert 5 <= first < 10
-            (session,) = (await it.client.get("/wane/status")).json()["sessions"]
-            assert session["thrashing"]["passes"] == 5
-            assert warnings[first:] == [session["thrashing"]["warning"]] * (20 - first)
-            logged = [
-                record.getMessage() for record in caplog.records if "too small for this work" in record.getMessage()
-            ]
-            assert logged == [f"session {session['id']}: {warnings[first]}"]
+            (status,) = it.sessions.status()
+            assert status.facts.thrashing is not None
+            assert warnings[-1] == status.facts.advice == status.facts.thrashing.warning
+            assert all("too small for this work: 5 passes ran" in warning for warning in warnings[first:])
+            logged = [record.getMessage() for record in caplog.records if "too small for" in record.getMessage()]
+            assert logged == [f"session {status.facts.session}: {warnings[first]}"]
 
     with caplog.at_level("WARNING", "wane.proxy"):
         run(main)
