@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from wane import ConfigError, Conversation
 from wane.conversation import Adapter
 from wane.formats.openai import OpenAIFormat
-from wane.integrations.lifecycle import after_answer, joined, maker, parted, resumed
+from wane.integrations.lifecycle import Warner, after_answer, joined, maker, parted, resumed
 
 
 def said(role: str, text: str) -> dict[str, Any]:
@@ -68,13 +69,14 @@ def test_a_conversation_continues_from_its_data() -> None:
     conversation.overhead = 7
     conversation.ingest([GO])
     conversation.request()
-    again = resumed(lambda: Conversation(budget=1_000), after_answer(conversation, []), [GO])
+    again = resumed(lambda: Conversation(budget=1_000), after_answer(conversation, []), [GO], Warner())
     assert (again.length, again.overhead) == (1, 7)
 
 
 @pytest.mark.parametrize("kept", [None, {}, "old", ["old"], {"mark": "x"}, {"state": None}, {"state": "old"}])
 def test_with_anything_else_it_begins_anew(kept: object) -> None:
-    again = resumed(lambda: Conversation(budget=1_000), kept, [GO])
+    with pytest.warns(UserWarning, match="begins anew") if kept else nullcontext():
+        again = resumed(lambda: Conversation(budget=1_000), kept, [GO], Warner())
     assert again.length == 0
     assert again.ingest([GO]).added == 1
 
