@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from wane.core.errors import JournalError, SessionLockedError, WaneError
-from wane.journal import Header, MessageRecord, NoteRecord, Record, new_header
+from wane.journal import Header, Record, new_header
 from wane.proxy.store.marks import Marks, Matches, Sought
 
 T = TypeVar("T")
@@ -22,7 +22,10 @@ KEEP: Final = 30 * 86_400.0
 """Seconds after its last record until a session is deleted, by default."""
 
 HEAVY: Final = 1 << 16
-"""Characters above which reading or writing records is worth a thread; it takes some tenths of a millisecond."""
+"""Characters above which reading records is worth a thread; it takes some tenths of a millisecond."""
+
+MANY: Final = 500
+"""Records above which writing them is worth a thread; it takes some milliseconds."""
 
 WAIT: Final = 15.0
 """Seconds that a request waits for another one of the same session in the same process."""
@@ -126,7 +129,7 @@ class Log:
 
         Args:
             records: the records.
-            marks: by what the session is found from now on; None if that has not changed.
+            marks: by what the session is found from now on, or once it was synced; None if that has not changed.
 
         Raises:
             SessionChangedError: if another process has appended since the hold began; nothing is added then.
@@ -146,6 +149,8 @@ class Log:
 
     async def sync(self) -> None:
         """Wait until appended records would survive a crash of the machine, if the store can tell. Needs no hold.
+
+        From then on, the session is found by its marks.
 
         Raises:
             StoreError: if it cannot be written.
@@ -335,19 +340,12 @@ async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
     return await uninterrupted(asyncio.to_thread(work)) if heavy else work()
 
 
-def are_heavy(records: Iterable[Record]) -> bool:
-    """Whether records are so large that writing them would block the event loop noticeably."""
-    rest: list[Any] = [record.message for record in records if isinstance(record, MessageRecord)]
-    rest += [record.data for record in records if isinstance(record, NoteRecord)]
-    size = len(rest)
-    while rest and size < HEAVY:
-        value = rest.pop()
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, (dict, list)):
-            size += len(value)
-            rest += value if isinstance(value, list) else value.values()
-    return size >= HEAVY
+def are_heavy(records: Sequence[Record]) -> bool:
+    """Whether records are so many that writing them would block the event loop noticeably.
+
+    Their sizes do not matter: a thread that encodes one record blocks the event loop too, however long it is.
+    """
+    return len(records) > MANY
 
 
 @contextmanager
