@@ -110,10 +110,8 @@ class SessionStore:
         *,
         message_format: str,
         session_id: str | None = None,
-        folder: str = "",
         clock: Clock = utc_now,
         fsync: bool = True,
-        committed: bool = True,
     ) -> Journal:
         """Begin a session for a working directory.
 
@@ -121,22 +119,19 @@ class SessionStore:
             cwd: the working directory.
             message_format: as of `Journal.create`, and so are the other arguments.
             session_id: likewise.
-            folder: name of the directory for sessions that began alike, below the working directory's; empty for none.
             clock: likewise.
             fsync: likewise.
-            committed: likewise.
 
         Raises:
             JournalError: as `Journal.create` does.
         """
         return Journal.create(
-            self.directory(cwd) / folder,
+            self.directory(cwd),
             cwd=cwd.resolve(),
             message_format=message_format,
             session_id=session_id,
             clock=clock,
             fsync=fsync,
-            committed=committed,
         )
 
     def sessions(self, cwd: Path | None = None) -> list[SessionInfo]:

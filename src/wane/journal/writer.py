@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -97,7 +98,7 @@ class Journal:
         path = directory / f"{header.created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
         try:
             # Not `parents=True`, which gives the mode to the last one only; their names say what their owner works on.
-            for missing in reversed([place for place in (directory, *directory.parents) if not place.exists()]):
+            for missing in [*takewhile(lambda place: not place.exists(), (directory, *directory.parents))][::-1]:
                 missing.mkdir(mode=0o700, exist_ok=True)
             # Not `glob`, which compiles a pattern for each id.
             if any(name.endswith(f"Z-{session_id}.jsonl") for name in os.listdir(directory)):

@@ -63,9 +63,10 @@ def head_of(root: str) -> str:
 
 
 async def add(log: Log, *records: Record, keys: Sequence[str] = ()) -> Sequence[Record]:
-    """Hold a session, add to it, and return what was new of others."""
+    """Hold a session, add to it, sync it, and return what was new of others."""
     async with log.hold() as new:
         await log.append(records, Marks(head_of(log.id[:24]), keys))
+    await log.sync()
     return new
 
 

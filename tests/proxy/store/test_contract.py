@@ -159,6 +159,7 @@ def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
             for head in (first, second):
                 async with log.hold():
                     await log.append((note(1),), Marks(head, ["a" * 16]))
+                await log.sync()
             assert not (await store.find(root, Sought((), [first]))).sessions
             for sought in (Sought((), [second]), Sought(["a" * 16])):
                 assert (await store.find(root, sought)).sessions == [Match(log.id, second)]

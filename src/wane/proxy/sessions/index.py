@@ -292,7 +292,9 @@ class SessionIndex:
         aligned = [(each, each.session.align(arrivals)) for each in await self._current(answered[:_CANDIDATES])]
         try:
             matches = await self.store.find(root, trail.sought)
-            unread = [await self._mark(session_id) for session_id in matches.unmarked]
+            # The marks of those in memory are on their way.
+            unmarked = [session_id for session_id in matches.unmarked if self._sessions.get(session_id) is None]
+            unread = [await self._mark(session_id) for session_id in unmarked]
             if unread:
                 matches = await self.store.find(root, trail.sought)
         except StoreError as error:

@@ -7,7 +7,7 @@ import glob
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -64,7 +64,8 @@ class DiskStore:
         fsync: bool = True,
     ) -> None:
         self._sessions = sessions
-        self._cwd = Path.cwd() if cwd is None else cwd
+        self._cwd = (cwd or Path.cwd()).resolve()
+        self._folder = sessions.directory(self._cwd)
         self._fsync = fsync
         self._keep = keep
         self._purged = float("-inf")
@@ -76,14 +77,13 @@ class DiskStore:
 
     async def check(self) -> None:
         """Check that files can be written to the directory, or that it can be created."""
-        folder = self._sessions.directory(self._cwd)
-        existing = next(place for place in (folder, *folder.parents) if place.exists())
+        existing = next(place for place in (self._folder, *self._folder.parents) if place.exists())
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             raise StoreError(f"{existing} is not a writable directory")
 
     async def find(self, root: str, sought: Sought) -> Matches:
         """Return the sessions that a request may continue, by the index beside their files."""
-        folders = await asyncio.to_thread(self._listed, f"*/{checked_root(root)}")
+        folders = self._listed(f"*/{checked_root(root)}")
         if not folders:
             return Matches()
         unmarked = await self._index.unmarked(folders)
@@ -99,31 +99,35 @@ class DiskStore:
 
     async def create(self, root: str, message_format: str) -> Log:
         """Create a session, in a file that only its owner may read; now and then, delete expired sessions."""
-        session_id = new_id(root)
-        log = await self._journal(
-            lambda: self._sessions.create(
-                self._cwd,
+        with as_store_errors():
+            # Not in a thread, which takes longer to start than a file to be made.
+            journal = Journal.create(
+                self._folder / root,
+                cwd=self._cwd,
                 message_format=message_format,
-                session_id=session_id,
-                folder=root,
+                session_id=new_id(root),
                 fsync=self._fsync,
                 committed=False,
             )
-        )
         if self._keep and time.monotonic() - self._purged > _PURGE_SECONDS:
             self._purged = time.monotonic()
             await self._index.drop(await asyncio.to_thread(self._purge))
-        return log
+        return _DiskLog(journal, self._index)
 
     async def open(self, session_id: str) -> Log:
         """Open a session; if its last record was cut short, the journal sets it aside."""
         try:
-            return await self._journal(lambda: Journal.open(self._path(session_id), fsync=self._fsync))
+            with as_store_errors():
+                # If the client disconnects meanwhile, the file and its lock must not stay open.
+                journal = await uninterrupted(asyncio.to_thread(self._opened, session_id), undo=Journal.close)
         except SessionBusyError:
             raise SessionBusyError(
                 f"the session {session_id} in {self._sessions.root} is open in another process. If several proxies"
                 " share sessions, store them in Redis or PostgreSQL"
             ) from None
+        if journal.repaired is not None:
+            _LOGGER.warning("%s", journal.repaired)
+        return _DiskLog(journal, self._index)
 
     async def read(self, session_id: str) -> Sequence[Record]:
         """Return the records of a session, even while a process writes it."""
@@ -184,13 +188,8 @@ class DiskStore:
             _LOGGER.warning("expired sessions were not deleted: %s", error)
         return deleted
 
-    async def _journal(self, begin: Callable[[], Journal]) -> Log:
-        with as_store_errors():
-            # If the client disconnects meanwhile, the file and its lock must not stay open.
-            journal = await uninterrupted(asyncio.to_thread(begin), undo=Journal.close)
-        if journal.repaired is not None:
-            _LOGGER.warning("%s", journal.repaired)
-        return _DiskLog(journal, self._index)
+    def _opened(self, session_id: str) -> Journal:
+        return Journal.open(self._path(session_id), fsync=self._fsync)
 
     def _path(self, session_id: str) -> Path:
         for path in self._glob(root_of(session_id), session_id):
@@ -218,13 +217,17 @@ def _ledger(connection: Connection) -> str | None:
 
 
 class _DiskLog(Log):
-    """A session in a file that this process has open."""
+    """A session in a file that this process has open.
+
+    Its marks go into the index with `sync`, not while the client waits for the first text. If the process is killed
+    before, the index knows the session by its earlier answers; a new session is found by its file.
+    """
 
     def __init__(self, journal: Journal, index: DiskIndex) -> None:
         super().__init__(journal.header)
         self._journal = journal
         self._index = index
-        self._keys: list[str] = []  # not in the index yet
+        self._unindexed: Marks | None = None
 
     async def _news(self) -> Sequence[Record]:
         # No other process can write while the file is open here, so only the first hold has records.
@@ -239,17 +242,28 @@ class _DiskLog(Log):
         with as_store_errors():
             await in_thread_if(are_heavy(records), lambda: self._journal.extend(records))
         if marks is not None:
-            self._keys += marks.keys
-            try:
-                await self._index.put(self.id, Marks(marks.head, self._keys), replace=True)
-                self._keys = []
-            except StoreError as error:
-                # The records are stored; the keys follow with the next ones.
-                _LOGGER.warning("%s", error)
+            self._unindexed = _joined(self._unindexed, marks)
 
     async def sync(self) -> None:
+        await self._put_marks()
         with as_store_errors():
             await asyncio.to_thread(self._journal.commit)
 
     async def close(self) -> None:
         self._journal.close()
+        await self._put_marks()
+
+    async def _put_marks(self) -> None:
+        marks, self._unindexed = self._unindexed, None
+        if marks is None:
+            return
+        try:
+            await self._index.put(self.id, marks, replace=True)
+        except StoreError as error:
+            # The records are stored; the keys follow with the next ones.
+            self._unindexed = marks if self._unindexed is None else _joined(marks, self._unindexed)
+            _LOGGER.warning("%s", error)
+
+
+def _joined(before: Marks | None, marks: Marks) -> Marks:
+    return marks if before is None else Marks(marks.head, [*before.keys, *marks.keys])
