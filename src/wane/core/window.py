@@ -423,7 +423,7 @@ class ContextWindow:
                 raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
             if not isinstance(item.arguments, _RAW):
                 raise HistoryError(f"item {self._count} has arguments that are not text; give the model's JSON")
-        if any(offset == 0 or self._count + offset < 0 for offset in item.needs):
+        if item.needs and any(offset == 0 or self._count + offset < 0 for offset in item.needs):
             raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
         if item.kind is Kind.RESULT and (item.call_id is None or item.call_id not in self._calls):
             raise HistoryError(

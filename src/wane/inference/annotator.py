@@ -289,7 +289,9 @@ class Annotator:
 
 def _short(text: str) -> str:
     """A hint for use in a name: one short line of printable characters."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(text.split())
     return line if len(line) <= _HINT_LENGTH else f"{line[: _HINT_LENGTH - 1]}…"
 
 

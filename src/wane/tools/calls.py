@@ -126,7 +126,8 @@ def _fields(arguments: str | None) -> Mapping[str, Any]:
 def _texts(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
     """The strings under some keys, including those in lists."""
     for key in keys:
-        value = fields.get(key)
+        if (value := fields.get(key)) is None:
+            continue
         for entry in value if isinstance(value, list) else [value]:
             text = entry.get("path") or entry.get("file_path") if isinstance(entry, dict) else entry
             if isinstance(text, str) and text:

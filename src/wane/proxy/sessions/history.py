@@ -215,6 +215,8 @@ class UnseenRounds:
             number: position of the message.
             shape: its shape.
         """
+        if not self._waiting:
+            return
         made = shape[:1] == ASSISTANT
         wanted = shape if made else _EMPTY
         found = [reply for reply in self._waiting if reply.shape == wanted]
