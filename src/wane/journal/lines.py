@@ -1,8 +1,9 @@
 r"""Headers and records as chained lines of bytes, wherever a session is kept: in a file or in a database.
 
-A line is a JSON object in ASCII, `{"kind":…,…,"crc":"…"}\n`. `crc` is the CRC-32 of the bytes before it, continued
-from the `crc` of the line before. So a missing line is noticed, and so is damage inside a string, which would still be
-JSON. ASCII, because only escapes can write the lone surrogates that a tool's output may hold.
+A line is a JSON object, `{"kind":…,…,"crc":"…"}\n`. `crc` is the CRC-32 of the bytes before it, continued from the
+`crc` of the line before. So a missing line is noticed, and so is damage inside a string, which would still be JSON. A
+line is in ASCII, because only escapes can write the lone surrogates that a tool's output may hold; one that holds none
+may be in UTF-8.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ T = TypeVar("T", Header, Record)
 
 Clock = Callable[[], datetime]
 
+Dumps = Callable[[Any], bytes]
+"""Returns data as JSON without spaces or line ends; raises a ValueError for a value that JSON cannot hold."""
+
 MESSAGE_PREFIX: Final = b'{"kind":"message",'
 """Beginning of the lines of messages, for counting messages without decoding them."""
 
@@ -40,6 +44,18 @@ _UPDATE: Final = "A newer Wane wrote it; update with: pip install --upgrade wane
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+def dumped(data: object) -> bytes:
+    """Return data as JSON in ASCII, without spaces.
+
+    Raises:
+        ValueError: for a value that JSON cannot hold, or that is nested too deeply.
+    """
+    try:
+        return _ENCODE(data).encode("ascii")
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now) -> Header:
@@ -69,16 +85,17 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
     Raises:
         ValueError: for a value that JSON cannot hold, or that is nested too deeply.
     """
-    return _line({"kind": record.kind, **encode(record)}, after)
+    return _line({"kind": record.kind, **encode(record)}, after, dumped)
 
 
-def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -> list[bytes]:
+def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now, dumps: Dumps = dumped) -> list[bytes]:
     """Return records as lines, each with its newline, stamped with the time unless they have one.
 
     Args:
         records: the records.
         after: checksum of the line before the first.
         clock: gives the time, in any time zone.
+        dumps: writes JSON, in ASCII or UTF-8.
 
     Raises:
         JournalError: if a record cannot be written as JSON.
@@ -90,19 +107,15 @@ def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -
         if data["at"] is None:
             data["at"] = now
         try:
-            lines.append(_line(data, after))
+            lines.append(_line(data, after, dumps))
         except ValueError as error:
             raise JournalError(f"a record of kind {record.kind!r} cannot be written as JSON: {error}") from error
         after = checksum_of(lines[-1])
     return lines
 
 
-def _line(data: dict[str, Any], after: int) -> bytes:
-    try:
-        text = _ENCODE(data)
-    except (TypeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
-    body = text[:-1].encode("ascii")
+def _line(data: dict[str, Any], after: int, dumps: Dumps) -> bytes:
+    body = dumps(data)[:-1]
     return b'%b%b%08x"}\n' % (body, _CRC_KEY, crc32(body, after))
 
 

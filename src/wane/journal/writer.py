@@ -24,7 +24,7 @@ from typing import Final, Self
 from filelock import FileLock, Timeout
 
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError
-from wane.journal.lines import Clock, checksum_of, new_header, utc_now, write_line, write_lines
+from wane.journal.lines import Clock, Dumps, checksum_of, dumped, new_header, utc_now, write_line, write_lines
 from wane.journal.reader import SessionFile, open_session, read_header_of, read_stream
 from wane.journal.records import Header, Record
 
@@ -46,7 +46,7 @@ class Journal:
         repaired: what was repaired when it was opened, as a sentence for the user; usually None.
     """
 
-    def __init__(self, found: SessionFile, fd: int, lock: FileLock, *, clock: Clock, fsync: bool) -> None:
+    def __init__(self, found: SessionFile, fd: int, lock: FileLock, *, clock: Clock, fsync: bool, dumps: Dumps) -> None:
         self.path = found.path
         self.found = found
         self.repaired: str | None = None
@@ -54,6 +54,7 @@ class Journal:
         self._lock = lock
         self._clock = clock
         self._fsync = fsync
+        self._dumps = dumps
         # Size and checksum as of the last record that was appended whole, changed in one assignment.
         self._end = (found.size, found.checksum)
         self._uncommitted = False
@@ -78,6 +79,7 @@ class Journal:
         clock: Clock = utc_now,
         fsync: bool = True,
         committed: bool = True,
+        dumps: Dumps = dumped,
     ) -> Journal:
         """Begin a session in `directory`, which is created if needed, readable by its owner alone.
 
@@ -89,6 +91,7 @@ class Journal:
             clock: gives the time, in any time zone.
             fsync: whether `commit` waits for the disk.
             committed: whether the header is committed at once, or with the first `commit`.
+            dumps: writes the records' JSON, in ASCII or UTF-8.
 
         Raises:
             JournalError: if the directory cannot be written, or the id is malformed or taken.
@@ -108,7 +111,7 @@ class Journal:
             raise _unwritable(directory, error) from error
         with _released_on_error(lock, directory):
             fd = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-            journal = cls(SessionFile(path, header, (), 0, 0), fd, lock, clock=clock, fsync=fsync)
+            journal = cls(SessionFile(path, header, (), 0, 0), fd, lock, clock=clock, fsync=fsync, dumps=dumps)
             try:
                 line = write_line(header)
                 journal._write(line, checksum_of(line))
@@ -124,7 +127,7 @@ class Journal:
         return journal
 
     @classmethod
-    def open(cls, path: Path, *, clock: Clock = utc_now, fsync: bool = True) -> Journal:
+    def open(cls, path: Path, *, clock: Clock = utc_now, fsync: bool = True, dumps: Dumps = dumped) -> Journal:
         """Continue a session. `found` has its records; `repaired` says if its last record was cut short.
 
         Such a record is moved to `<file>.torn`, so that nothing is lost. A file with any other damage is refused and
@@ -134,6 +137,7 @@ class Journal:
             path: the session file.
             clock: gives the time, in any time zone.
             fsync: whether `commit` waits for the disk.
+            dumps: writes the records' JSON, in ASCII or UTF-8.
 
         Raises:
             SessionNotFoundError: if there is no such file.
@@ -154,7 +158,7 @@ class Journal:
             try:
                 with os.fdopen(fd, "rb", closefd=False) as stream:
                     found = read_stream(stream, path)
-                journal = cls(found, fd, lock, clock=clock, fsync=fsync)
+                journal = cls(found, fd, lock, clock=clock, fsync=fsync, dumps=dumps)
                 if found.torn:
                     journal._repair()
             except BaseException:
@@ -181,7 +185,7 @@ class Journal:
             JournalError: if a record cannot be written as JSON, the disk is full, or the journal is closed.
         """
         with self._mutex:
-            lines = write_lines(records, self._end[1], self._clock)
+            lines = write_lines(records, self._end[1], self._clock, self._dumps)
             if lines:
                 self._write(b"".join(lines), checksum_of(lines[-1]))
 

@@ -20,7 +20,7 @@ import pytest
 from tests.journal.support import in_a_child
 from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, response, run
 from tests.proxy.sessions.test_index import SMALL
-from tests.proxy.store.support import add, files, found, new_root, note, topics
+from tests.proxy.store.support import add, files, found, head_of, new_root, note, topics
 from tests.proxy.store.test_alike import begun
 from tests.proxy.world import AnthropicClient, exchange
 from wane.journal import MessageRecord, SessionStore, read
@@ -28,6 +28,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.marks import Marks, Sought
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")
 
@@ -80,6 +81,41 @@ def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_
     file = read(info.path)
     assert file.header.format == "anthropic"
     assert topics(file.records) == ["1"]
+
+
+def test_messages_of_any_characters_and_numbers_come_back(tmp_path: Path) -> None:
+    texts = ["Größe ∑ 😀", "lines\u2028and\u2029and\x85\r\n", "\ud800 alone", "\x00"]
+    messages = [{"role": "user", "content": text, "n": [2**63, 2**64 + 1, 0.1, -0.0, 1e300]} for text in texts]
+
+    async def act() -> str:
+        store = open_store(str(tmp_path))
+        log = await store.create("ab" * 12, "openai")
+        await add(log, *map(MessageRecord, messages))
+        await log.close()
+        return log.id
+
+    file = read(path_of(tmp_path, asyncio.run(act())))
+    assert [record.message for record in file.records if isinstance(record, MessageRecord)] == messages
+    assert not file.torn
+
+
+def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Path) -> None:
+    keys = ["a" * 16, "b" * 16]
+
+    async def act() -> None:
+        crashed, root = open_store(str(tmp_path)), "ab" * 12
+        log = await crashed.create(root, "openai")
+        async with log.hold():
+            await log.append((note(1),), Marks(head_of(root), keys[:1]))
+        assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).unmarked == [log.id]
+        await log.sync()
+        async with log.hold():
+            await log.append((note(2),), Marks("c" * 32, keys[1:]))
+        assert await found(open_store(str(tmp_path)), root, *keys[::-1]) == [log.id]
+        await log.close()
+        assert await found(open_store(str(tmp_path)), root, keys[1]) == [log.id]
+
+    asyncio.run(act())
 
 
 def test_finding_opens_no_file(tmp_path: Path) -> None:

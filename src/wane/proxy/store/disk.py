@@ -18,6 +18,7 @@ from typing import Final
 from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Journal, Record, SessionStore, read, utc_now
 from wane.journal.store import id_of
+from wane.proxy import jsons
 from wane.proxy.store.base import (
     KEEP,
     Log,
@@ -108,6 +109,7 @@ class DiskStore:
                 session_id=new_id(root),
                 fsync=self._fsync,
                 committed=False,
+                dumps=jsons.dumps,
             )
         if self._keep and time.monotonic() - self._purged > _PURGE_SECONDS:
             self._purged = time.monotonic()
@@ -189,7 +191,7 @@ class DiskStore:
         return deleted
 
     def _opened(self, session_id: str) -> Journal:
-        return Journal.open(self._path(session_id), fsync=self._fsync)
+        return Journal.open(self._path(session_id), fsync=self._fsync, dumps=jsons.dumps)
 
     def _path(self, session_id: str) -> Path:
         for path in self._glob(root_of(session_id), session_id):
