@@ -19,10 +19,9 @@ from typing import Final
 from wane.cli.main import main
 
 REST: Final = "HTTP, the event loop, the rest"
-THREADS: Final = "threads: files, the disk"
+SYNC: Final = "after the reply: the index, sync to the disk"
 
 PARTS: Final = {
-    ("selectors.py", "EpollSelector.select"): THREADS,
     ("client.py", "parsed"): "parse the body",
     ("index.py", "_arrivals"): "identify: digests, shapes, the search",
     ("index.py", "SessionIndex._find"): "identify: digests, shapes, the search",
@@ -32,7 +31,7 @@ PARTS: Final = {
     ("session.py", "Session.setup"): "count tokens",
     ("session.py", "Session.take"): "take in: infer episodes, the window",
     ("session.py", "Session.__init__"): "take in: infer episodes, the window",
-    ("index.py", "SessionIndex._begun"): "record",
+    ("index.py", "SessionIndex._begun"): "create the file",
     ("turn.py", "CachedSession.append"): "record",
     ("turn.py", "SessionTurn.answered"): "record",
     ("session.py", "Session.fit"): "the view, and the body upstream",
@@ -42,6 +41,9 @@ PARTS: Final = {
     ("upstream.py", "Upstream.send"): "send it upstream",
     ("managed.py", "ManagedRequest._feed"): "relay the reply",
     ("managed.py", "ManagedRequest._end"): "relay the reply",
+    ("turn.py", "CachedSession.sync"): SYNC,
+    # Processor time while the event loop waits is that of its threads.
+    ("selectors.py", "EpollSelector.select"): SYNC,
 }
 """Parts of a request, in order, by the functions that do them, with all that they call and is not a part itself."""
 

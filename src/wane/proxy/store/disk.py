@@ -229,7 +229,9 @@ class _DiskLog(Log):
         super().__init__(journal.header)
         self._journal = journal
         self._index = index
-        self._unindexed: Marks | None = None
+        # Not in the index yet; no head if that has not changed.
+        self._head = ""
+        self._keys: list[str] = []
 
     async def _news(self) -> Sequence[Record]:
         # No other process can write while the file is open here, so only the first hold has records.
@@ -244,7 +246,8 @@ class _DiskLog(Log):
         with as_store_errors():
             await in_thread_if(are_heavy(records), lambda: self._journal.extend(records))
         if marks is not None:
-            self._unindexed = _joined(self._unindexed, marks)
+            self._head = marks.head
+            self._keys += marks.keys
 
     async def sync(self) -> None:
         await self._put_marks()
@@ -256,16 +259,12 @@ class _DiskLog(Log):
         await self._put_marks()
 
     async def _put_marks(self) -> None:
-        marks, self._unindexed = self._unindexed, None
-        if marks is None:
+        if not self._head:
             return
+        marks, self._head, self._keys = Marks(self._head, self._keys), "", []
         try:
             await self._index.put(self.id, marks, replace=True)
         except StoreError as error:
             # The records are stored; the keys follow with the next ones.
-            self._unindexed = marks if self._unindexed is None else _joined(marks, self._unindexed)
+            self._keys = [*marks.keys, *self._keys]
             _LOGGER.warning("%s", error)
-
-
-def _joined(before: Marks | None, marks: Marks) -> Marks:
-    return marks if before is None else Marks(marks.head, [*before.keys, *marks.keys])
