@@ -59,6 +59,10 @@ def test_no_proxy_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     [
         ("http://127.0.0.1:9/~a-token-of-some-length", 0),
         ("http://localhost:9/~a-token-of-some-length", 0),
+        ("http://127.1:9/~a-token-of-some-length", 0),
+        ("http://0.0.0.0:9/~a-token-of-some-length", 0),
+        ("http://2130706433:9/~a-token-of-some-length", 0),
+        ("http://[::]:9/~a-token-of-some-length", 0),
         ("http://wane.example:8484/~a-token-of-some-length", 1),
     ],
 )

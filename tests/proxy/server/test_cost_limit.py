@@ -73,6 +73,7 @@ def test_no_request_is_sent_that_could_take_the_cost_above_the_limit(tools: bool
             answers = [await ask(running, sent(tools=tools)) for _ in range(5)]
             # After three, one and a half of them are left, and the next may cost two.
             assert [answer.status for answer in answers] == [200, 200, 200, 402, 402]
+            assert (await ask(running, sent(tools=tools), "/v1/messages/")).status == 402, "providers take it too"
             error = answers[3].json["error"]
             assert error["message"].startswith("$0.09 has been spent, and this request may cost $0.0")
             assert "--max-cost allows $0.135 in all" in error["message"]

@@ -130,7 +130,8 @@ class TreatmentOptions:
         float | None,
         Flag(
             "--max-cost",
-            "Pass on no model request that could take the cost above this many dollars; clients then get HTTP 402. By "
+            "Pass on no request of a conversation that could take the cost above this many dollars; clients then get "
+            "HTTP 402. Requests whose cost is not known, such as embeddings and batches, pass and do not count. By "
             "default there is no limit.",
             "DOLLARS",
         ),

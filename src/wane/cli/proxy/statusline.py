@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from socket import inet_aton, inet_ntoa
 from typing import Any, Final
 from urllib.error import URLError
 from urllib.parse import urlsplit
@@ -35,7 +36,7 @@ def _line(base: str) -> str:
         return "wane: no proxy"
     try:
         # The URL may hold the proxy's token: none that is for this machine goes to a proxy that the environment names.
-        direct = is_loopback(urlsplit(base).hostname or "")
+        direct = _is_here(urlsplit(base).hostname or "")
         opener = build_opener(ProxyHandler({} if direct else None))
         with opener.open(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:
             data = json.load(answer)
@@ -43,6 +44,15 @@ def _line(base: str) -> str:
         return line_of(sessions[0]) if sessions else "wane: no session yet"
     except (URLError, OSError, ValueError, LookupError, TypeError):
         return "wane: no proxy"
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, in any spelling that the system takes, such as `127.1` or `0.0.0.0`."""
+    try:
+        spelled = inet_ntoa(inet_aton(host))
+    except OSError:
+        spelled = host
+    return is_loopback(spelled) or spelled in ("0.0.0.0", "::")  # noqa: S104 - where to connect, not where to listen
 
 
 def line_of(session: Mapping[str, Any]) -> str:

@@ -260,7 +260,8 @@ def api_of(wires: Wires, method: str, path: str) -> Api | None:
     if method != "POST":
         return None
     for suffix, name, counts in _SUFFIXES:
-        if path.endswith(suffix):
+        # Providers and gateways take a slash at the end too.
+        if path.rstrip("/").endswith(suffix):
             return Api(wires[name], counts)
     return None
 
