@@ -65,6 +65,7 @@ FLOORS: dict[str, set[str]] = {
         "money",
     },
     "proxy": {
+        "account",
         "conversation",
         "core",
         "counters",

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
-from wane.journal.records import Record, model_calls
+from wane.journal.records import Record, UsageRecord, model_calls
 from wane.money import dollars
 from wane.prices import TokenUsage
 
@@ -52,8 +52,7 @@ class Account:
         """Return the account of a saved session."""
         account = cls()
         for call in model_calls(list(records)):
-            usage = TokenUsage(call.input_tokens, call.output_tokens, call.cache_read_tokens, call.cache_write_tokens)
-            account = account.plus(usage, call.cost)
+            account = account.plus(usage_of(call), call.cost)
         return account
 
     def plus(self, usage: TokenUsage | None, cost: float | None, *, estimated: bool = False) -> Account:
@@ -124,3 +123,12 @@ class Account:
             "cost_at_least_usd": round(self.at_least, 6),
             "priced_calls": self.priced,
         }
+
+
+NOTHING: Final = Account()
+"""The account of no call."""
+
+
+def usage_of(call: UsageRecord) -> TokenUsage:
+    """Return the usage in a record."""
+    return TokenUsage(call.input_tokens, call.output_tokens, call.cache_read_tokens, call.cache_write_tokens)

@@ -181,7 +181,7 @@ class _Fold:
 
     def _observe(self, record: UsageRecord) -> None:
         # Further reports of the proxy on the same history include rounds that are not in it yet.
-        if self._proxied and self._anchored == record.items:
+        if not record.input_tokens or (self._proxied and self._anchored == record.items):
             return
         self._anchored = record.items
         # The request was the view as it stands now, whether or not a pass ran before it.

@@ -122,7 +122,7 @@ def test_an_agent_has_its_input_output_and_exit_code(
     done = run(environ, "--budget", "20k", "--log", str(log), "--", "claude", "-p", "--", "x y", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (7, "Hello. 20000 -p -- x y\nTrue None\n")
     assert done.stderr.startswith("wane: 1 request; the view held ")
-    assert done.stderr.endswith(" of 20,000 tokens at most, 0 were evicted\n")
+    assert done.stderr.endswith(" of 20,000 tokens at most, 0 were evicted; cost unknown\n")
     (asked,) = upstream.requests
     assert asked.tools == ("read", "delimiter")
     assert asked.texts(asked.parts[-1].kind) == ("Hi",)

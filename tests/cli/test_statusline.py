@@ -21,7 +21,7 @@ SESSION = {
     "room": None,
     "thrashing": None,
     "views": [[1.0, 71_000, 0], [2.0, 41_200, 31_000]],
-    "money": {"spent": 0.75, "unmanaged": 2.5},
+    "money": {"spent": 0.75, "unmanaged": 2.5, "calls": 9, "priced_calls": 9},
 }
 
 
@@ -38,8 +38,10 @@ SESSION = {
           "thrashing": Thrashing(80_000, advised=190_000, passes=5, over=7).to_dict()},
          "wane 41.2k/80k | thrashing: 190k advised"),
         ({"room": Room(80_000, system=5_686).to_dict(), "views": [], "money": None, "evicted": 0}, "wane 41.2k/80k"),
-        ({"view": 950, "budget": 9_500, "money": {"spent": 0.2, "unmanaged": 0.1}, "views": [], "evicted": 0},
-         "wane 950/9.5k | $0.20"),
+        ({"view": 950, "budget": 9_500, "views": [], "evicted": 0,
+          "money": {"spent": 0.2, "unmanaged": 0.1, "calls": 9, "priced_calls": 9}}, "wane 950/9.5k | $0.20"),
+        ({"view": 950, "budget": 9_500, "views": [], "evicted": 0,
+          "money": {"spent": 0.2, "unmanaged": 0.1, "calls": 9, "priced_calls": 8}}, "wane 950/9.5k | ≥$0.20"),
     ],
 )  # fmt: skip
 def test_what_it_says_of_a_session(changed: dict[str, object], line: str) -> None:

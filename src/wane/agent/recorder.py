@@ -29,7 +29,6 @@ from wane.conversation.events import (
 from wane.core.errors import JournalError, WaneError
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.journal import (
-    SPENT_NOTE,
     ConfigRecord,
     Journal,
     MessageRecord,
@@ -38,8 +37,8 @@ from wane.journal import (
     Record,
     StrategyRecord,
     UsageRecord,
+    spent_note,
 )
-from wane.journal.codec import encode
 from wane.money import dollars
 from wane.strategies.base import ANNOTATED
 
@@ -106,8 +105,7 @@ class Recorder:
         """Record a model call whose usage says nothing about the view, such as one for a summary."""
         record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
         self._count(record)
-        data = encode(record)
-        self.note(SPENT_NOTE, **{name: data[name] for name in data if name not in ("at", "items")})
+        self._add(spent_note(record))
 
     def _called(self, message: ModelResponse, items: int, tokens: int) -> None:
         record = usage_record(message.usage, _model_of(message), items=items, input_tokens=tokens)

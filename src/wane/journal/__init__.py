@@ -13,7 +13,6 @@ from wane.journal.lines import (
 from wane.journal.reader import SessionFile, read
 from wane.journal.records import (
     FORK_NOTE,
-    SPENT_NOTE,
     ConfigRecord,
     Header,
     MessageRecord,
@@ -24,6 +23,8 @@ from wane.journal.records import (
     StrategyRecord,
     UsageRecord,
     model_calls,
+    spent_call,
+    spent_note,
 )
 from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, default_root
 from wane.journal.writer import Journal
@@ -31,7 +32,6 @@ from wane.journal.writer import Journal
 __all__ = [
     "FORK_NOTE",
     "SESSION_DIR_VARIABLE",
-    "SPENT_NOTE",
     "Clock",
     "ConfigRecord",
     "Header",
@@ -53,6 +53,8 @@ __all__ = [
     "read",
     "read_header",
     "read_lines",
+    "spent_call",
+    "spent_note",
     "utc_now",
     "write_line",
     "write_lines",

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from wane.core import Added, FitReport, Mark, Policy, Step
-from wane.journal.codec import SchemaError, decode
+from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 3
 """Version of the file format that this Wane writes, and the only one that it reads."""
@@ -246,6 +246,20 @@ FORK_NOTE: Final = "fork"
 """Topic of a note that ends the records that a session has copied from the one it branches off from."""
 
 
+def spent_note(call: UsageRecord) -> NoteRecord:
+    """Return the note on a model call that must not anchor the accounting."""
+    data = encode(call)
+    return NoteRecord(SPENT_NOTE, {name: data[name] for name in data if name not in ("at", "items")})
+
+
+def spent_call(note: NoteRecord) -> UsageRecord | None:
+    """Return the model call of a note, with 0 items; None if it is on something else, or cannot be read."""
+    if note.topic == SPENT_NOTE:
+        with suppress(SchemaError):  # anybody may write a note
+            return decode(UsageRecord, {**note.data, "items": 0})
+    return None
+
+
 def model_calls(records: Sequence[Record]) -> Iterator[UsageRecord]:
     """Yield the usage of each model call of a session, in order, without those of a session that it branches off from.
 
@@ -255,6 +269,5 @@ def model_calls(records: Sequence[Record]) -> Iterator[UsageRecord]:
     for record in records[forks[-1] if forks else 0 :]:
         if isinstance(record, UsageRecord):
             yield record
-        elif isinstance(record, NoteRecord) and record.topic == SPENT_NOTE:
-            with suppress(SchemaError):  # anybody may write a note
-                yield decode(UsageRecord, {**record.data, "items": 0})
+        elif isinstance(record, NoteRecord) and (call := spent_call(record)) is not None:
+            yield call

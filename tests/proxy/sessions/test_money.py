@@ -9,12 +9,17 @@ import pytest
 
 from tests.proxy.sessions.test_index import SMALL, disk, work, worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client
-from wane.prices import Prices, TokenUsage
-from wane.proxy.sessions.figures import Money
+from wane.account import Account
+from wane.prices import NO_USAGE, Prices, TokenUsage
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.session import Ledger
+from wane.proxy.sessions.session import Ledger, Session
 
 MODEL = "claude-sonnet-4-5"
+
+
+def amounts(ledger: Ledger) -> tuple[float, float]:
+    """Dollars that were spent, and that would have been."""
+    return ledger.money.account.at_least, ledger.money.unmanaged
 
 
 def test_what_was_evicted_would_have_been_read_from_the_cache() -> None:
@@ -22,12 +27,12 @@ def test_what_was_evicted_would_have_been_read_from_the_cache() -> None:
     ledger = Ledger()
     ledger.add(TokenUsage(10_000, 100, 0, 10_000), MODEL, 0)
     first = 10_000 * rates.write + 100 * rates.output
-    assert ledger.money == Money(pytest.approx(first), pytest.approx(first))
+    assert amounts(ledger) == pytest.approx((first, first))
     # A pass took 6,000 tokens, so that all but the first 2,000 were written anew.
     ledger.add(TokenUsage(5_000, 100, 2_000, 3_000), MODEL, 6_000)
     spent = 2_000 * rates.read + 3_000 * rates.write + 100 * rates.output
     whole = 10_000 * rates.read + 1_000 * rates.write + 100 * rates.output
-    assert ledger.money == Money(pytest.approx(first + spent), pytest.approx(first + whole))
+    assert amounts(ledger) == pytest.approx((first + spent, first + whole))
 
 
 def test_where_the_cache_was_cold_it_would_have_been_so_for_all() -> None:
@@ -36,8 +41,6 @@ def test_where_the_cache_was_cold_it_would_have_been_so_for_all() -> None:
     ledger.add(TokenUsage(10_000, 0, 0, 10_000), MODEL, 0)
     before = ledger.money
     ledger.add(TokenUsage(5_000, 0, 0, 5_000), MODEL, 6_000)
-    assert before is not None
-    assert ledger.money is not None
     assert ledger.money.unmanaged - before.unmanaged == pytest.approx(11_000 * rates.write)
 
 
@@ -47,14 +50,19 @@ def test_without_a_cache_everything_is_paid_in_full_and_rounds_of_our_own_count_
     ledger.add(TokenUsage(1_000, 10), MODEL, 500)
     ledger.add(TokenUsage(1_100, 10), MODEL, 500, replied=False)
     spent = 2_100 * rates.input + 20 * rates.output
-    assert ledger.money == Money(pytest.approx(spent), pytest.approx(1_500 * rates.input + 10 * rates.output))
+    assert amounts(ledger) == pytest.approx((spent, 1_500 * rates.input + 10 * rates.output))
 
 
-def test_a_model_without_a_price_makes_the_sum_unknown() -> None:
+@pytest.mark.parametrize(("usage", "model"), [(TokenUsage(1_000, 10), "no-such-model"), (NO_USAGE, MODEL)])
+def test_a_request_of_unknown_cost_makes_the_sum_a_bound(usage: TokenUsage, model: str) -> None:
     ledger = Ledger()
-    ledger.add(TokenUsage(1_000, 10), "no-such-model", 0)
+    ledger.add(usage, model, 0)
+    assert ledger.money.to_dict() is None
     ledger.add(TokenUsage(1_000, 10), MODEL, 0)
-    assert ledger.money is None
+    assert ledger.money.account.describe() == "at least $0.00315 (1 of 2 calls)"
+    data = ledger.money.to_dict()
+    assert data is not None
+    assert (data["calls"], data["priced_calls"]) == (2, 1)
 
 
 @pytest.mark.parametrize("make", [AnthropicClient, ChatClient], ids=lambda client: client.__name__)
@@ -66,10 +74,10 @@ def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_path: 
         await work(index, client, model, 5)
         (before,) = index.status()
         await index.close()
-        assert before.money is not None
-        assert before.money.unmanaged > before.money.spent > 0
+        assert before.money.unmanaged > before.money.account.at_least > 0
         rates = Prices.of(before.facts.model).tiers[0]
-        assert before.money.spent == pytest.approx(before.used.input * rates.input + before.used.output * rates.output)
+        spent = before.used.input * rates.input + before.used.output * rates.output
+        assert before.money.account.at_least == pytest.approx(spent)
         assert any(view.evicted for view in before.views)
         index = SessionIndex(disk(tmp_path), SMALL)
         client.say("One more.")
@@ -79,3 +87,14 @@ def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_path: 
         await index.close()
 
     asyncio.run(main())
+
+
+def test_a_request_that_another_one_overtook_is_paid_for_and_recorded() -> None:
+    wire = AnthropicClient().wire
+    session = Session(wire, SMALL, "root", infer=False)
+    records = [*session.paid(TokenUsage(1_000, 10), MODEL), *session.paid(NO_USAGE, MODEL)]
+    assert session.ledger.money.account.describe() == "at least $0.00315 (1 of 2 calls)"
+    assert Account.of(records) == session.ledger.money.account
+    again = session.blank()
+    again.follow(records)
+    assert (again.ledger.money, again.used) == (session.ledger.money, session.used)

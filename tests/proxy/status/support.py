@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
+from wane.account import Account
 from wane.prices import TokenUsage
 from wane.proxy.server.status import status_app
 from wane.proxy.server.traffic import Traffic
@@ -90,7 +91,7 @@ def session(
         shown,
         number % 5,
         used,
-        Money(0.75 * number, 2.5 * number),
+        Money(Account(calls=35, priced=35, at_least=0.75 * number), 2.5 * number),
         views,
     )
 

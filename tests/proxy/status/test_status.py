@@ -13,12 +13,13 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.proxy.status.support import ToldIndex, app_of, session
+from wane.account import Account
 from wane.core import Room
 from wane.lab import report
 from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
 from wane.proxy.server.traffic import APIS, Traffic
-from wane.proxy.sessions.figures import SessionStatus
+from wane.proxy.sessions.figures import Money, SessionStatus
 from wane.proxy.wire.base import Round
 
 
@@ -58,7 +59,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "last": "2026-03-01T11:59:56.000+00:00",
             "requests": 35,
             "used": {"input": 6_000_000, "output": 90_000, "cache_read": 5_000_000, "cache_write": 60_000},
-            "money": {"spent": 3.75, "unmanaged": 12.5},
+            "money": {"spent": 3.75, "unmanaged": 12.5, "calls": 35, "priced_calls": 35},
             "views": [[it.at.timestamp(), it.view, it.evicted] for it in told.views],
             "budget": 80_000,
             "view": told.facts.view,
@@ -81,8 +82,9 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
 
 
 def test_money_is_summed_over_the_sessions_that_have_prices() -> None:
-    unpriced = replace(session(2), money=None)
-    assert get("/status", session(1), unpriced, session(3)).json()["money"] == {"spent": 3.0, "unmanaged": 10.0}
+    unpriced = replace(session(2), money=Money(Account(calls=4)))
+    known = {"spent": 3.0, "unmanaged": 10.0, "calls": 74, "priced_calls": 70}
+    assert get("/status", session(1), unpriced, session(3)).json()["money"] == known
     data = get("/status", unpriced).json()
     assert data["money"] is None
     assert data["sessions"][0]["money"] is None

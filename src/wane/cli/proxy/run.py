@@ -135,11 +135,10 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
         return f"{line}; none had a history and tools to manage{warned}"
     held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
     line += f"; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted"
-    amounts = [status.money for status in sessions]
-    known = [money for money in amounts if money is not None]
-    if known and len(known) == len(amounts):
-        total = sum(known, Money())
-        saved = total.unmanaged - total.spent
-        than = "less" if saved >= 0 else "more"
-        line += f"; {dollars(total.spent)} spent, about {dollars(abs(saved))} {than} than without eviction"
+    total = sum((status.money for status in sessions), Money())
+    if total.account.priced:
+        than = "less" if total.saved >= 0 else "more"
+        line += f"; {total.account.describe()} spent, about {dollars(abs(total.saved))} {than} than without eviction"
+    elif total.account.calls:
+        line += f"; {total.account.describe()}"
     return line + warned

@@ -71,5 +71,7 @@ def line_of(session: Mapping[str, Any]) -> str:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
         saved = money["unmanaged"] - money["spent"]
-        parts.append(f"${money['spent']:.2f}" + (f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""))
+        bound = "≥" if money["priced_calls"] < money["calls"] else ""
+        less = f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""
+        parts.append(f"{bound}${money['spent']:.2f}{less}")
     return " | ".join(parts)

@@ -82,7 +82,7 @@ def status_app(
             "budget": context.budget,
             "requests": traffic.outcomes(),
             "open": traffic.open_requests(),
-            "money": _dollars([session.money for session in known]),
+            "money": sum((session.money for session in known), Money()).to_dict(),
             "sessions_in_memory": len(known),
             "sessions": [_session(session) for session in known[:MOST_SESSIONS]],
         }
@@ -120,7 +120,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "last": session.last.isoformat(timespec="milliseconds"),
         "requests": session.requests,
         "used": asdict(session.used),
-        "money": _dollars([session.money]),
+        "money": session.money.to_dict(),
         "views": [[round(it.at.timestamp(), 3), it.view, it.evicted] for it in session.views],
         "budget": facts.budget,
         "view": facts.view,
@@ -136,13 +136,6 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "removed": session.removed,
         "episodes": [asdict(episode) for episode in session.episodes],
     }
-
-
-def _dollars(amounts: Iterable[Money | None]) -> dict[str, float] | None:
-    """The sum of the known amounts; None if none is known."""
-    known = [money for money in amounts if money is not None]
-    total = sum(known, Money())
-    return {"spent": round(total.spent, 6), "unmanaged": round(total.unmanaged, 6)} if known else None
 
 
 class _Sessions(Collector):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final
 
+from wane.account import NOTHING, Account
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 from wane.prices import NO_USAGE, TokenUsage
@@ -12,20 +14,36 @@ from wane.prices import NO_USAGE, TokenUsage
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """The cost of requests, in dollars.
+    """The cost of model requests.
 
     Attributes:
-        spent: their cost, by the provider's reports and the price list.
-        unmanaged: an estimate of the cost of the same replies with the whole history in each request. It counts evicted
-            tokens as further input, and assumes a perfect prefix cache: read up to the end of the previous request,
-            unless the provider read nothing at all.
+        account: what they took, by the provider's reports and the price list.
+        unmanaged: an estimate in dollars of the cost of the same replies with the whole history in each request, for
+            the requests with a known cost. It counts evicted tokens as further input, and assumes a perfect prefix
+            cache: read up to the end of the previous request, unless the provider read nothing at all.
     """
 
-    spent: float = 0.0
+    account: Account = NOTHING
     unmanaged: float = 0.0
 
+    @property
+    def saved(self) -> float:
+        """Dollars that eviction saved by that estimate; negative if it cost more."""
+        return self.unmanaged - self.account.at_least
+
     def __add__(self, other: Money) -> Money:
-        return Money(self.spent + other.spent, self.unmanaged + other.unmanaged)
+        return Money(self.account + other.account, self.unmanaged + other.unmanaged)
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return it as JSON-able data; None if no cost is known."""
+        if not self.account.priced:
+            return None
+        spent = {"spent": round(self.account.at_least, 6), "unmanaged": round(self.unmanaged, 6)}
+        return {**spent, "calls": self.account.calls, "priced_calls": self.account.priced}
+
+
+UNSPENT: Final = Money()
+"""The cost of no request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +149,7 @@ class SessionStatus:
         episodes: the episodes with tokens in the view, in order of start.
         removed: number of episodes that were removed whole.
         used: usage of all its rounds, as the provider reported it.
-        money: their cost; None if the price of one of them is unknown.
+        money: their cost.
         views: its latest requests, oldest first.
     """
 
@@ -146,5 +164,5 @@ class SessionStatus:
     episodes: tuple[EpisodeStatus, ...]
     removed: int
     used: TokenUsage = NO_USAGE
-    money: Money | None = None
+    money: Money = UNSPENT
     views: tuple[ViewStatus, ...] = ()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from wane.account import Account, usage_of
 from wane.conversation.engine import Engine
 from wane.conversation.timeline import places
 from wane.core import FitReport, Room, chars
@@ -25,6 +26,8 @@ from wane.journal import (
     Record,
     StrategyRecord,
     UsageRecord,
+    spent_call,
+    spent_note,
 )
 from wane.prices import NO_USAGE, CacheUse, TokenUsage, cost_of, prices_of
 from wane.proxy import jsons
@@ -81,11 +84,11 @@ class Ledger:
     """The cost of one session's requests.
 
     Attributes:
-        money: the cost of all requests so far; None if the price of one of their models is unknown.
+        money: the cost of all requests so far.
     """
 
     def __init__(self) -> None:
-        self.money: Money | None = Money()
+        self.money = Money()
         self._caches = False
         self._writes = False
         self._before = 0
@@ -94,24 +97,26 @@ class Ledger:
         """Take in a request.
 
         Args:
-            usage: its usage, as the provider reported it.
+            usage: its usage, as the provider reported it; without input if it reported none.
             model: its model.
             evicted: tokens of the history that it did not show.
             replied: whether it would have been made without Wane, unlike further rounds for own tools.
         """
+        if usage.input <= 0:
+            self.money += Money(Account().plus(None, None))
+            return
         self._caches |= usage.cache_read + usage.cache_write > 0
         self._writes |= usage.cache_write > 0
         total = usage.input + evicted
         read = min(self._before, total) if self._caches and usage.cache_read else 0
         self._before = total
         prices, spent = prices_of(model), cost_of(usage, model)
-        if self.money is None or prices is None or spent is None:
-            self.money = None
-            return
-        rest = total - read
-        whole = CacheUse(read, rest, 0) if self._writes else CacheUse(read, 0, rest)
-        before = prices.cost(whole, usage.output).total if replied else 0.0
-        self.money = Money(self.money.spent + spent, self.money.unmanaged + before)
+        before = 0.0
+        if prices is not None and spent is not None and replied:
+            rest = total - read
+            whole = CacheUse(read, rest, 0) if self._writes else CacheUse(read, 0, rest)
+            before = prices.cost(whole, usage.output).total
+        self.money += Money(Account().plus(usage, spent), before)
 
 
 class Session:
@@ -324,20 +329,22 @@ class Session:
     # Replies
 
     def observe(self, usage: TokenUsage, model: str) -> list[Record]:
-        """Take in the usage of a request, as the provider reported it; return the record of it."""
-        if usage.input <= 0:
-            return []
+        """Take in the usage of a request, as the provider reported it; return the record of it.
+
+        Args:
+            usage: the usage; without input if the provider reported none.
+            model: the request's model.
+        """
         self._take_usage(usage, model)
-        record = UsageRecord(
-            items=self.engine.item_count,
-            input_tokens=usage.input,
-            output_tokens=usage.output,
-            cache_read_tokens=usage.cache_read,
-            cache_write_tokens=usage.cache_write,
-            cost=cost_of(usage, model),
-            model=model,
-        )
-        return [record]
+        return [_usage_record(usage, model, self.engine.item_count)]
+
+    def paid(self, usage: TokenUsage, model: str) -> list[Record]:
+        """Take in the cost of a request after which another one has added to the session; return the record of it.
+
+        Its usage does not tell the size of the view any more. The arguments are those of `observe`.
+        """
+        self._pay(usage, model, replied=False)
+        return [spent_note(_usage_record(usage, model, 0))]
 
     def recall(self, call: OwnCall, history: FullHistory) -> str:
         """Return the result of a call of `recall`.
@@ -395,9 +402,7 @@ class Session:
                 self._configure(record)
             elif isinstance(record, UsageRecord):
                 self._asked()
-                read, write = record.cache_read_tokens, record.cache_write_tokens
-                usage = TokenUsage(record.input_tokens, record.output_tokens, read, write)
-                self._take_usage(usage, record.model or "")
+                self._take_usage(usage_of(record), record.model or "")
             elif isinstance(record, PassRecord) and self.engine.evicts:
                 if record.items != self.engine.item_count:
                     raise HistoryError(f"a pass was recorded after {record.items} items, not {self.engine.item_count}")
@@ -428,12 +433,15 @@ class Session:
     def _take_usage(self, usage: TokenUsage, model: str) -> None:
         # Further reports on the same history include rounds that are not in it yet.
         first = self._anchored != self.engine.item_count
-        self.used += usage
-        self.ledger.add(usage, model, self.engine.evicted, replied=first)
-        if first:
+        self._pay(usage, model, replied=first)
+        if first and usage.input > 0:
             self._anchored = self.engine.item_count
             self.engine.sent()
             self.engine.observe(usage.input)
+
+    def _pay(self, usage: TokenUsage, model: str, *, replied: bool) -> None:
+        self.used += usage
+        self.ledger.add(usage, model, self.engine.evicted, replied=replied)
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == CLIENT:
@@ -451,6 +459,8 @@ class Session:
             if not reply.inherited:
                 self._asked()
             self._given(reply)
+        elif (call := spent_call(note)) is not None:
+            self._pay(usage_of(call), call.model, replied=False)
         elif note.topic == FORK_NOTE:
             # The other session has paid for the calls so far; they only tell the engine the size of its requests.
             self.used, self.ledger.money = NO_USAGE, Money()
@@ -514,6 +524,18 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
     ran, overflowed = first.ran or second.ran, first.overflowed or second.overflowed
     before = second.tokens_before + freed
     return replace(second, ran=ran, overflowed=overflowed, trace=trace, tokens_before=before)
+
+
+def _usage_record(usage: TokenUsage, model: str, items: int) -> UsageRecord:
+    return UsageRecord(
+        items=items,
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+        cost=cost_of(usage, model) if usage.input > 0 else None,
+        model=model,
+    )
 
 
 def _tokens(part: Part) -> int:

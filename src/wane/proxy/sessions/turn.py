@@ -14,6 +14,7 @@ from weakref import WeakSet
 from wane.core import DELIMITER, ContextWindow
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
+from wane.prices import NO_USAGE
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.keys import SessionsInMemory
@@ -343,8 +344,10 @@ class SessionTurn:
             session = cached.session
             records: list[Record] = []
             # The usage of this request does not apply once another request has added to the session.
-            if usage is not None and session.engine.item_count == self._history.items:
-                records += session.observe(usage, self.facts.model)
+            if session.engine.item_count == self._history.items:
+                records += session.observe(usage or NO_USAGE, self.facts.model)
+            else:
+                records += session.paid(usage or NO_USAGE, self.facts.model)
             if over:
                 records += session.keep(self._rounds, self._answered, self._place)
             await cached.append(records)

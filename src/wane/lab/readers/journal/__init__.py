@@ -21,7 +21,6 @@ from wane.journal.reader import SessionFile, open_session, read_header_of
 from wane.journal.records import (
     FORK_NOTE,
     RECORDS,
-    SPENT_NOTE,
     ConfigRecord,
     Header,
     MessageRecord,
@@ -30,7 +29,7 @@ from wane.journal.records import (
     Record,
     StrategyRecord,
     UsageRecord,
-    model_calls,
+    spent_call,
 )
 from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder
@@ -181,10 +180,9 @@ class _Fold:
             self._usages.complete()
         elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
             self.builder.branched(len(self._usages))
-        elif isinstance(record, NoteRecord) and record.topic == SPENT_NOTE:
-            for call in model_calls([record]):
-                at = self.builder.position
-                self.builder.aside(ModelCall(at, at, _usage(call), _time(record), *_model(call), cost=call.cost))
+        elif isinstance(record, NoteRecord) and (call := spent_call(record)) is not None:
+            at = self.builder.position
+            self.builder.aside(ModelCall(at, at, _usage(call), _time(record), *_model(call), cost=call.cost))
 
     def finish(self) -> None:
         """Note that no record follows."""

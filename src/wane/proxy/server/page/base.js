@@ -29,6 +29,12 @@ function dollars(amount) {
   return `$${amount.toFixed(Math.abs(amount) >= 0.1 || amount === 0 ? 2 : 4)}`;
 }
 
+// What was spent; a bound if the cost of some calls is not known.
+function spent(money) {
+  const known = money.priced_calls === money.calls;
+  return known ? dollars(money.spent) : `at least ${dollars(money.spent)} (${n0(money.priced_calls)} of ${n0(money.calls)} calls)`;
+}
+
 // What eviction saved, against the whole history in each request; it may have cost something.
 function savings(money) {
   const saved = money.unmanaged - money.spent;

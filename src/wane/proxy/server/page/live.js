@@ -17,8 +17,7 @@ function facts(data) {
   ];
   if (data.money) {
     const [than, saved] = savings(data.money);
-    const known = data.sessions.every((session) => session.money) ? "Spent" : "Spent, where prices are known";
-    rows.push([known, dollars(data.money.spent)], [`${than === "less" ? "Less" : "More"} than with nothing evicted`, saved]);
+    rows.push(["Spent", spent(data.money)], [`${than === "less" ? "Less" : "More"} than with nothing evicted`, saved]);
   }
   const failed = data.requests.failed_open || 0;
   if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);

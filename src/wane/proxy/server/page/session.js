@@ -85,7 +85,7 @@ function drawMoney(node, session) {
   const parts = [];
   if (money) {
     const [than, saved] = savings(money);
-    parts.push(`${dollars(money.spent)} spent, ${saved} ${than} than with nothing evicted`);
+    parts.push(`${spent(money)} spent, ${saved} ${than} than with nothing evicted`);
   }
   if (used.input) parts.push(`${Math.round((100 * used.cache_read) / used.input)} % of ${short(used.input)} input read from the cache`);
   node.textContent = parts.join("; ");
