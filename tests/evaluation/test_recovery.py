@@ -53,6 +53,15 @@ def test_a_failed_attempt_is_replayed_in_the_environment(folders: tuple[Path, Pa
     assert "I try." not in told
 
 
+def test_an_attempt_passed_with_the_full_reward_however_it_is_written(folders: tuple[Path, Path, Path]) -> None:
+    reward = folders[0] / "0a1b2c3d-solved__Xy12" / "verifier" / "reward.txt"
+    reward.write_text("1.00\n")
+    assert write_recovery(*folders, "none") == ("build-it",)
+    reward.write_text("passed\n")
+    with pytest.raises(ConfigError, match=r"reward\.txt is no reward"):
+        write_recovery(*folders, "none")
+
+
 def test_the_transcript_or_a_summary_is_told(folders: tuple[Path, Path, Path]) -> None:
     write_recovery(*folders, "full")
     told = (folders[2] / "build-it" / "instruction.md").read_text()

@@ -95,6 +95,9 @@ def test_the_graders_verdicts_become_rewards(run: Path, tmp_path: Path) -> None:
     report.write_text(json.dumps({"resolved_ids": [], "submitted_ids": ["other__other-1"]}))
     with pytest.raises(ConfigError, match="other__other-1, which the run did not try"):
         take_grades(run, report)
+    report.write_text(json.dumps({"resolved_ids": [names[2]], "submitted_ids": names[:2]}))
+    with pytest.raises(ConfigError, match=f"resolves {names[2]}, which was not submitted"):
+        take_grades(run, report)
     report.write_text("[]")
     with pytest.raises(ConfigError, match="not a report"):
         take_grades(run, report)

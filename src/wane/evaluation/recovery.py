@@ -56,8 +56,7 @@ def attempts(folder: Path) -> Iterator[FailedAttempt]:
         raise ConfigError(f"{folder} has no trials with agent/trajectory.json; are its LFS files there?")
     for path in found:
         trial = path.parents[1]
-        reward = trial / "verifier" / "reward.txt"
-        if reward.exists() and reward.read_text(encoding="utf-8").strip() in ("1", "1.0"):
+        if _passed(trial / "verifier" / "reward.txt"):
             continue
         try:
             steps = json.loads(path.read_text(encoding="utf-8"))["steps"]
@@ -102,6 +101,16 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
         instruction.write_text("\n".join(filter(None, told)), encoding="utf-8")
         names.append(attempt.task)
     return tuple(names)
+
+
+def _passed(reward: Path) -> bool:
+    """Whether a trial got the full reward; one that was not graded did not."""
+    if not reward.exists():
+        return False
+    try:
+        return float(reward.read_text(encoding="utf-8")) >= 1
+    except ValueError:
+        raise ConfigError(f"{reward} is no reward: a number is needed") from None
 
 
 def _of(attempt: FailedAttempt, messages: Messages) -> str:

@@ -177,6 +177,8 @@ def take_grades(place: Path, report: Path) -> tuple[int, int]:
     tasks = {trial.task for trial in run.trials}
     if not submitted <= tasks:
         raise ConfigError(f"{report} grades {', '.join(sorted(submitted - tasks)[:5])}, which the run did not try")
+    if not resolved <= submitted:
+        raise ConfigError(f"{report} resolves {', '.join(sorted(resolved - submitted)[:5])}, which was not submitted")
     for trial in run.trials:
         if trial.task in submitted:
             append(run.path, replace(trial, reward=float(trial.task in resolved)))
