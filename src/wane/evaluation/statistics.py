@@ -95,7 +95,8 @@ class Difference:
         value: the first's score minus the second's.
         by_task: its error, paired by task, if other tasks could have been drawn; None with one task. Never less than
             1 / (tasks + 2).
-        by_run: its error if the tasks are given; None if an arm has one run.
+        by_run: its error if the tasks are given; None if an arm has one run. With one task never less than
+            1 / (runs + 2), by the arm with fewer runs.
         unpaired: its standard error if the tasks were not the same, for comparison; None with one task.
         tasks: number of tasks that both tried.
         margin: differences below this are held to be none.
@@ -142,7 +143,7 @@ class Drift:
 
     Attributes:
         slope: change of the score for ten positions.
-        error: error of that; None if it cannot be told.
+        error: error of that; None if it cannot be told, as where nothing deviates from the slope.
     """
 
     slope: float
@@ -187,10 +188,14 @@ def difference(first: Table, second: Table, margin: float) -> Difference | None:
     our_means, their_means = _means(ours), _means(theirs)
     apart = [our_means[task] - their_means[task] for task in tasks]
     mine, others = score(ours), score(theirs)
+    by_run = _welch(mine.by_run, others.by_run)
+    if len(tasks) == 1:
+        # Nothing else keeps two runs that came out the same from a claim without any error.
+        by_run = _at_least(by_run, 1 / (min(mine.runs, others.runs) + 2))
     return Difference(
         value=fmean(apart),
         by_task=_at_least(_of_sample(apart), 1 / (len(tasks) + 2)),
-        by_run=_welch(mine.by_run, others.by_run),
+        by_run=by_run,
         unpaired=hypot(mine.by_task.se, others.by_task.se) if mine.by_task and others.by_task else None,
         tasks=len(tasks),
         margin=margin,
@@ -274,7 +279,7 @@ def drift(table: Table, positions: Table) -> Drift | None:
         by_run[run] = by_run.get(run, 0.0) + each
     errors = [_sandwich(list(sums.values()), spread) for sums in (by_task, by_run)]
     # The wider one, as with differences.
-    known = [error for error in errors if error is not None]
+    known = [error for error in errors if error is not None and error.se > 0]
     widest = max(known, key=lambda it: it.interval(0).width, default=None)
     return Drift(10 * slope, None if widest is None else Error(10 * widest.se, widest.df))
 
@@ -359,7 +364,7 @@ def _at_least(error: Error | None, least: float) -> Error | None:
     """The error, but at least 1 / (tasks + 2): it would be 0 if every task came out the same in both arms.
 
     That least value is the error of no difference with half a task added to each of a pair's four outcomes (Agresti and
-    Min 2005).
+    Min 2005). The runs of one task are such pairs as well.
     """
     return error and Error(max(error.se, least), error.df)
 
