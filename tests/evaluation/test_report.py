@@ -18,8 +18,9 @@ from tests.cli.conftest import plain_surroundings, run
 from tests.cli.sample import save
 from tests.evaluation import trials
 from tests.lab.browser import Browser, needs_chromium
-from wane.evaluation.report import Report, report, to_markdown, write_page
+from wane.evaluation.report import Report, page, report, to_markdown, write_page
 from wane.evaluation.results import (
+    NOTHING,
     VERSION,
     Abandoned,
     Arm,
@@ -115,6 +116,91 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
         assert found[key] is None, key
     # All passed: the interval is Wilson's, which has a width all the same.
     assert found["ci95"] == [pytest.approx(0.5101, abs=1e-4), 1.0]
+
+
+def test_what_is_known_in_part_is_a_bound_in_all_three_forms(tmp_path: Path) -> None:
+    used = {
+        "task-0": Usage(4, 1_000, 500, 0, 100, 0.5),
+        "task-1": Usage(4, 3_000, 500, 0, 100, cost_at_least=0.25),
+        "task-2": Usage(input_tokens=2_000),
+        "task-3": Usage(),
+    }
+    [path] = write(tmp_path, SINGLE, lambda *_: None, runs=1)
+    for position, (task, usage) in enumerate(used.items(), start=1):
+        context = ContextFigures(passes=2, peak_view=700) if task == "task-0" else None
+        seconds = 30.0 if task == "task-0" else None
+        append(path, Trial(SINGLE, 1, position, task, 1.0, usage=usage, context=context, seconds=seconds))
+    found = report([tmp_path])
+    it = row(found)
+    assert [it[key] for key in ("model_calls", "input_tokens", "cost_usd", "cost_per_run_usd", "passes")] == [None] * 5
+    least = it["at_least"]
+    assert (least["model_calls"], least["input_tokens"], least["cost_usd"], least["passes"]) == (8, 6_000, 0.75, 2)
+    assert (it["known_trials"]["input_tokens"], it["known_trials"]["cost"], it["timed_trials"]) == (3, 1, 1)
+    assert "| ≥8 | ≥6,000 | ≥1,000 | ≥200 | ≥$0.75 | - | 30 (1 of 4) | ≥2.0 |" in to_markdown(found)
+    assert any("known of 1 of 4 trials alone: " in it and "cost" in it for it in found.remarks)
+    facts = dict(page._facts(found))
+    assert facts["Cost"] == "at least $0.75 (cost known of 1 of 4 trials)"
+    assert facts["Input tokens"] == "at least 6,000"
+
+
+def test_means_of_runs_that_are_not_through_are_bounds(tmp_path: Path) -> None:
+    usage = Usage(2, 100, 0, 0, 10, 0.5)
+    first, _ = write(tmp_path, SINGLE, lambda *_: 1.0, usage=usage)
+    first.write_bytes(b"".join(first.read_bytes().splitlines(keepends=True)[:-1]))
+    found = report([tmp_path])
+    assert (row(found)["cost_usd"], row(found)["cost_per_run_usd"]) == (3.5, None)
+    assert row(found)["at_least"]["cost_per_run_usd"] == 1.75
+    assert "| ≥7 | ≥350 | ≥0 | ≥35 | ≥$1.75 |" in to_markdown(found)
+
+
+def test_without_a_budget_nothing_is_over_it(tmp_path: Path) -> None:
+    write(tmp_path, replace(SINGLE, budget=None), lambda *_: 1.0, context=ContextFigures(peak_view=9), usage=NOTHING)
+    found = report([tmp_path])
+    assert (row(found)["over_budget"], row(found)["passes"], row(found)["peak_view"]) == (None, 0, 9)
+    assert "| 9 | - | 0.0 |\n" in to_markdown(found)
+
+
+def test_a_copy_of_isolated_runs_does_not_change_what_they_are_compared_with(tmp_path: Path) -> None:
+    write(tmp_path / "a", SINGLE, lambda *_: 1.0)
+    write(tmp_path / "b", ISOLATED, lambda *_: 1.0)
+    # An older copy, of fewer trials that came out otherwise.
+    for path in write(tmp_path / "c", ISOLATED, lambda *_: 0.0):
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
+    found = report([tmp_path])
+    assert (row(found, 0)["score"], row(found, 1)["difference"]["value"]) == (1.0, 0.0)
+    assert len(found.runs) == 4
+
+
+def test_what_was_not_graded_is_told(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda task, _: None if task == "task-0" else 1.0)
+    found = report([tmp_path])
+    assert row(found)["errors"] == {"not graded": 2}
+    assert any("2 of 8 trials ended without an error and were not graded" in remark for remark in found.remarks)
+
+
+def test_runs_of_different_tasks_are_told(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda *_: 1.0, tasks=2, runs=2)
+    path = write(tmp_path / "more", SINGLE, lambda *_: 1.0, tasks=3, runs=3)[2]
+    found = report([*tmp_path.glob("test*"), path])
+    assert any("its runs have different tasks" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(("tasks", "runs"), [(1, 1), (1, 2), (2, 1), (2, 2), (30, 1), (30, 3)])
+@pytest.mark.parametrize("reward", [0.0, 0.5, 1.0, None])
+def test_no_interval_is_without_a_width(tmp_path: Path, tasks: int, runs: int, reward: float | None) -> None:
+    for arm in (SINGLE, ISOLATED):
+        write(tmp_path, arm, lambda *_: reward, tasks=tasks, runs=runs)
+    found = report([tmp_path])
+    for it in found.to_dict()["rows"]:
+        apart = it["difference"] or {}
+        ends = [it["ci95"], it["ci95_by_run"], it["drift_ci95"], apart.get("ci95"), apart.get("ci90")]
+        assert all(each is None or each[1] - each[0] > 0.01 for each in ends)
+        assert (it["ci95"] is None) == (tasks == 1)
+    # Two tries of one task that came out the same prove nothing.
+    verdicts = {apart["verdict"] for it in found.to_dict()["rows"] if (apart := it["difference"])}
+    assert verdicts == {"undecided"}
+    assert "±0.0 points" not in to_markdown(found)
+    assert "nan" not in to_markdown(found).lower()
 
 
 def test_one_session_is_held_against_isolated_ones_of_its_strategy_and_budget(tmp_path: Path) -> None:

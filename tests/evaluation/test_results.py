@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from wane.evaluation.results import (
     Abandoned,
     Arm,
     ContextFigures,
+    Phase,
     ResultsError,
     Run,
     StepReward,
@@ -26,6 +29,7 @@ from wane.evaluation.results import (
 from wane.evaluation.running.journals import usage_of
 from wane.journal import FORK_NOTE, Journal, NoteRecord, UsageRecord
 from wane.journal import read as read_journal
+from wane.journal.codec import encode
 
 ARM = Arm("terminal-bench-2.0", "anthropic:claude", "cwl", 80_000, "single")
 RUN = Run(
@@ -130,6 +134,62 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes, said: str) -> N
         read(path)
 
 
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (replace(FULL, reward=float("nan")), "reward: nan is not from 0 to 1"),
+        (replace(FULL, reward=2.0), "reward: 2 is not from 0 to 1"),
+        (replace(FULL, steps=(StepReward("first", -1.0),)), "steps: first: reward: -1 is not from 0 to 1"),
+        (replace(FULL, usage=Usage(cost=-0.5)), "usage: cost: -0.5 is not a number from 0"),
+        (replace(FULL, usage=Usage(cost=float("nan"))), "usage: cost: nan is not a number from 0"),
+        (replace(FULL, usage=Usage(input_tokens=-1)), "usage: input_tokens: -1 is not a number from 0"),
+        (replace(FULL, seconds=float("inf")), "seconds: inf is not a number from 0"),
+        (replace(FULL, context=ContextFigures(passes=-1)), "context: passes: -1 is not a number from 0"),
+        (replace(FULL, position=0), "position: 0 is less than 1"),
+        (Abandoned(ARM, 1, "b", "killed", Usage(cost=-0.5)), "usage: cost: -0.5 is not a number from 0"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_neither_written_nor_read(
+    tmp_path: Path, record: Trial | Abandoned, said: str
+) -> None:
+    path = written(tmp_path, FULL)
+    with pytest.raises(ResultsError, match=said):
+        append(path, record)
+    assert read(path).trials == (FULL,)
+    with path.open("ab") as file:
+        file.write(json.dumps({"kind": record.kind, **encode(record)}).encode() + b"\n")
+    with pytest.raises(ResultsError, match=f"line 3: {said}"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (replace(FULL, task="z"), "line 2: task: 'z' is not in the run's order"),
+        (Abandoned(ARM, 2, "b", "killed"), "line 2: a trial of another run"),
+    ],
+)
+def test_a_record_that_does_not_belong_to_the_run_is_refused(
+    tmp_path: Path, record: Trial | Abandoned, said: str
+) -> None:
+    with pytest.raises(ResultsError, match=said):
+        read(written(tmp_path, record))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"margin": float("nan")}, "line 1: margin: nan is not"),
+        ({"order": ("a", "a")}, "line 1: order: a task is named"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    path = tmp_path / "results.jsonl"
+    begin(path, replace(RUN, **changes))
+    with pytest.raises(ResultsError, match=said):
+        read(path)
+
+
 def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
     path = written(tmp_path, FULL, FULL)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -163,6 +223,26 @@ def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
 )
 def test_errors_have_kinds(name: str, kind: str) -> None:
     assert Trial(ARM, 1, 1, "a", None, error=name).error_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "kind"),
+    [
+        # Before the agent begins it is the environment's, whatever it is called.
+        ("AgentSetupTimeoutError", "set-up", "environment"),
+        ("RuntimeError", "set-up", "environment"),
+        ("CancelledError", "set-up", "cancelled"),
+        ("AgentTimeoutError", "agent", "timeout"),
+        ("NonZeroAgentExitCodeError", "agent", "agent"),
+        ("CostLimitError", "agent", "limit"),
+        ("SandboxError", "agent", "environment"),
+        ("UnicodeDecodeError", "grading", "verifier"),
+        ("EnvironmentStartTimeoutError", "grading", "environment"),
+        ("OSError", "tear-down", "environment"),
+    ],
+)
+def test_where_an_error_was_raised_counts_for_more_than_its_name(name: str, phase: Phase, kind: str) -> None:
+    assert Trial(ARM, 1, 1, "a", None, error=name, phase=phase).error_kind == kind
 
 
 def test_a_fork_of_a_session_does_not_count_what_it_began_with_again(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ pytest.importorskip("pydantic_ai")
 
 from wane.core import Policy
 from wane.core.errors import ConfigError
-from wane.evaluation.results import FILE_NAME, ErrorKind, RunResults, Trial, Usage, read
+from wane.evaluation.results import FILE_NAME, NOTHING, ErrorKind, RunResults, Trial, Usage, read
 from wane.evaluation.running.config import Config, Limits, Sample
-from wane.evaluation.running.journals import SESSIONS, STORE, usage_of
+from wane.evaluation.running.journals import PROMPT, SESSIONS, STORE, usage_of
 from wane.evaluation.running.runner import Evaluation, EvaluationError, StoppedError
 from wane.evaluation.running.tasks import find_tasks
 from wane.evaluation.running.trial import COST_LIMIT, Attempt
@@ -117,7 +117,7 @@ def test_one_session_goes_through_all_tasks_in_the_order_of_the_run(config: Conf
     assert list(found.run.order) == tasks.tried == [trial.task for trial in found.trials]
     assert [tasks.calls[name] for name in tasks.tried] == [0, 1, 2, 3]
     assert [trial.usage.cost for trial in found.trials] == [COST] * 4
-    assert (evaluation.done, evaluation.total, evaluation.spent) == (4, 4, 4 * COST)
+    assert (evaluation.done, evaluation.total, evaluation.spent.exact) == (4, 4, 4 * COST)
 
 
 @pytest.mark.parametrize("changes", [{"tasks": ("a", "c")}, {"exclude": ("b", "d")}, {"sample": Sample(2, 1)}])
@@ -163,7 +163,7 @@ def test_a_task_that_was_killed_is_rolled_back(config: Config, place: int) -> No
 def test_what_is_done_is_not_done_again(config: Config) -> None:
     run(config, Tasks())
     tasks = Tasks()
-    assert run(config, tasks).spent == 4 * COST
+    assert run(config, tasks).spent.exact == 4 * COST
     assert tasks.tried == []
 
 
@@ -176,7 +176,7 @@ def test_errors_of_a_kind_are_tried_again_where_nothing_built_on_them(config: Co
     (found,) = results(config)
     assert [trial.error for trial in found.trials] == [""] * 4
     assert [it.why for it in found.abandoned] == ["again"] * 4
-    assert evaluation.spent == pytest.approx(5)
+    assert evaluation.spent.exact == pytest.approx(5)
 
 
 class OtherAgents(Tasks):
@@ -207,7 +207,7 @@ def test_what_a_killed_trial_of_another_agent_cost_is_in_the_sessions_of_the_pro
     evaluation = run(rival, OtherAgents())
     (found,) = results(config)
     assert [(it.task, it.why, it.usage.cost) for it in found.abandoned] == [("b", "killed", COST)]
-    assert evaluation.spent == 5 * COST
+    assert evaluation.spent.exact == 5 * COST
 
 
 def test_what_another_agent_said_that_a_trial_cost_is_kept_when_it_is_done_again(config: Config) -> None:
@@ -219,8 +219,33 @@ def test_what_another_agent_said_that_a_trial_cost_is_kept_when_it_is_done_again
     evaluation = run(rival, OtherAgents())
     (found,) = results(config)
     assert [(it.task, it.why, it.usage.cost) for it in found.abandoned] == [("b", "again", COST), ("b", "killed", None)]
-    assert evaluation.spent == 5 * COST
+    assert evaluation.spent.describe() == "at least $5.00 (cost known of 5 of 6 trials)"
     assert found.missing == ()
+
+
+def test_a_limit_says_what_it_cannot_hold_where_a_cost_is_not_known(config: Config) -> None:
+    rival = replace(config, strategies=("agent:claude-code",), protocols=("isolated",))
+    with pytest.raises(Killed):
+        run(rival, OtherAgents(dies_in="b"))
+    with pytest.raises(StoppedError, match=r"in total is reached; the cost of 1 of 4 trials is not known: .* \$3.00,"):
+        run(replace(rival, limits=Limits(cost_total=3)), OtherAgents())
+    assert run(replace(rival, limits=Limits(cost_total=9)), OtherAgents()).not_limited
+    # Nothing is promised without a limit.
+    assert not run(replace(rival, limits=Limits()), OtherAgents()).not_limited
+
+
+def test_nothing_is_known_of_a_session_that_is_not_here(config: Config) -> None:
+    run(config, Tasks())
+    (found,) = results(config)
+    (task, *_) = find_tasks(Path(config.path), (), ())
+    attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent)
+    # Killed in an environment that is not on this machine: its logs are not here yet.
+    (attempt.directory / "agent").mkdir(parents=True)
+    assert attempt.spent() == NOTHING
+    (attempt.directory / "agent" / PROMPT).write_text("Do it.", encoding="utf-8")
+    assert attempt.spent() == Usage()
+    by_wane = replace(attempt, arm=replace(attempt.arm, strategy="agent:codex@cwl"))
+    assert by_wane.spent() == by_wane.figures()[0] == Usage()
 
 
 def test_a_trial_without_a_session_took_nothing(config: Config) -> None:
@@ -265,7 +290,7 @@ def test_a_limit_in_total_stops_all_and_a_higher_one_goes_on(config: Config) -> 
     evaluation = run(replace(limited, limits=Limits(cost_total=100)), again)
     assert again.tried[0] == tasks.tried[5]
     assert evaluation.done == 8
-    assert evaluation.spent == pytest.approx(8.5)
+    assert evaluation.spent.exact == pytest.approx(8.5)
 
 
 def test_a_limit_of_a_run_stops_that_run_alone(config: Config) -> None:

@@ -29,7 +29,7 @@ from harbor.models.agent.context import AgentContext  # noqa: E402
 from wane.core.errors import WaneError  # noqa: E402
 from wane.evaluation import bundle  # noqa: E402
 from wane.evaluation.running.config import NEW_ENVIRONMENT  # noqa: E402
-from wane.evaluation.running.journals import SESSIONS  # noqa: E402
+from wane.evaluation.running.journals import PROMPT, SESSIONS  # noqa: E402
 from wane.evaluation.swe_bench import PATCH  # noqa: E402
 from wane.evaluation.trajectory import FILE, write  # noqa: E402
 from wane.journal import read  # noqa: E402
@@ -157,7 +157,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         await environment.exec(f"chmod -R a+rwX {self._sessions}", user="root")
 
     async def _turn(self, task: str, environment: BaseEnvironment, context: AgentContext) -> None:
-        prompt = self.logs_dir / "prompt.txt"
+        prompt = self.logs_dir / PROMPT
         prompt.parent.mkdir(parents=True, exist_ok=True)
         prompt.write_text(task, encoding="utf-8")
         # By a file, because a task may be longer than a command line can be.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +22,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from wane.core.errors import FormatError
 from wane.journal.codec import SchemaError, decode, encode
+from wane.money import dollars
 
 VERSION: Final = 2
 """Version of the file format that this Wane writes, and the only one that it reads."""
@@ -33,6 +35,9 @@ Protocol: TypeAlias = Literal["isolated", "single"]
 
 ErrorKind: TypeAlias = Literal["timeout", "limit", "cancelled", "environment", "verifier", "agent"]
 """Why a trial ended early: its time, a limit of cost or calls, a person, the environment, the grading, or the agent."""
+
+Phase: TypeAlias = Literal["set-up", "agent", "grading", "tear-down"]
+"""Part of a trial: before the agent begins, while it works, while its work is graded, and after that."""
 
 T = TypeVar("T")
 
@@ -62,7 +67,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of model calls.
+    """Usage of model calls. None is a figure that is not known.
 
     Attributes:
         model_calls: requests sent, the strategy's own included.
@@ -70,27 +75,68 @@ class Usage:
         cached_tokens: input tokens read from the provider's cache.
         cache_write_tokens: input tokens written to it.
         output_tokens: tokens of all answers.
-        cost: dollars; None if a price is not known.
+        cost: dollars of all calls; None if that of any call is not known.
+        cost_at_least: dollars of the calls whose cost is known, where that of others is not.
     """
 
-    model_calls: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    output_tokens: int = 0
+    model_calls: int | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
     cost: float | None = None
+    cost_at_least: float | None = None
 
-    def __add__(self, other: Usage) -> Usage:
-        """Add the usage of other calls. A cost that is not known counts nothing, unless neither is known."""
-        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
-        return Usage(
-            self.model_calls + other.model_calls,
-            self.input_tokens + other.input_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.output_tokens + other.output_tokens,
-            sum(costs) if costs else None,
-        )
+    @property
+    def known_cost(self) -> float:
+        """Dollars of the calls whose cost is known: all that `cost` says, or a lower bound."""
+        return self.cost if self.cost is not None else self.cost_at_least or 0.0
+
+
+NOTHING: Final = Usage(0, 0, 0, 0, 0, 0.0)
+"""The usage of an agent that never began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A figure over some trials, of which that of some may not be known.
+
+    Attributes:
+        at_least: the sum, or the largest, of what is known.
+        known: number of trials whose figure is known.
+        of: number of all of these trials.
+    """
+
+    at_least: float = 0
+    known: int = 0
+    of: int = 0
+
+    @classmethod
+    def cost(cls, usages: Iterable[Usage]) -> Total:
+        """Return the dollars of some trials."""
+        each = list(usages)
+        return cls(sum(it.known_cost for it in each), sum(it.cost is not None for it in each), len(each))
+
+    def __add__(self, other: Total) -> Total:
+        return Total(self.at_least + other.at_least, self.known + other.known, self.of + other.of)
+
+    @property
+    def exact(self) -> float | None:
+        """The figure; None if that of any trial is not known."""
+        return self.at_least if self.known == self.of else None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is known of it."""
+        return self.of > 0 and not self.known and not self.at_least
+
+    def describe(self) -> str:
+        """Return dollars in words: `$0.42`, `at least $20.32 (cost known of 8 of 9 trials)` or `cost unknown`."""
+        if self.unknown:
+            return "cost unknown"
+        if self.exact is not None:
+            return dollars(self.exact)
+        return f"at least {dollars(self.at_least)} (cost known of {self.known:,} of {self.of:,} trials)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +156,6 @@ class ContextFigures:
     peak_view: int = 0
     over_budget: int = 0
     read_again: int = 0
-
-    def __add__(self, other: ContextFigures) -> ContextFigures:
-        return ContextFigures(
-            self.passes + other.passes,
-            self.evicted_tokens + other.evicted_tokens,
-            max(self.peak_view, other.peak_view),
-            self.over_budget + other.over_budget,
-            self.read_again + other.read_again,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +179,7 @@ class Trial:
         error: name of the exception that ended the trial, such as `AgentTimeoutError`; "" for none. A trial may have
             both: a timeout is graded too.
         error_message: its text, in a line.
+        phase: the part of the trial in which it was raised; None if that is not known, or there is no error.
         started: when the agent began; None if it did not or is not known.
         seconds: how long the agent worked; None if it is not known.
         usage: usage of its model calls, in this task alone.
@@ -161,6 +199,7 @@ class Trial:
     reward: float | None
     error: str = ""
     error_message: str = ""
+    phase: Phase | None = None
     started: datetime | None = None
     seconds: float | None = None
     usage: Usage = field(default_factory=Usage)
@@ -176,11 +215,18 @@ class Trial:
 
     @property
     def error_kind(self) -> ErrorKind | None:
-        """The kind of the error that ended it, by its name; None if none did. An unknown error is the agent's."""
+        """The kind of the error that ended it; None if none did.
+
+        Before the agent begins and after the grading an error is the environment's, while grading it is the verifier's,
+        unless it was a person's. While the agent works, its name decides, and one of an unknown name is the agent's.
+        """
         if not self.error:
             return None
         kinds = (kind for kind, words in _ERROR_WORDS.items() if any(word in self.error for word in words))
-        return next(kinds, "agent")
+        named: ErrorKind = next(kinds, "agent")
+        if named == "cancelled" or self.phase in (None, "agent"):
+            return named
+        return "verifier" if self.phase == "grading" and named != "environment" else "environment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +334,10 @@ def append(path: Path, record: Trial | Abandoned) -> None:
 
     Raises:
         FileNotFoundError: if the file has not begun.
+        ResultsError: for a figure that cannot be; the file stays as it was.
     """
+    if wrong := _impossible(record):
+        raise ResultsError(f"{path}: {record.task}: {wrong}")
     with path.open("r+b") as file:
         data = file.read()
         end = data.rfind(b"\n") + 1
@@ -302,7 +351,8 @@ def read(path: Path) -> RunResults:
 
     Raises:
         OSError: if it cannot be read.
-        ResultsError: if it is not a file of results, is of another version, or a line before the last is damaged.
+        ResultsError: if it is not a file of results, is of another version, a line before the last is damaged, or a
+            figure cannot be.
     """
     whole, _, rest = path.read_bytes().rpartition(b"\n")
     lines = whole.split(b"\n") if whole else []
@@ -312,20 +362,13 @@ def read(path: Path) -> RunResults:
     trials: dict[str, Trial] = {}
     abandoned: list[Abandoned] = []
     for number, line in enumerate(lines[1:], start=2):
-        data = _parsed(path, number, line)
-        kind = data.pop("kind", None)
-        if kind == Abandoned.kind:
-            abandoned.append(_decoded(path, number, Abandoned, data))
-            # A trial that had ended may be given up to be done again.
-            trials.pop(abandoned[-1].task, None)
-            continue
-        if kind != Trial.kind:
-            raise ResultsError(f"{path}, line {number}: a record of unknown kind {kind!r}")
-        trial = _decoded(path, number, Trial, data)
-        if (trial.arm, trial.run) != (run.arm, run.run):
-            raise ResultsError(f"{path}, line {number}: a trial of another run than the file's header says")
-        trials.pop(trial.task, None)
-        trials[trial.task] = trial
+        record = _read_record(path, number, line, run)
+        # A trial that had ended may be given up to be done again.
+        trials.pop(record.task, None)
+        if isinstance(record, Abandoned):
+            abandoned.append(record)
+        else:
+            trials[record.task] = record
     remark = f"{path}: the last line is cut off, and was passed over" if rest else ""
     return RunResults(path, run, tuple(trials.values()), tuple(abandoned), remark)
 
@@ -355,7 +398,43 @@ def _read_header(path: Path, line: bytes) -> Run:
         raise ResultsError(
             f"{path}: version {data.get('version')!r} of the format of results; this Wane reads version {VERSION}"
         )
-    return _decoded(path, 1, Run, data)
+    run = _decoded(path, 1, Run, data)
+    if not 0 <= run.margin <= 1:
+        raise ResultsError(f"{path}, line 1: margin: {run.margin:g} is not from 0 to 1")
+    if len(set(run.order)) != len(run.order):
+        raise ResultsError(f"{path}, line 1: order: a task is named twice")
+    return run
+
+
+def _read_record(path: Path, number: int, line: bytes, run: Run) -> Trial | Abandoned:
+    data = _parsed(path, number, line)
+    kind = data.pop("kind", None)
+    if kind not in (Trial.kind, Abandoned.kind):
+        raise ResultsError(f"{path}, line {number}: a record of unknown kind {kind!r}")
+    record = _decoded(path, number, Trial, data) if kind == Trial.kind else _decoded(path, number, Abandoned, data)
+    if (record.arm, record.run) != (run.arm, run.run):
+        raise ResultsError(f"{path}, line {number}: a trial of another run than the file's header says")
+    wrong = "" if record.task in run.order else f"task: {record.task!r} is not in the run's order"
+    if wrong := wrong or _impossible(record):
+        raise ResultsError(f"{path}, line {number}: {wrong}")
+    return record
+
+
+def _impossible(record: Trial | Abandoned) -> str:
+    """What of a record cannot be: a single NaN would make every mean of a report NaN. "" if all can."""
+    amounts = {f"usage: {name}": value for name, value in encode(record.usage).items()}
+    shares: dict[str, float | None] = {}
+    if isinstance(record, Trial):
+        amounts |= {"seconds": record.seconds}
+        amounts |= {f"context: {name}": value for name, value in (encode(record.context) or {}).items()}
+        shares = {"reward": record.reward} | {f"steps: {it.name}: reward": it.reward for it in record.steps}
+        if record.position < 1:
+            return f"position: {record.position} is less than 1"
+    for limit, what, values in ((1.0, "from 0 to 1", shares), (sys.float_info.max, "a number from 0", amounts)):
+        for name, value in values.items():
+            if value is not None and not 0 <= value <= limit:
+                return f"{name}: {value:g} is not {what}"
+    return ""
 
 
 def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from wane.cli.terminal.text import counted, say, write_json
 from wane.core.errors import ConfigError
 from wane.evaluation.needed import need_harbor
 from wane.evaluation.report import report, to_markdown, write_page
-from wane.evaluation.results import Trial
+from wane.evaluation.results import Total, Trial
 from wane.evaluation.running.config import Config, load
 from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, StoppedError
 from wane.journal.codec import SchemaError, decode, encode
@@ -74,11 +74,13 @@ def run_report(options: ReportOptions) -> int:
 
 
 def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
-    evaluation = Evaluation(
-        config,
-        _json if options.as_json else _line,
-        again=options.again,
-    )
+    def tell(trial: Trial, done: int, total: int) -> None:
+        (_json if options.as_json else _line)(trial, done, total)
+        if trial.usage.cost is None and evaluation.spent.of - evaluation.spent.known == 1 and evaluation.not_limited:
+            # When it begins: at the end of the run the money is spent.
+            say(evaluation.not_limited)
+
+    evaluation = Evaluation(config, tell, again=options.again)
     # Report mistakes in the configuration first.
     need_harbor("wane eval run")
     with evaluation:
@@ -93,9 +95,11 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
                 f"go on with: wane eval resume {config.output}"
             )
             return failure.INTERRUPTED
+    if evaluation.not_limited:
+        say(evaluation.not_limited)
     if not options.as_json:
         say(
-            f"{counted(evaluation.done, 'trial')} in {config.output}; {dollars(evaluation.spent)}. "
+            f"{counted(evaluation.done, 'trial')} in {config.output}; {evaluation.spent.describe()}. "
             f"Next: wane eval report {config.output}"
         )
     return failure.OK
@@ -118,6 +122,7 @@ def _line(trial: Trial, done: int, total: int) -> None:
     reward = "-" if trial.reward is None else f"{trial.reward:g}"
     error = f"  {trial.error}" if trial.error else ""
     took = f"{trial.seconds:.0f} s" if trial.seconds is not None else ""
-    cost = "" if trial.usage.cost is None else dollars(trial.usage.cost)
-    sys.stdout.write(f"{done}/{total}  {what}  run {trial.run}  {trial.task}  {reward}  {took}  {cost}{error}\n")
+    cost = Total.cost([trial.usage])
+    paid = dollars(cost.exact) if cost.exact is not None or cost.unknown else f"≥{dollars(cost.at_least)}"
+    sys.stdout.write(f"{done}/{total}  {what}  run {trial.run}  {trial.task}  {reward}  {took}  {paid}{error}\n")
     sys.stdout.flush()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wane.evaluation.report.paper import BUDGET, MARGIN, MODEL, PUBLISHED, Published
-from wane.evaluation.report.rows import Row, row_of, table_of
+from wane.evaluation.report.rows import UNGRADED, Row, row_of, table_of
 from wane.evaluation.report.sessions import View, sessions_of
 from wane.evaluation.report.words import Limits, cannot_show
 from wane.evaluation.results import Arm, Run, RunResults, find, read
@@ -80,14 +80,15 @@ def report(places: Iterable[Path]) -> Report:
     found = [read(path) for path in find(places)]
     remarks = [it.remark for it in found if it.remark]
     remarks += [f"{it.path}: no trial yet" for it in found if not it.trials]
+    kept = _distinct(found, remarks)
     arms: dict[Arm, list[RunResults]] = {}
-    for it in found:
+    for it in kept:
         if it.trials:
             arms.setdefault(it.run.arm, []).append(it)
     rows: list[Row] = []
     views: list[View] = []
     for arm in sorted(arms, key=_place):
-        runs = _distinct(arms[arm], remarks)
+        runs = arms[arm]
         sessions = sessions_of(runs)
         remarks += sessions.remarks
         views += sessions.views
@@ -96,7 +97,7 @@ def report(places: Iterable[Path]) -> Report:
         remarks += _incomplete(rows[-1], runs)
     return Report(
         rows=tuple(rows),
-        runs=tuple(sorted((it.run for it in found), key=lambda run: (_place(run.arm), run.run))),
+        runs=tuple(it.run for it in kept),
         views=tuple(views),
         paper=tuple(PaperRow(row, _chance(row, arms)) for row in PUBLISHED),
         cannot=tuple(cannot_show(rows)),
@@ -108,16 +109,17 @@ def _place(arm: Arm) -> tuple[str, str, str, str, int]:
     return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0)
 
 
-def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
-    """The runs; of several files of the same run, only the one with the most trials."""
-    best: dict[int, RunResults] = {}
-    for it in runs:
-        other = best.get(it.run.run)
+def _distinct(found: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
+    """The runs, in order; of several files of the same run, only the one with the most trials."""
+    best: dict[tuple[Arm, int], RunResults] = {}
+    for it in found:
+        key = (it.run.arm, it.run.run)
+        other = best.get(key)
         if other is not None:
             remarks.append(f"{it.path} and {other.path} hold the same run; the one with more trials counts")
         if other is None or len(it.trials) > len(other.trials):
-            best[it.run.run] = it
-    return [best[number] for number in sorted(best)]
+            best[key] = it
+    return sorted(best.values(), key=lambda it: (_place(it.run.arm), it.run.run))
 
 
 def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
@@ -142,8 +144,18 @@ def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
     name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
     if row.missing:
         found.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
-    if row.unpriced and row.usage.cost is not None:
-        found.append(f"{name}: the cost of {row.unpriced:,} of {row.score.trials:,} trials is not known.")
+    if ungraded := row.errors.get(UNGRADED):
+        found.append(
+            f"{name}: {ungraded:,} of {row.score.trials:,} trials ended without an error and were not graded; they "
+            'count as 0 until "wane eval grade" takes in the verdicts of a grader.'
+        )
+    partly: dict[str, list[str]] = {}
+    for what, total in row.took.items():
+        if total.exact is None and not total.unknown:
+            partly.setdefault(f"{total.known:,} of {total.of:,} trials", []).append(what.replace("_", " "))
+    found += [f"{name}: known of {trials} alone: {', '.join(whats)}." for trials, whats in partly.items()]
+    if len({frozenset(it.run.order) for it in runs}) > 1:
+        found.append(f"{name}: its runs have different tasks; the score is the mean over all of them.")
     if len({it.run.margin for it in runs}) > 1:
         found.append(f"{name}: its runs set different margins; the smallest counts.")
     if len({it.run.new_environment for it in runs}) > 1:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wane.evaluation.report.building import PaperRow, Report
 from wane.evaluation.report.paper import BUDGET, MODEL
-from wane.evaluation.report.rows import Row
+from wane.evaluation.report.rows import CONTEXT, TOKENS, Row
 from wane.evaluation.report.words import VERDICTS, points
-from wane.evaluation.results import Arm, Run
+from wane.evaluation.results import Arm, Run, Total
 from wane.evaluation.statistics import Interval
 from wane.strategies.base import ANNOTATED
 
@@ -16,6 +16,10 @@ _NONE = "-"
 _OF_SCORES = (
     "Shares in percent, errors and differences in points. The verdict takes the wider of two intervals: that over "
     "tasks, paired, and that over runs."
+)
+_OF_TOOK = (
+    "Calls, tokens, dollars, passes and requests are means of a run. ≥: some trials are missing, or the figure is not "
+    "known of them, and only the others are in it. Seconds are means of the trials in which the agent worked."
 )
 _OF_PAPER = (
     f"{MODEL}, {BUDGET:,} tokens; no variance was published. Chance: how far apart two equal arms of that size land in "
@@ -33,7 +37,7 @@ def to_markdown(report: Report) -> str:
         *_steps(report.rows),
         "## What it took",
         _table(_ARM + _TOOK, ([*_arm(row), *_took(row)] for row in report.rows)),
-        "Calls, tokens, dollars, passes and requests are means of a run.",
+        _OF_TOOK,
     ]
     if marked := [row for row in report.rows if row.annotations and row.arm.strategy in ANNOTATED]:
         blocks += [
@@ -124,22 +128,22 @@ def _steps(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _took(row: Row) -> Iterator[str]:
-    runs, usage = row.score.runs, row.usage
-    # Other agents tell their tokens alone.
-    yield f"{usage.model_calls / runs:,.0f}" if usage.model_calls else _NONE
-    for tokens in (usage.input_tokens, usage.cached_tokens, usage.output_tokens):
-        yield f"{tokens / runs:,.0f}"
-    for cost in (row.cost_per_run, row.abandoned.cost and row.abandoned.cost / runs):
-        yield _NONE if cost is None else f"${cost:,.2f}"
-    yield _NONE if row.seconds is None else f"{row.seconds:,.0f}"
-    if row.context is None:
-        yield from [_NONE] * 5
-        return
-    yield f"{row.context.passes / runs:,.1f}"
-    yield f"{row.context.evicted_tokens / runs:,.0f}"
-    yield f"{row.context.peak_view:,}"
-    yield f"{row.context.over_budget / runs:,.1f}"
-    yield f"{row.context.read_again / runs:,.1f}"
+    took = {name: total if name == "peak_view" else row.per_run(total) for name, total in row.took.items()}
+    for name in TOKENS:
+        yield _bound(took[name], "{:,.0f}")
+    yield _bound(row.per_run(row.cost), "${:,.2f}")
+    yield _bound(row.per_run(row.abandoned), "${:,.2f}") if row.abandoned.of else _NONE
+    some = f" ({row.timed:,} of {row.score.trials:,})" if row.timed < row.score.trials else ""
+    yield _NONE if row.seconds is None else f"{row.seconds:,.0f}{some}"
+    for name in CONTEXT:
+        yield _bound(took[name], "{:,.1f}" if name in ("passes", "over_budget", "read_again") else "{:,.0f}")
+
+
+def _bound(total: Total, form: str) -> str:
+    """A figure; with ≥ if it leaves trials out."""
+    if total.unknown:
+        return _NONE
+    return f"{'' if total.exact is not None else '≥'}{form.format(total.at_least)}"
 
 
 def _marked(row: Row) -> Iterator[str]:

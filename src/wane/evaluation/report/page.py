@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from wane.evaluation.report.building import Report
 from wane.evaluation.report.words import VERDICTS
+from wane.evaluation.results import Total
 from wane.lab.report.page import SHARED, STYLE, render
 from wane.lab.report.page import write_page as write
 from wane.lab.report.texts import to_json
@@ -31,14 +32,12 @@ def write_page(path: Path, report: Report) -> None:
 
 def _facts(report: Report) -> list[tuple[str, Any]]:
     rows = report.rows
-    costs = [row.usage.cost for row in rows if row.usage.cost is not None]
-    broken_off = sum(row.abandoned.cost or 0 for row in rows)
-    facts = [
+    tokens = sum((row.took["input_tokens"] for row in rows), Total())
+    counted = f"{'' if tokens.exact is not None else 'at least '}{tokens.at_least:,}"
+    return [
         ("Benchmarks", ", ".join(dict.fromkeys(row.arm.benchmark for row in rows))),
         ("Models", ", ".join(dict.fromkeys(row.arm.model for row in rows))),
         ("Trials", f"{sum(row.score.trials for row in rows):,}"),
-        ("Input tokens", f"{sum(row.usage.input_tokens for row in rows):,}"),
+        ("Input tokens", "unknown" if tokens.unknown else counted),
+        ("Cost", sum((row.cost for row in rows), Total()).describe()),
     ]
-    if costs:
-        facts.append(("Cost", f"${sum(costs) + broken_off:,.2f}"))
-    return facts

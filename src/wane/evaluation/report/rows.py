@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import reduce
-from operator import add
 from statistics import fmean
 from typing import Any, Final
 
-from wane.evaluation.results import Arm, ContextFigures, RunResults, Trial, Usage
+from wane.evaluation.results import Arm, ContextFigures, RunResults, Total, Trial
 from wane.evaluation.statistics import (
     Difference,
     Drift,
@@ -35,6 +33,16 @@ EDGE: Final = 0.1
 """Scores this close to 0 or 1 get Wilson's interval, which stays within these bounds."""
 
 
+UNGRADED: Final = "not graded"
+"""The kind of a trial without an error that has no reward, such as one of SWE-bench before its grader ran."""
+
+TOKENS: Final = ("model_calls", "input_tokens", "cached_tokens", "output_tokens")
+"""Figures of usage in a report, besides the cost."""
+
+CONTEXT: Final = tuple(it.name for it in fields(ContextFigures))
+"""Figures of the context."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """An arm compared with another.
@@ -42,12 +50,12 @@ class Compared:
     Attributes:
         to: the other arm.
         difference: this arm's score minus the other's.
-        drawn: the difference's 95 % bootstrap interval, over tasks and over the runs of each.
+        drawn: the difference's 95 % bootstrap interval, over tasks and over the runs of each; None with one task.
     """
 
     to: Arm
     difference: Difference
-    drawn: Interval
+    drawn: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +108,12 @@ class Row:
         windows: the score by position.
         steps: the steps of tasks that have several, in order.
         passed: by k, how likely one of k tries, and all of them, solve a task.
-        errors: trials that ended in an error, by kind.
+        errors: trials that ended in an error, by kind; and those without an error that were not graded.
         exceptions: the same, by name.
-        usage: usage of all trials.
-        abandoned: usage of trials that were stopped and tried again.
-        unpriced: number of trials whose cost is not known.
-        seconds: mean seconds of a trial; None if not known.
-        context: figures of the contexts; None if they are not known.
+        took: what the trials that count took, by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`.
+        abandoned: dollars of trials that were stopped and tried again.
+        seconds: mean seconds that the agent worked, over the trials for which that is known; None if there are none.
+        timed: number of these trials.
         annotations: how the agent marked its work; None without journals.
     """
 
@@ -123,11 +130,10 @@ class Row:
     passed: Mapping[int, tuple[float, float]]
     errors: Mapping[str, int]
     exceptions: Mapping[str, int]
-    usage: Usage
-    abandoned: Usage
-    unpriced: int
+    took: Mapping[str, Total]
+    abandoned: Total
     seconds: float | None
-    context: ContextFigures | None
+    timed: int
     annotations: Annotations | None
 
     @property
@@ -137,11 +143,13 @@ class Row:
         return f"{self.score.tasks:,} of {whole:,}" if self.score.tasks < whole else f"{self.score.tasks:,}"
 
     @property
-    def cost_per_run(self) -> float | None:
-        """Mean dollars of a run, including abandoned trials; None if no price is known."""
-        if self.usage.cost is None:
-            return None
-        return (self.usage.cost + (self.abandoned.cost or 0)) / self.score.runs
+    def cost(self) -> Total:
+        """Dollars of all trials, including abandoned ones."""
+        return self.took["cost"] + self.abandoned
+
+    def per_run(self, total: Total) -> Total:
+        """Return the mean of a run: a lower bound if a trial's figure is not known, or planned trials are missing."""
+        return Total(total.at_least / self.score.runs, total.known, total.of + self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON-able data: shares from 0 to 1, dollars, tokens and seconds."""
@@ -158,7 +166,8 @@ class Row:
             "se_by_run": by_run and by_run.se,
             "se_naive": self.score.naive,
             "ci95": _ends(self.interval),
-            "ci95_by_run": _ends(by_run.interval(self.score.value) if by_run else None),
+            # Runs that came out the same do not show that all would.
+            "ci95_by_run": _ends(by_run.interval(self.score.value) if by_run and by_run.se else None),
             "pass_at": {str(k): one for k, (one, _) in self.passed.items()},
             "pass_all": {str(k): every for k, (_, every) in self.passed.items()},
             "difference": self.compared and _compared_dict(self.compared),
@@ -168,17 +177,20 @@ class Row:
             "steps": [asdict(step) for step in self.steps],
             "errors": dict(self.errors),
             "exceptions": dict(self.exceptions),
-            "model_calls": self.usage.model_calls,
-            "input_tokens": self.usage.input_tokens,
-            "cached_tokens": self.usage.cached_tokens,
-            "output_tokens": self.usage.output_tokens,
-            "cost_usd": self.usage.cost,
-            "abandoned_cost_usd": self.abandoned.cost,
-            "cost_per_run_usd": self.cost_per_run,
-            "unpriced_trials": self.unpriced,
+            **self._took_dict(),
             "seconds_per_task": self.seconds,
-            **{it.name: self.context and getattr(self.context, it.name) for it in fields(ContextFigures)},
+            "timed_trials": self.timed,
             "annotations": self.annotations and self.annotations.to_dict(),
+        }
+
+    def _took_dict(self) -> dict[str, Any]:
+        """The figures of usage and context: null unless known of every trial; beside them what is known at least."""
+        named = {"cost_usd" if name == "cost" else name: total for name, total in self.took.items()}
+        named |= {"abandoned_cost_usd": self.abandoned, "cost_per_run_usd": self.per_run(self.cost)}
+        return {
+            **{name: total.exact for name, total in named.items()},
+            "at_least": {name: None if total.unknown else total.at_least for name, total in named.items()},
+            "known_trials": {name: total.known for name, total in self.took.items()},
         }
 
 
@@ -197,7 +209,6 @@ def row_of(
     table, other = table_of(runs), table_of(baseline)
     found = score(table)
     margin = min(run.run.margin for run in runs)
-    contexts = [trial.context for trial in trials if trial.context is not None]
     seconds = [trial.seconds for trial in trials if trial.seconds is not None]
     return Row(
         arm=arm,
@@ -211,15 +222,32 @@ def row_of(
         windows=tuple(_windows(trials, other)),
         steps=tuple(_steps(trials)),
         passed=_passed(table),
-        errors=Counter(kind for trial in trials if (kind := trial.error_kind) is not None),
+        errors=Counter(filter(None, map(_why_not, trials))),
         exceptions=Counter(trial.error for trial in trials if trial.error),
-        usage=sum((trial.usage for trial in trials), Usage()),
-        abandoned=sum((it.usage for run in runs for it in run.abandoned), Usage()),
-        unpriced=sum(trial.usage.cost is None for trial in trials),
+        took=_took(arm, trials),
+        abandoned=Total.cost(it.usage for run in runs for it in run.abandoned),
         seconds=fmean(seconds) if seconds else None,
-        context=reduce(add, contexts) if contexts else None,
+        timed=len(seconds),
         annotations=annotations,
     )
+
+
+def _why_not(trial: Trial) -> str:
+    if trial.reward is None and not trial.error:
+        return UNGRADED
+    return trial.error_kind or ""
+
+
+def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
+    each: dict[str, list[int | None]] = {name: [getattr(it.usage, name) for it in trials] for name in TOKENS}
+    each |= {name: [getattr(it.context, name, None) for it in trials] for name in CONTEXT}
+    if arm.budget is None:
+        each["over_budget"] = [None] * len(trials)
+    took = {}
+    for name, values in each.items():
+        known = [value for value in values if value is not None]
+        took[name] = Total(max(known, default=0) if name == "peak_view" else sum(known), len(known), len(values))
+    return took | {"cost": Total.cost(it.usage for it in trials)}
 
 
 def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda trial: trial.score) -> Table:
@@ -232,13 +260,16 @@ def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda t
 
 
 def _interval(found: Score, table: Table) -> Interval | None:
-    """The interval of a score. Near 0 and 1 it is Wilson's, for which all trials of a task count as one."""
-    if found.tasks < 2:
-        return None
-    if not EDGE <= found.value <= 1 - EDGE and all(value in (0, 1) for row in table.values() for value in row.values()):
-        return wilson(found.value * found.tasks, found.tasks)
+    """The interval of a score. Near 0 and 1 it is Wilson's, for which all trials of a task count as one.
+
+    So it is where all tasks have the same score, from which Student's would have no width: no other scores from 0 to 1
+    of that mean vary more than Wilson's interval allows.
+    """
     if found.by_task is None:
         return None
+    edge = not EDGE <= found.value <= 1 - EDGE
+    if not found.by_task.se or (edge and all(value in (0, 1) for row in table.values() for value in row.values())):
+        return wilson(found.value * found.tasks, found.tasks)
     ends = found.by_task.interval(found.value)
     return Interval(max(0.0, ends.low), min(1.0, ends.high))
 
@@ -247,7 +278,7 @@ def _compared(table: Table, other: Table, baseline: Sequence[RunResults], margin
     apart = difference(table, other, margin) if other else None
     if apart is None:
         return None
-    return Compared(baseline[0].run.arm, apart, bootstrap(table, other))
+    return Compared(baseline[0].run.arm, apart, bootstrap(table, other) if apart.tasks > 1 else None)
 
 
 def _windows(trials: Sequence[Trial], other: Table) -> list[Window]:

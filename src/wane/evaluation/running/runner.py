@@ -26,6 +26,7 @@ from wane.evaluation.results import (
     ErrorKind,
     Run,
     RunResults,
+    Total,
     Trial,
     Usage,
     append,
@@ -36,6 +37,7 @@ from wane.evaluation.running.config import RIVAL, Config, drawn, in_order
 from wane.evaluation.running.tasks import Task, find_tasks, size_of
 from wane.evaluation.running.trial import COST_LIMIT, Attempt, try_task
 from wane.journal.codec import encode
+from wane.money import dollars
 
 Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]
 """Does a trial."""
@@ -66,7 +68,7 @@ class _OneRun:
     folder: Path
     tasks: tuple[Task, ...]
     done: dict[str, Trial] = field(default_factory=dict)
-    spent: float = 0.0
+    spent: Total = field(default_factory=Total)
     stopped: bool = False
 
     @property
@@ -141,9 +143,20 @@ class Evaluation:
         return sum(len(run.done) for run in self._runs)
 
     @property
-    def spent(self) -> float:
+    def spent(self) -> Total:
         """Dollars that all runs have cost so far, including abandoned trials."""
-        return sum(run.spent for run in self._runs)
+        return sum((run.spent for run in self._runs), Total())
+
+    @property
+    def not_limited(self) -> str:
+        """Say what the limits of cost cannot hold, in a sentence; "" if nothing."""
+        limits, spent = self._config.limits, self.spent
+        if spent.exact is not None or (limits.cost_per_run, limits.cost_total) == (None, None):
+            return ""
+        return (
+            f"the cost of {spent.of - spent.known:,} of {spent.of:,} trials is not known: the limits of a run and in "
+            f"total count what is known, {dollars(spent.at_least)}, and more may have been spent"
+        )
 
     async def run(self) -> None:
         """Do all trials that have no result.
@@ -164,7 +177,7 @@ class Evaluation:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         if self._reasons:
-            told = "; ".join(self._reasons)
+            told = "; ".join(filter(None, (*self._reasons, self.not_limited)))
             raise StoppedError(f"{told}. {self.done} of {self.total} trials are done; raise it and go on")
 
     def _keep_config(self) -> None:
@@ -191,7 +204,7 @@ class Evaluation:
             again = self._again if run.arm.protocol == "isolated" else ()
             run.done = {trial.task: trial for trial in found.trials if trial.error_kind not in again}
             paid = [*(it.usage for it in run.done.values()), *(it.usage for it in found.abandoned)]
-            run.spent = sum(usage.cost or 0.0 for usage in paid)
+            run.spent = Total.cost(paid)
         else:
             begin(run.file, header)
         for attempt in run.missing():
@@ -203,7 +216,7 @@ class Evaluation:
     def _abandon(self, run: _OneRun, attempt: Attempt, why: str, usage: Usage) -> None:
         """Record the usage of an attempt that is no result, and delete its files."""
         append(run.file, Abandoned(attempt.arm, attempt.run, attempt.task.name, why, usage))
-        run.spent += usage.cost or 0.0
+        run.spent += Total.cost([usage])
         if attempt.directory.exists():  # not if the environment could not be made
             shutil.rmtree(attempt.directory)
 
@@ -240,13 +253,14 @@ class Evaluation:
             raise
         finally:
             self._reserved -= reserved
-        if trial.error == COST_LIMIT and (scope != "task" or trial.usage.cost is None):
+        priced = trial.usage.cost is not None or trial.usage.known_cost > 0
+        if trial.error == COST_LIMIT and (scope != "task" or not priced):
             # Not the task's own limit: with more money it would have gone on, so it is no result.
             self._abandon(run, attempt, "cost limit", trial.usage)
-            return self._stop(run, scope if trial.usage.cost is not None else "price")
+            return self._stop(run, scope if priced else "price")
         append(run.file, trial)
         run.done[trial.task] = trial
-        run.spent += trial.usage.cost or 0.0
+        run.spent += Total.cost([trial.usage])
         self._tell(trial, self.done, self.total)
         return True
 
@@ -269,10 +283,10 @@ class Evaluation:
         options: list[tuple[float, str]] = []
         if limits.cost_total is not None:
             # Running trials have reserved what they may still spend; the trials that begin next share the rest.
-            free = limits.cost_total - self.spent - self._reserved
+            free = limits.cost_total - self.spent.at_least - self._reserved
             options.append((free / max(1, self._config.concurrency - self._busy + 1), "total"))
         if limits.cost_per_run is not None:
-            options.append((limits.cost_per_run - run.spent, "run"))
+            options.append((limits.cost_per_run - run.spent.at_least, "run"))
         if limits.cost_per_task is not None:
             options.append((limits.cost_per_task, "task"))
         return min(options, default=(None, ""))

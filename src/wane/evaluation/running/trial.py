@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
-from wane.evaluation.results import Arm, ContextFigures, StepReward, Trial, Usage
+from wane.evaluation.results import NOTHING, Arm, ContextFigures, Phase, StepReward, Trial, Usage
 from wane.evaluation.running.config import BY_WANE_AGENTS, RIVAL, Config, kept_by_wane
-from wane.evaluation.running.journals import STORE, figures_of, journals_in, usage_of
+from wane.evaluation.running.journals import SESSIONS, STORE, figures_of, has_begun, journals_in, usage_of
 from wane.evaluation.running.tasks import Task
 
 if TYPE_CHECKING:
     from harbor.models.trial.config import TrialConfig
-    from harbor.models.trial.result import TrialResult
+    from harbor.models.trial.result import ExceptionInfo, StepResult, TrialResult
+    from harbor.models.verifier.result import VerifierResult
 
 LINUX: Final = "wane.evaluation.environment:LinuxEnvironment"
 GRACE: Final = 120.0
@@ -26,6 +29,9 @@ GRACE: Final = 120.0
 
 COST_LIMIT: Final = "CostLimitError"
 """Name of the error of a trial that reached its cost limit."""
+
+REWARD: Final = "RewardError"
+"""Name of the error of a trial whose verifier gave no reward that can be used."""
 
 _MOUNTED: Final = ("linux", "docker", "podman")
 """Environments that can mount a folder of this machine."""
@@ -72,22 +78,28 @@ class Attempt:
         return usage_of(*self._earlier)
 
     def spent(self) -> Usage:
-        """Return the trial's usage so far."""
-        return self.figures()[0]
+        """Return the usage so far of a trial that was stopped."""
+        own = not self.arm.strategy.startswith(RIVAL)
+        began = has_begun(self.directory) or bool(journals_in(self.directory)) if own else self.directory.exists()
+        return self.figures(began=began)[0]
 
-    def figures(self) -> tuple[Usage, ContextFigures | None]:
+    def figures(self, *, began: bool = True) -> tuple[Usage, ContextFigures | None]:
         """Return the trial's usage so far, and the figures of its context if they are known.
 
         Those of Wane's agent are in its sessions. Of another agent the context is not known, and its usage is in the
         sessions of Wane's proxy, if it uses one.
+
+        Args:
+            began: whether the agent began; if it did and its sessions are not here, nothing is known.
         """
-        if kept_by_wane(self.arm.strategy):
-            return usage_of(*journals_in(self.directory, STORE)), None
-        if self.arm.strategy.startswith(RIVAL):
+        own = not self.arm.strategy.startswith(RIVAL)
+        if not began:
+            return NOTHING, ContextFigures() if own else None
+        journals = journals_in(self.directory, SESSIONS if own else STORE)
+        if not journals or not (own or kept_by_wane(self.arm.strategy)):
             return Usage(), None
-        if not (journals := journals_in(self.directory)):
-            # The environment did not start, so there is no copy of the session.
-            return Usage(cost=0.0), None
+        if not own:
+            return usage_of(*journals), None
         try:
             return figures_of(*journals).since(figures_of(*self._earlier), self.arm.budget)
         except WaneError:
@@ -108,20 +120,20 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
     from harbor.trial.trial import Trial as HarborTrial
 
     described = _trial_config(config, attempt)
+    trial: HarborTrial | None = None
+    result: TrialResult | None = None
+    raised: Exception | None = None
     try:
+        # It fails for a task that this environment cannot run, or that is damaged: the others can be tried.
         trial = await HarborTrial.create(described)
+        await trial.run()
     except Exception as error:
-        # A task that this environment cannot run, or that is damaged: the others can be tried.
-        return Trial(
-            arm=attempt.arm,
-            run=attempt.run,
-            position=attempt.position,
-            task=attempt.task.name,
-            reward=None,
-            error=f"Environment{type(error).__name__}",
-            error_message=_line(str(error)),
-        )
-    return _record(attempt, await trial.run())
+        raised = error
+    if trial is not None:
+        # What Harbor had recorded when it failed to save the trial's files counts; there is nothing if it never began.
+        with suppress(RuntimeError):
+            result = trial.result
+    return _record(attempt, result, raised)
 
 
 def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
@@ -169,7 +181,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         new_environment=config.new_environment,
         time_limit=seconds,
         # The agent's limit is for its whole session.
-        cost_limit=None if attempt.allowance is None else attempt.allowance + (attempt.spent_before.cost or 0.0),
+        cost_limit=None if attempt.allowance is None else attempt.allowance + attempt.spent_before.known_cost,
         patch=swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
         # A session file is in a folder for its directory, below that of all sessions.
         session=str(attempt.earlier.parents[1]) if attempt.earlier else None,
@@ -211,55 +223,111 @@ def _resolved(name: str, value: str) -> str:
     return _REFERENCE.sub(of, value)
 
 
-def _record(attempt: Attempt, result: TrialResult) -> Trial:
+def _record(attempt: Attempt, result: TrialResult | None, raised: Exception | None) -> Trial:
+    """Return the record of a trial from what Harbor recorded, if it did, and what it raised."""
+    usage, context = attempt.figures(began=False)
+    trial = Trial(attempt.arm, attempt.run, attempt.position, attempt.task.name, None, usage=usage, context=context)
+    if result is not None:
+        trial = _ended(attempt, trial, result)
+    if raised is None or trial.error:
+        return trial
+    phase: Phase = "tear-down" if trial.started else "set-up"
+    return replace(trial, error=type(raised).__name__, error_message=_line(str(raised)), phase=phase)
+
+
+def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
     steps = result.step_results or []
-    results = [result.agent_result, *(step.agent_result for step in steps)]
-    said: Mapping[str, Any] = next((it.metadata for it in reversed(results) if it and it.metadata), {})
-    failed = result.exception_info
-    failed = failed or next((step.exception_info for step in steps if step.exception_info), None)
-    error, message = (failed.exception_type, failed.exception_message) if failed else ("", "")
-    if said.get("outcome") == "cost_limit":
-        error = COST_LIMIT
-    timing = result.agent_execution
-    timings = [timing] if timing else [step.agent_execution for step in steps if step.agent_execution]
+    told = [it.agent_result for it in (result, *steps) if it.agent_result is not None]
+    timings = [it.agent_execution for it in (result, *steps) if it.agent_execution is not None]
     spans = [(it.finished_at - it.started_at).total_seconds() for it in timings if it.finished_at and it.started_at]
     rival = attempt.arm.strategy.startswith(RIVAL)
     journals = () if rival else journals_in(attempt.directory)
-    journal = journals[-1] if journals else None
-    usage, context = attempt.figures()
-    if rival and not kept_by_wane(attempt.arm.strategy):
-        usage = _told(result)
-    return Trial(
-        arm=attempt.arm,
-        run=attempt.run,
-        position=attempt.position,
-        task=attempt.task.name,
-        reward=_reward(result.verifier_result),
+    usage, context = attempt.figures(began=bool(timings))
+    if rival and timings and not kept_by_wane(attempt.arm.strategy):
+        usage = _told(told)
+    reward, graded_steps, wrong = _graded(result)
+    error, message, phase = _error(result)
+    if wrong:
+        error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
+    return replace(
+        trial,
+        reward=reward,
         error=error,
         error_message=_line(message),
+        phase=phase,
         started=timings[0].started_at if timings else None,
-        seconds=sum(spans) if spans else None,
+        seconds=sum(spans) if spans and len(spans) == len(timings) else None,
         usage=usage,
         context=context,
-        steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
-        journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
+        steps=graded_steps,
+        journal=journals[-1].relative_to(attempt.folder).as_posix() if journals else "",
         directory=attempt.directory.relative_to(attempt.folder).as_posix(),
     )
+
+
+def _error(result: TrialResult) -> tuple[str, str, Phase | None]:
+    """The name of the error that ended a trial, its text, and the part of the trial in which it was raised."""
+    steps = result.step_results or []
+    told = [it.agent_result for it in (result, *steps) if it.agent_result is not None]
+    said: Mapping[str, Any] = next((it.metadata for it in reversed(told) if it.metadata), {})
+    failed_in = next((step for step in steps if step.exception_info), None)
+    failed = result.exception_info or (failed_in and failed_in.exception_info)
+    limited = said.get("outcome") == "cost_limit"
+    if failed is None:
+        return (COST_LIMIT, "", "agent") if limited else ("", "", None)
+    last = failed_in or (steps[-1] if steps else result)
+    return COST_LIMIT if limited else failed.exception_type, failed.exception_message, _phase(last, failed)
+
+
+def _phase(part: TrialResult | StepResult, failed: ExceptionInfo) -> Phase:
+    """Where an error was raised, by what had begun and ended in the trial, or in its step."""
+    if part.agent_execution is None:
+        return "set-up"
+    grading = part.verifier
+    if grading is None or grading.started_at is None or failed.occurred_at < grading.started_at:
+        return "agent"
+    return "grading" if part.verifier_result is None else "tear-down"
 
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:_MESSAGE]
 
 
-def _reward(graded: Any) -> float | None:
-    """The reward that a verifier gave: the one named `reward`, or the only one."""
+def _graded(result: TrialResult) -> tuple[float | None, tuple[StepReward, ...], str]:
+    """The rewards of a trial and of its steps, and why they cannot be used; "" if they can."""
+    reward, wrong = _reward(result.verifier_result)
+    steps = []
+    for step in result.step_results or []:
+        of_step, wrong_there = _reward(step.verifier_result)
+        steps.append(StepReward(step.step_name, of_step))
+        wrong = wrong or (wrong_there and f"{step.step_name}: {wrong_there}")
+    # The reward of a trial is made of its steps'.
+    return None if wrong else reward, tuple(steps), wrong
+
+
+def _reward(graded: VerifierResult | None) -> tuple[float | None, str]:
+    """The reward that a verifier gave, the one named `reward` or the only one, and why it cannot be used."""
     rewards = (graded.rewards or {}) if graded else {}
-    if "reward" in rewards:
-        return float(rewards["reward"])
-    return float(next(iter(rewards.values()))) if len(rewards) == 1 else None
+    if not rewards:
+        return None, ""
+    if "reward" not in rewards and len(rewards) > 1:
+        return None, f"the verifier gave {', '.join(rewards)}, and none that is named reward"
+    reward = float(rewards.get("reward", next(iter(rewards.values()))))
+    if 0 <= reward <= 1:
+        return reward, ""
+    return None, f"the verifier's reward {reward:g} is not from 0 to 1"
 
 
-def _told(result: TrialResult) -> Usage:
-    """The usage that another agent tells of itself."""
-    tokens_in, cached, out, cost = result.compute_token_cost_totals()
-    return Usage(input_tokens=tokens_in or 0, cached_tokens=cached or 0, output_tokens=out or 0, cost=cost)
+def _told(contexts: Iterable[Any]) -> Usage:
+    """The usage that another agent tells of itself; what it does not tell of each step is not known."""
+
+    def total(name: str) -> Any:
+        values = [getattr(it, name) for it in contexts]
+        return sum(values) if all(it is not None and 0 <= it < math.inf for it in values) else None
+
+    return Usage(
+        input_tokens=total("n_input_tokens"),
+        cached_tokens=total("n_cache_tokens"),
+        output_tokens=total("n_output_tokens"),
+        cost=total("cost_usd"),
+    )

@@ -23,21 +23,26 @@ const SCORES = [
   ["Drift / 10", "Change of the score in ten positions of the session, tasks held fixed, in points, with its 95% interval.", (row) => row.drift_per_10 !== null && `${signed(row.drift_per_10, 1)}${row.drift_ci95 ? ` (${signedSpan(row.drift_ci95)})` : ""}`],
   ["pass@k", "How likely at least one of k tries solves a task; k is the number of runs.", (row) => most(row) > 1 && percentOf(row.pass_at[most(row)])],
   ["pass^k", "How likely all of k tries solve it.", (row) => most(row) > 1 && percentOf(row.pass_all[most(row)])],
-  ["Errors", "Trials that ended in an error, by kind. A timeout is graded all the same.", (row) => counts(row.errors) || "none"],
+  ["Errors", "Trials that ended in an error, by kind, and those that were not graded. A timeout is graded all the same.", (row) => counts(row.errors) || "none"],
 ];
 
-const perRun = (key) => (row) => row[key] !== null && short(row[key] / row.runs);
+// A figure that leaves trials out is a bound.
+const bound = (row, key, text) => {
+  const least = row.at_least[key];
+  return least !== null && `${row[key] === null || row.missing ? "≥" : ""}${text(least)}`;
+};
+const perRun = (key) => (row) => bound(row, key, (value) => short(value / row.runs));
 const TOOK = [
-  ["Calls", "Model calls of a run, those for the strategy's own summaries included.", (row) => row.model_calls > 0 && perRun("model_calls")(row)],
+  ["Calls", "Model calls of a run, those for the strategy's own summaries included.", perRun("model_calls")],
   ["Input", "Tokens of all requests of a run, cached ones included.", perRun("input_tokens")],
   ["Cached", "Those of them that the provider's cache served.", perRun("cached_tokens")],
   ["Output", "Tokens of all answers of a run.", perRun("output_tokens")],
-  ["Cost", "Dollars of a run, what was broken off included.", (row) => row.cost_per_run_usd !== null && dollars(row.cost_per_run_usd)],
-  ["Broken off", "Dollars of a run for trials that were broken off and tried again.", (row) => row.abandoned_cost_usd !== null && dollars(row.abandoned_cost_usd / row.runs)],
-  ["Time / task", "Mean seconds of a trial.", (row) => row.seconds_per_task !== null && `${n0(row.seconds_per_task)} s`],
+  ["Cost", "Dollars of a run, what was broken off included.", (row) => bound(row, "cost_per_run_usd", dollars)],
+  ["Broken off", "Dollars of a run for trials that were broken off and tried again.", (row) => row.abandoned_cost_usd !== 0 && bound(row, "abandoned_cost_usd", (value) => dollars(value / row.runs))],
+  ["Time / task", "Mean seconds of the trials in which the agent worked, with their number where it is not that of all.", (row) => row.seconds_per_task !== null && `${n0(row.seconds_per_task)} s${row.timed_trials < row.trials ? ` (${n0(row.timed_trials)} of ${n0(row.trials)})` : ""}`],
   ["Passes", "How often a run evicted anything.", perRun("passes")],
   ["Evicted", "Tokens that left the view in a run.", perRun("evicted_tokens")],
-  ["Peak view", "Tokens of the largest request of all runs.", (row) => row.peak_view !== null && n0(row.peak_view)],
+  ["Peak view", "Tokens of the largest request of all runs.", (row) => bound(row, "peak_view", n0)],
   ["Over budget", "Requests of a run over the budget.", perRun("over_budget")],
   ["Read again", "Results of a run that were fetched again after they had left the view.", perRun("read_again")],
 ];
