@@ -221,6 +221,13 @@ def test_one_session_is_held_against_isolated_ones_of_its_strategy_and_budget(tm
     assert "+25.00 |" in to_markdown(report([tmp_path]))
 
 
+def test_one_session_is_not_held_against_another_agent_or_budget(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda *_: 1.0)
+    write(tmp_path, replace(ISOLATED, strategy="agent:codex", budget=None), lambda *_: 0.0)
+    write(tmp_path, replace(ISOLATED, budget=40_000), lambda *_: 0.0)
+    assert all(it["difference"] is None for it in report([tmp_path]).to_dict()["rows"])
+
+
 def test_of_one_task_nothing_is_known_of_others(tmp_path: Path) -> None:
     write(tmp_path, SINGLE, lambda *_: 1.0, tasks=1, runs=1)
     found = report([tmp_path])
@@ -425,6 +432,21 @@ def browser() -> Iterator[Browser]:
 
 
 @needs_chromium
+def test_the_page_has_the_figures_of_the_tables(browser: Browser, tmp_path: Path) -> None:
+    known = Usage(4, 400, 200, 0, 100, 0.5)
+    [path, _] = write(tmp_path / "runs", SINGLE, lambda *_: 1.0, usage=Usage(), context=None)
+    append(path, replace(read(path).trials[0], usage=known, seconds=20.0, context=ContextFigures(3, 90, 700, 1, 1)))
+    found = report([tmp_path / "runs"])
+    write_page(tmp_path / "report.html", found)
+    browser.open(tmp_path / "report.html")
+    cells = browser.run("[...document.querySelectorAll('#took table.arms tbody td')].map((it) => it.textContent)")
+    [line] = [it for it in to_markdown(found).splitlines() if "≥2 |" in it]
+    assert [it.strip().removesuffix(" s") for it in cells if it != "–"] == [
+        text.replace("20 (", "20 s (") for it in line.split("|")[6:-1] if (text := it.strip()) != "-"
+    ]
+
+
+@needs_chromium
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
@@ -456,11 +478,11 @@ def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int,
         browser.run(f"document.querySelectorAll('#{name} svg circle').length") for name in ("scores", "differences")
     ] == [
         3,
-        2,
+        1,
     ]
-    # A session of 30 tasks has three windows; two arms are drawn, each with what isolated sessions score there.
+    # A session of 30 tasks has three windows; two arms are drawn, one with what isolated sessions score there.
     assert browser.run("document.querySelectorAll('#positions circle').length") == 6
-    assert browser.run("document.querySelectorAll('#positions path.series').length") == 4
+    assert browser.run("document.querySelectorAll('#positions path.series').length") == 3
     assert browser.run("document.querySelectorAll('#views path.series').length") == 6
     assert browser.run("document.querySelectorAll('#budgets .plot svg').length") == 2
     for name in ("steps", "limits", "took", "marks", "paper", "runs"):

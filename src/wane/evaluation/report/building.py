@@ -127,16 +127,8 @@ def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
     if arm.protocol == "isolated":
         return None
     alike = [it for it in arms if it.protocol == "isolated" and (it.benchmark, it.model) == (arm.benchmark, arm.model)]
-    for fits in (
-        lambda it: (it.strategy, it.budget) == (arm.strategy, arm.budget),
-        lambda it: it.strategy == "none",
-        lambda it: it.strategy == arm.strategy,
-        lambda it: it.budget == arm.budget,
-        lambda _: True,
-    ):
-        if chosen := [it for it in alike if fits(it)]:
-            return min(chosen, key=_place)
-    return None
+    same = [it for it in alike if (it.strategy, it.budget) == (arm.strategy, arm.budget)]
+    return min(same or [it for it in alike if it.strategy == "none"], key=_place, default=None)
 
 
 def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:

@@ -31,7 +31,8 @@ const bound = (row, key, text) => {
   const least = row.at_least[key];
   return least !== null && `${row[key] === null || row.missing ? "≥" : ""}${text(least)}`;
 };
-const perRun = (key) => (row) => bound(row, key, (value) => short(value / row.runs));
+const perRun = (key, text = short) => (row) => bound(row, key, (value) => text(value / row.runs));
+const tenths = (value) => value.toFixed(1);
 const TOOK = [
   ["Calls", "Model calls of a run, those for the strategy's own summaries included.", perRun("model_calls")],
   ["Input", "Tokens of all requests of a run, cached ones included.", perRun("input_tokens")],
@@ -40,11 +41,11 @@ const TOOK = [
   ["Cost", "Dollars of a run, what was broken off included.", (row) => bound(row, "cost_per_run_usd", dollars)],
   ["Broken off", "Dollars of a run for trials that were broken off and tried again.", (row) => row.abandoned_cost_usd !== 0 && bound(row, "abandoned_cost_usd", (value) => dollars(value / row.runs))],
   ["Time / task", "Mean seconds of the trials in which the agent worked, with their number where it is not that of all.", (row) => row.seconds_per_task !== null && `${n0(row.seconds_per_task)} s${row.timed_trials < row.trials ? ` (${n0(row.timed_trials)} of ${n0(row.trials)})` : ""}`],
-  ["Passes", "How often a run evicted anything.", perRun("passes")],
+  ["Passes", "How often a run evicted anything.", perRun("passes", tenths)],
   ["Evicted", "Tokens that left the view in a run.", perRun("evicted_tokens")],
   ["Peak view", "Tokens of the largest request of all runs.", (row) => bound(row, "peak_view", n0)],
-  ["Over budget", "Requests of a run over the budget.", perRun("over_budget")],
-  ["Read again", "Results of a run that were fetched again after they had left the view.", perRun("read_again")],
+  ["Over budget", "Requests of a run over the budget.", perRun("over_budget", tenths)],
+  ["Read again", "Results of a run that were fetched again after they had left the view.", perRun("read_again", tenths)],
 ];
 
 const share = (value) => value !== null && percentOf(value);
