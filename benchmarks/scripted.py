@@ -75,7 +75,7 @@ def demo_row(name: str, it: Data) -> list[str]:
         f"{it['peak_view_tokens']:,}",
         f"{it['input_tokens']:,}",
         f"{it['prefix_reuse']:.0%}",
-        f"{it['turns_lost']} of {it['tasks']}" if it["turns_lost"] else "0",
+        f"{it['most_turns_lost']} of {it['tasks']}" if it["most_turns_lost"] else "0",
         f"{it['re_read']}",
     ]
 
@@ -87,8 +87,8 @@ def demo_column(it: Data) -> dict[str, str]:
         "tasks that pass": f"{it['tasks_passed']} of {it['tasks']}",
         "largest view, in tokens": f"{it['peak_view_tokens']:,}",
         "requests over the budget": f"{it['over_budget'] + it['unmet']}",
-        "user's turns missing from a request, at most": f"{it['turns_lost']} of {it['tasks']}"
-        if it["turns_lost"]
+        "user's turns missing from a request, at most": f"{it['most_turns_lost']} of {it['tasks']}"
+        if it["most_turns_lost"]
         else "0",
         "model calls": f"{it['model_calls']}{summaries}",
         "input tokens": f"{it['input_tokens']:,}",

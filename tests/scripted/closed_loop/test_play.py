@@ -12,6 +12,7 @@ import pytest
 
 from wane.cli.main import main
 from wane.core.errors import ConfigError
+from wane.lab.readers import read_file
 from wane.scripted.closed_loop.figures import Figures, LoopOptions
 from wane.scripted.closed_loop.play import ClosedLoop, loops, play_all
 
@@ -46,7 +47,7 @@ def test_the_budget_is_held_and_every_turn_is_there(runs: Mapping[str, Figures])
     assert tally.over_budget == 0
     assert tally.peak_view <= SMALL.budget
     assert tally.turns_lost == 0
-    assert runs["cwl"].life.passes > 0, "something must have been evicted"
+    assert runs["cwl"].passes > 0, "something must have been evicted"
 
 
 @pytest.mark.full
@@ -57,9 +58,19 @@ def test_a_killed_session_goes_on_with_the_view_that_it_had(runs: Mapping[str, F
 
 
 @pytest.mark.full
+def test_passes_of_a_process_that_was_killed_count(
+    runs: Mapping[str, Figures], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kept = next(tmp_path_factory.getbasetemp().glob("loop*"))
+    (session,) = read_file(next((kept / "cwl" / "sessions").rglob("*.jsonl")))
+    assert runs["cwl"].passes == len(session.evictions)
+
+
+@pytest.mark.full
 def test_recency_loses_what_the_user_decided(runs: Mapping[str, Figures]) -> None:
     run = runs["truncate"]
     assert run.tally.turns_lost > 0
+    assert run.passes > 0
     lost = run.lost_against(runs["isolated"])
     assert lost
     why = {result.number: result.why for result in run.results}

@@ -104,7 +104,10 @@ def test_truncation_keeps_the_budget_and_loses_the_users_words(runs: Mapping[str
     assert summary["peak_view_tokens"] <= summary["budget"]
     assert summary["user_turns_intact"] is False
     assert summary["re_read"] > runs["cwl"].summary["re_read"]
-    assert summary["passes"] == summary["recalled"] == 0
+    assert summary["recalled"] == 0
+    # It evicts, but nobody counts how often.
+    assert summary["passes"] is summary["evicted_tokens"] is None
+    assert 0 < summary["most_turns_lost"] < summary["tasks"]
 
 
 @pytest.mark.full
@@ -130,7 +133,7 @@ def test_the_session_can_be_shown(runs: Mapping[str, Run], strategy: str) -> Non
     done = subprocess.run(command, env=environment(run.directory), capture_output=True, text=True, check=True)
     shown = json.loads(done.stdout)
     assert len(shown["turns"]) == run.summary["tasks"]
-    assert len(shown["passes"]) == run.summary["passes"]
+    assert len(shown["passes"]) == (run.summary["passes"] or 0)
     assert shown["usage"]["model_calls"] == run.summary["model_calls"]
     assert shown["usage"]["input_tokens"] == run.summary["input_tokens"]
 

@@ -89,6 +89,7 @@ class Figures:
         life: figures of the agent's processes.
         all_tests_pass: whether all tests of the repository passed at the end.
         seconds: how long the run took.
+        passes: how often the strategy evicted anything, by the journals.
         journal_bytes: size of all journals.
     """
 
@@ -99,6 +100,7 @@ class Figures:
     life: Life
     all_tests_pass: bool
     seconds: float
+    passes: int
     journal_bytes: int
 
     @property
@@ -139,8 +141,7 @@ class Figures:
             "mean_view": round(self.mean_view),
             "over_budget_calls": self.tally.over_budget,
             "user_turns_intact": not self.tally.turns_lost,
-            "passes": self.life.passes,
-            "unmet": self.life.unmet,
+            "passes": self.passes,
             "restarts": len(self.resumptions),
             "killed": sum(each.how != "closed" for each in self.resumptions),
             "resumed_soundly": self.resumed_soundly,

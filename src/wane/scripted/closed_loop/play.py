@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, get_args
 
 from wane.agent.options import Strategy
 from wane.core.errors import ConfigError
+from wane.journal import PassRecord, StrategyRecord, read
 from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
 from wane.scripted.closed_loop.mind import decide
 from wane.scripted.closed_loop.session import InterruptedTurnError, Session
@@ -184,6 +185,7 @@ class ClosedLoop:
         return reply
 
     def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:
+        journals = list(sessions.rglob("*.jsonl"))
         return Figures(
             options=self.options,
             results=tuple(self.results),
@@ -192,7 +194,9 @@ class ClosedLoop:
             life=session.life,
             all_tests_pass=self.owner.verify_all().passed,
             seconds=seconds,
-            journal_bytes=sum(path.stat().st_size for path in sessions.rglob("*.jsonl")),
+            # A process that was killed could not report its passes.
+            passes=sum(isinstance(it, PassRecord | StrategyRecord) for path in journals for it in read(path).records),
+            journal_bytes=sum(path.stat().st_size for path in journals),
         )
 
 

@@ -104,16 +104,12 @@ class Life:
     """Figures of a session's processes.
 
     Attributes:
-        passes: passes that ran, without those of a task in which the process was killed.
-        unmet: requests that went out over the budget because nothing could be evicted, counted the same way.
         items: items of the history.
         memory: the most memory that any of the processes held, in bytes; None where the system does not tell.
         resume_seconds: the longest that resuming took.
         views_changed: restarts between tasks after which the window was not exactly the one before.
     """
 
-    passes: int = 0
-    unmet: int = 0
     items: int = 0
     memory: int | None = None
     resume_seconds: float = 0.0
@@ -243,8 +239,6 @@ class Session:
     def _take(self, answer: dict[str, Any]) -> None:
         self.state |= answer
         life = self.life
-        life.passes += answer["passes"]
-        life.unmet += answer["unmet"]
         life.items = answer["items"]
         if answer["memory"] is not None:
             life.memory = max(life.memory or 0, answer["memory"])

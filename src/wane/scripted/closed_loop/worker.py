@@ -11,13 +11,11 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
-from wane.conversation.events import BudgetUnmet, PassRan
 from wane.journal import SessionStore
 from wane.scripted.repository import python_for_commands
 from wane.testing.models import anthropic_model
@@ -36,7 +34,6 @@ class Worker:
         model = anthropic_model(order["url"], order["model"], 0)
         self.settings = Settings(model=model, budget=order["budget"], strategy=order["strategy"], yolo=True)
         self.session: AgentSession | None = None
-        self.events: Counter[type] = Counter()
 
     def open(self, journal: str | None) -> dict[str, Any]:
         """Begin a session, or go on with one."""
@@ -45,7 +42,6 @@ class Worker:
         # A resumed session takes its settings from its journal; these supply the rest.
         config = SessionConfig(self.cwd, self.settings, self.store)
         self.session = AgentSession.resume(Path(journal), config) if journal else AgentSession.create(config)
-        self.session.conversation.listeners.append(lambda event: self.events.update([type(event)]))
         assert self.session.journal is not None
         path = str(self.session.journal.path)
         return {"journal": path, "seconds": time.perf_counter() - started, **self._state(self.session)}
@@ -69,16 +65,12 @@ class Worker:
         return {}
 
     def _state(self, session: AgentSession) -> dict[str, Any]:
-        # Events since the last report.
-        events, self.events = self.events, Counter()
         visible = list(session.window.visible)
         digest = hashlib.sha256(json.dumps(visible).encode()).hexdigest()[:16]
         return {
             "view": f"{len(visible)}:{session.tokens}:{digest}",
             "items": session.window.item_count,
             "memory": peak_memory(),
-            "passes": events[PassRan],
-            "unmet": events[BudgetUnmet],
         }
 
 
