@@ -91,7 +91,7 @@ FLOORS: dict[str, set[str]] = {
         "strategies",
         "testing",
     },
-    "evaluation": {"core", "formats", "journal", "lab", "prices", "proxy", "strategies", ""},
+    "evaluation": {"account", "core", "formats", "journal", "lab", "money", "prices", "proxy", "strategies", ""},
     "cli": {
         "evaluation",
         "conversation",

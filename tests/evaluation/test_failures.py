@@ -11,7 +11,8 @@ import pytest
 
 from tests.evaluation.test_evaluation import Model
 from tests.evaluation.whole import TASKS, ended, results
-from wane.evaluation.results import NOTHING, ContextFigures, Trial
+from wane.evaluation.results import Trial
+from wane.evaluation.usage import NOTHING, ContextFigures
 from wane.testing import ScriptedServer
 
 pytestmark = pytest.mark.full

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.cli.sample import Chat, save
-from wane.evaluation.results import NOTHING, Arm, ContextFigures, Usage
+from wane.evaluation.results import Arm
 from wane.evaluation.running.journals import SESSIONS, STORE, JournalFigures, figures_of, journals_in, usage_of
 from wane.evaluation.running.tasks import Task
 from wane.evaluation.running.trial import Attempt
+from wane.evaluation.usage import NOTHING, ContextFigures, Usage
 from wane.journal import SPENT_NOTE, Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 
 
@@ -114,3 +115,11 @@ def test_calls_without_a_price_make_the_cost_a_bound(tmp_path: Path) -> None:
             journal.append(UsageRecord(items=0, input_tokens=100, output_tokens=5, cost=cost))
     used = usage_of(journal.path)
     assert (used.model_calls, used.cost, used.cost_at_least, used.known_cost) == (2, None, 0.5, 0.5)
+
+
+def test_a_call_whose_tokens_were_not_reported_is_counted_apart(tmp_path: Path) -> None:
+    with Journal.create(tmp_path, cwd=tmp_path, message_format="openai", session_id="5a3e", fsync=False) as journal:
+        for tokens in (100, 0):
+            journal.append(UsageRecord(items=0, input_tokens=tokens, output_tokens=0))
+    used = usage_of(journal.path)
+    assert (used.model_calls, used.input_tokens, used.unreported) == (2, 100, 1)

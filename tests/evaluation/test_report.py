@@ -19,21 +19,9 @@ from tests.cli.sample import save
 from tests.evaluation import trials
 from tests.lab.browser import Browser, needs_chromium
 from wane.evaluation.report import Report, page, report, to_markdown, write_page
-from wane.evaluation.results import (
-    NOTHING,
-    VERSION,
-    Abandoned,
-    Arm,
-    ContextFigures,
-    Run,
-    StepReward,
-    Trial,
-    Usage,
-    append,
-    begin,
-    read,
-)
+from wane.evaluation.results import VERSION, Abandoned, Arm, Run, StepReward, Trial, append, begin, read
 from wane.evaluation.running.journals import SESSIONS
+from wane.evaluation.usage import NOTHING, ContextFigures, Usage
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 
@@ -141,6 +129,12 @@ def test_what_is_known_in_part_is_a_bound_in_all_three_forms(tmp_path: Path) -> 
     facts = dict(page._facts(found))
     assert facts["Cost"] == "at least $0.75 (cost known of 1 of 4 trials)"
     assert facts["Input tokens"] == "at least 6,000"
+
+
+def test_tokens_that_were_not_reported_make_bounds(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda *_: 1.0, tasks=1, runs=1, usage=Usage(2, 100, 0, 0, 10, cost=0.5, unreported=1))
+    found = row(report([tmp_path]))
+    assert (found["model_calls"], found["input_tokens"], found["at_least"]["input_tokens"]) == (2, None, 100)
 
 
 def test_means_of_runs_that_are_not_through_are_bounds(tmp_path: Path) -> None:
@@ -441,7 +435,7 @@ def test_the_page_has_the_figures_of_the_tables(browser: Browser, tmp_path: Path
     browser.open(tmp_path / "report.html")
     cells = browser.run("[...document.querySelectorAll('#took table.arms tbody td')].map((it) => it.textContent)")
     [line] = [it for it in to_markdown(found).splitlines() if "≥2 |" in it]
-    assert [it.strip().removesuffix(" s") for it in cells if it != "–"] == [
+    assert [it.strip().removesuffix(" s") for it in cells if it != "\u2013"] == [
         text.replace("20 (", "20 s (") for it in line.split("|")[6:-1] if (text := it.strip()) != "-"
     ]
 

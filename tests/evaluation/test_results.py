@@ -14,19 +14,18 @@ from wane.evaluation.results import (
     VERSION,
     Abandoned,
     Arm,
-    ContextFigures,
     Phase,
     ResultsError,
     Run,
     StepReward,
     Trial,
-    Usage,
     append,
     begin,
     find,
     read,
 )
 from wane.evaluation.running.journals import usage_of
+from wane.evaluation.usage import ContextFigures, Usage
 from wane.journal import FORK_NOTE, Journal, NoteRecord, UsageRecord
 from wane.journal import read as read_journal
 from wane.journal.codec import encode

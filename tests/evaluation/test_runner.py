@@ -12,12 +12,13 @@ pytest.importorskip("pydantic_ai")
 
 from wane.core import Policy
 from wane.core.errors import ConfigError
-from wane.evaluation.results import FILE_NAME, NOTHING, ErrorKind, RunResults, Trial, Usage, read
+from wane.evaluation.results import FILE_NAME, ErrorKind, RunResults, Trial, read
 from wane.evaluation.running.config import Config, Limits, Sample
 from wane.evaluation.running.journals import PROMPT, SESSIONS, STORE, usage_of
 from wane.evaluation.running.runner import Evaluation, EvaluationError, StoppedError
 from wane.evaluation.running.tasks import find_tasks
 from wane.evaluation.running.trial import COST_LIMIT, Attempt
+from wane.evaluation.usage import NOTHING, Usage
 from wane.journal import ConfigRecord, Journal, UsageRecord
 
 COST = 1.0

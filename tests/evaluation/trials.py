@@ -11,7 +11,8 @@ from random import Random
 
 import pytest
 
-from wane.evaluation.results import VERSION, Arm, Run, Trial, Usage, append, begin
+from wane.evaluation.results import VERSION, Arm, Run, Trial, append, begin
+from wane.evaluation.usage import Usage
 
 CSV = Path(__file__).parents[3] / "shared" / "evaluation" / "results" / "tb2-tmax-results.csv"
 

@@ -18,9 +18,10 @@ from wane.cli.terminal.text import counted, say, write_json
 from wane.core.errors import ConfigError
 from wane.evaluation.needed import need_harbor
 from wane.evaluation.report import report, to_markdown, write_page
-from wane.evaluation.results import Total, Trial
+from wane.evaluation.results import Trial
 from wane.evaluation.running.config import Config, load
 from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, StoppedError
+from wane.evaluation.usage import Total
 from wane.journal.codec import SchemaError, decode, encode
 from wane.money import dollars
 

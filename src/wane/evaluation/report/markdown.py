@@ -8,8 +8,9 @@ from wane.evaluation.report.building import PaperRow, Report
 from wane.evaluation.report.paper import BUDGET, MODEL
 from wane.evaluation.report.rows import CONTEXT, TOKENS, Row
 from wane.evaluation.report.words import VERDICTS, points
-from wane.evaluation.results import Arm, Run, Total
+from wane.evaluation.results import Arm, Run
 from wane.evaluation.statistics import Interval
+from wane.evaluation.usage import Total
 from wane.strategies.base import ANNOTATED
 
 _NONE = "-"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wane.evaluation.report.building import Report
 from wane.evaluation.report.words import VERDICTS
-from wane.evaluation.results import Total
+from wane.evaluation.usage import Total
 from wane.lab.report.page import SHARED, STYLE, render
 from wane.lab.report.page import write_page as write
 from wane.lab.report.texts import to_json

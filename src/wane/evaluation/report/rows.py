@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from statistics import fmean
 from typing import Any, Final
 
-from wane.evaluation.results import Arm, ContextFigures, RunResults, Total, Trial
+from wane.evaluation.results import Arm, RunResults, Trial
 from wane.evaluation.statistics import (
     Difference,
     Drift,
@@ -24,6 +24,7 @@ from wane.evaluation.statistics import (
     score,
     wilson,
 )
+from wane.evaluation.usage import ContextFigures, Total
 from wane.lab.annotations import Annotations
 
 WINDOW: Final = 10
@@ -246,7 +247,10 @@ def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
     took = {}
     for name, values in each.items():
         known = [value for value in values if value is not None]
-        took[name] = Total(max(known, default=0) if name == "peak_view" else sum(known), len(known), len(values))
+        partly = sum(it.usage.unreported > 0 for it in trials) if name in TOKENS[1:] else 0
+        took[name] = Total(
+            max(known, default=0) if name == "peak_view" else sum(known), len(known) - partly, len(values)
+        )
     return took | {"cost": Total.cost(it.usage for it in trials)}
 
 

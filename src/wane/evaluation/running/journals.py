@@ -9,7 +9,7 @@ from typing import Final
 
 from wane.account import Account
 from wane.core.errors import WaneError
-from wane.evaluation.results import ContextFigures, Usage
+from wane.evaluation.usage import ContextFigures, Usage
 from wane.journal import UsageRecord, model_calls, read
 from wane.lab.annotations import read_again
 from wane.lab.readers.journal import session_of
@@ -136,4 +136,5 @@ def _summed(calls: Sequence[UsageRecord]) -> Usage:
         output_tokens=account.output_tokens,
         cost=account.cost,
         cost_at_least=None if account.complete else account.at_least,
+        unreported=sum(not call.input_tokens for call in calls),
     )

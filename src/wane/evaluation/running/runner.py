@@ -26,9 +26,7 @@ from wane.evaluation.results import (
     ErrorKind,
     Run,
     RunResults,
-    Total,
     Trial,
-    Usage,
     append,
     begin,
     read,
@@ -36,6 +34,7 @@ from wane.evaluation.results import (
 from wane.evaluation.running.config import RIVAL, Config, drawn, in_order
 from wane.evaluation.running.tasks import Task, find_tasks, size_of
 from wane.evaluation.running.trial import COST_LIMIT, Attempt, try_task
+from wane.evaluation.usage import Total, Usage
 from wane.journal.codec import encode
 from wane.money import dollars
 

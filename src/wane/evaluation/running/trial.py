@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
-from wane.evaluation.results import NOTHING, Arm, ContextFigures, Phase, StepReward, Trial, Usage
+from wane.evaluation.results import Arm, Phase, StepReward, Trial
 from wane.evaluation.running.config import BY_WANE_AGENTS, RIVAL, Config, kept_by_wane
 from wane.evaluation.running.journals import SESSIONS, STORE, figures_of, has_begun, journals_in, usage_of
 from wane.evaluation.running.tasks import Task
+from wane.evaluation.usage import NOTHING, ContextFigures, Usage
 
 if TYPE_CHECKING:
     from harbor.models.trial.config import TrialConfig
