@@ -23,6 +23,9 @@ NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and 
 RIVAL: Final = "agent:"
 """Beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`."""
 
+ORACLE: Final = f"{RIVAL}oracle"
+"""The reference solution, which calls no model."""
+
 BY_WANE: Final = "@"
 """Separates the name of another agent from the strategy of `wane run` for it: `agent:pi@cwl`."""
 
@@ -167,7 +170,7 @@ class Config:
                 raise ConfigError(
                     f"env: {name}: a key does not belong in a file; write ${{{name}}}, and set it where this runs"
                 )
-        if not self.models and any(strategy != "agent:oracle" for strategy in self.strategies):
+        if not self.models and any(strategy != ORACLE for strategy in self.strategies):
             raise ConfigError(f"models: at least one is needed. {_LEAST}")
 
     def arms(self) -> tuple[Arm, ...]:

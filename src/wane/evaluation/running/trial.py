@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
 from wane.evaluation.results import Arm, Phase, StepReward, Trial
-from wane.evaluation.running.config import BY_WANE_AGENTS, RIVAL, Config, kept_by_wane
+from wane.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, kept_by_wane
 from wane.evaluation.running.journals import SESSIONS, STORE, figures_of, has_begun, journals_in, usage_of
 from wane.evaluation.running.tasks import Task
 from wane.evaluation.usage import NOTHING, ContextFigures, Usage
@@ -245,7 +245,7 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
     journals = () if rival else journals_in(attempt.directory)
     usage, context = attempt.figures(began=bool(timings))
     if rival and timings and not kept_by_wane(attempt.arm.strategy):
-        usage = _told(told)
+        usage = NOTHING if attempt.arm.strategy == ORACLE else _told(told)
     reward, graded_steps, wrong = _graded(result)
     error, message, phase = _error(result)
     if wrong:
