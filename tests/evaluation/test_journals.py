@@ -13,7 +13,8 @@ from wane.evaluation.running.journals import SESSIONS, STORE, JournalFigures, fi
 from wane.evaluation.running.tasks import Task
 from wane.evaluation.running.trial import Attempt
 from wane.evaluation.usage import NOTHING, ContextFigures, Usage
-from wane.journal import SPENT_NOTE, Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
+from wane.journal import Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
+from wane.journal.records import SPENT_NOTE
 
 
 def test_of_copies_of_a_session_the_longest_counts_whatever_their_times_say(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_path: 
 
 def test_a_request_that_another_one_overtook_is_paid_for_and_recorded() -> None:
     wire = AnthropicClient().wire
-    session = Session(wire, SMALL, "root", infer=False)
+    session = Session(wire, SMALL, "00", infer=False)
     records = [*session.paid(TokenUsage(1_000, 10), MODEL), *session.paid(NO_USAGE, MODEL)]
     assert session.ledger.money.account.describe() == "at least $0.00315 (1 of 2 calls)"
     assert Account.of(records) == session.ledger.money.account
