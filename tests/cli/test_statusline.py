@@ -35,7 +35,7 @@ SESSION = {
         ({"room": Room(80_000, system=50_686).to_dict(), "views": [], "money": None, "evicted": 0},
          "wane 41.2k/80k | little room: 50.7k fixed, 127k advised"),
         ({"room": Room(80_000, system=50_686).to_dict(), "views": [], "money": None, "evicted": 0,
-          "thrashing": Thrashing(80_000, advised=190_000, passes=5, over=7).to_dict()},
+          "thrashing": Thrashing(80_000, advised=190_000, passes=5, calls=7).to_dict()},
          "wane 41.2k/80k | thrashing: 190k advised"),
         ({"room": Room(80_000, system=5_686).to_dict(), "views": [], "money": None, "evicted": 0}, "wane 41.2k/80k"),
         ({"view": 950, "budget": 9_500, "views": [], "evicted": 0,

@@ -51,7 +51,7 @@ def test_passes_every_few_calls() -> None:
         assert work.number < 20
     (found,) = filter(None, work.states)
     assert (found.passes, found.tool, found.fetches) == (PASSES, None, 0)
-    assert f"{PASSES} passes ran within {found.over} model calls" in found.warning
+    assert f"{PASSES} passes ran within {found.calls} model calls" in found.warning
     assert f"Set a budget of {found.advised:,}, " in found.warning
     wider = Work(budget=found.advised)
     for number in range(100):
@@ -75,7 +75,9 @@ def test_the_same_content_fetched_again_and_again(strategy: str) -> None:
     found = work.states[-1]
     assert found is not None
     if not found.passes:
-        assert found.warning.startswith('The budget of 1,000 tokens is too small for this work: "read" was called 4 ')
+        assert found.warning.startswith(
+            'The budget of 1,000 tokens is too small for this work: "read" fetched the same content 4 '
+        )
     while (found := work.read(f"f{work.number % 5}", 300)) is None or found.tool is None:
         assert work.number < 50
     assert (found.tool, found.fetches) == ("read", FETCHES)

@@ -136,7 +136,7 @@ class Engine:
         room = self.room
         # Other strategies may change the view at every request by design; for them only fetches count.
         low_water = self.window.policy.low_water if self._other is None else 1.0
-        return None if room is None else self._detector.found(room, low_water)
+        return None if room is None else self._detector.state(room, low_water)
 
     @property
     def counted_budget(self) -> int:

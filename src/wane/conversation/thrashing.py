@@ -10,12 +10,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from math import ceil
 from typing import Any, Final
 
 from wane.core import DELIMITER, Item, Kind, Room
 from wane.core.delimiter import quote
 from wane.core.items import ASSISTANT
+from wane.core.room import rounded_up
 from wane.core.view import MessageStarts
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
@@ -36,7 +36,6 @@ APART: Final = 10
 """Model calls between two passes that the advised budget makes room for."""
 
 _KNOWN: Final = 512  # calls whose latest result is known
-_GRAIN: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +46,15 @@ class Thrashing:
         budget: tokens that the view may hold.
         advised: the budget that would help, by the growth of this session.
         passes: passes in a row, each at most NEAR model calls after the one before; 0 if that is not so.
-        over: model calls in which they ran.
-        tool: the tool that was called again and again for content that had been evicted; None if none was.
-        fetches: how often the same call of it was made.
+        calls: model calls in which they ran.
+        tool: the tool that fetched the same content again and again, because it was evicted; None if none did.
+        fetches: how often it did.
     """
 
     budget: int
     advised: int
     passes: int = 0
-    over: int = 0
+    calls: int = 0
     tool: str | None = None
     fetches: int = 0
 
@@ -64,9 +63,11 @@ class Thrashing:
         """What happens and what helps, in sentences."""
         seen = []
         if self.passes:
-            seen.append(f"{self.passes} passes ran within {self.over} model calls")
+            seen.append(f"{self.passes} passes ran within {self.calls} model calls")
         if self.tool is not None:
-            seen.append(f"{quote(self.tool)} was called {self.fetches} times for content that had been evicted")
+            seen.append(
+                f"{quote(self.tool)} fetched the same content {self.fetches} times, as it was evicted each time"
+            )
         return (
             f"The budget of {self.budget:,} tokens is too small for this work: {', and '.join(seen)}. "
             f"Set a budget of {self.advised:,}, or have the agent do less at once."
@@ -115,8 +116,10 @@ class ThrashingDetector:
             index: its index.
             shows: whether an item is in the view.
         """
-        self._work += item.tokens if item.kind in ASSISTANT or item.kind is Kind.RESULT else 0
-        self._calls += self._starts.begins(item)
+        if item.kind in ASSISTANT or item.kind is Kind.RESULT:
+            self._work += item.tokens
+        if self._starts.begins(item):
+            self._calls += 1
         if item.kind is Kind.RESULT:
             if (fetch := self._open.pop(item.call_id, None)) is not None:
                 fetch.result = index
@@ -130,22 +133,22 @@ class ThrashingDetector:
         if not self._passes or self._passes[-1] != self._calls:
             self._passes.append(self._calls)
 
-    def found(self, room: Room, low_water: float) -> Thrashing | None:
+    def state(self, room: Room, low_water: float) -> Thrashing | None:
         """Return what is wrong at the next request; None if nothing is.
 
         Args:
             room: what the budget leaves for the work.
             low_water: share of the budget to which a pass evicts; at 1, frequent passes are meant.
         """
-        passes = over = fetches = 0
+        passes = calls = fetches = 0
         tool: str | None = None
         if low_water < 1 and len(self._passes) == PASSES and self._calls - self._passes[-1] <= NEAR:
-            passes, over = PASSES, self._passes[-1] - self._passes[0] + 1
+            passes, calls = PASSES, self._passes[-1] - self._passes[0] + 1
         if (worst := self._worst) is not None and self._calls - worst.call <= WITHIN:
             tool, fetches = worst.tool, worst.times
         if not passes and tool is None:
             return None
-        return Thrashing(room.budget, self._advised(room, low_water), passes, over, tool, fetches)
+        return Thrashing(room.budget, self._advised(room, low_water), passes, calls, tool, fetches)
 
     def _fetched(self, tool: str, arguments: str | None, shows: Callable[[int], bool]) -> _Fetch:
         """A call, with how often it was made before for results that were evicted."""
@@ -167,5 +170,6 @@ class ThrashingDetector:
     def _advised(self, room: Room, low_water: float) -> int:
         """The budget in which passes would be APART model calls from each other, as the work has grown so far."""
         growth = self._work / max(1, self._calls)
+        # A pass frees at most the share above low water; half is assumed where a policy takes less at a time.
         needed = room.fixed + growth * APART / (1 - min(low_water, 0.5))
-        return ceil(max(needed, room.advised, room.budget + _GRAIN) / _GRAIN) * _GRAIN
+        return max(rounded_up(needed), room.advised, rounded_up(room.budget + 1))

@@ -63,7 +63,7 @@ class Room:
     @property
     def advised(self) -> int:
         """The budget in which the fixed content of this session has the share EASY, rounded up to thousands."""
-        return ceil(self.fixed / EASY / _GRAIN) * _GRAIN
+        return rounded_up(self.fixed / EASY)
 
     @property
     def attainable(self) -> bool:
@@ -98,3 +98,8 @@ class Room:
         """What holds tokens, as (label, tokens), the largest first."""
         rows = [(SYSTEM, self.system), (NOTICES, self.notices), (USER, self.user)]
         return sorted((row for row in rows if row[1] > 0), key=lambda row: -row[1])
+
+
+def rounded_up(tokens: float) -> int:
+    """Return a budget as people set it, in whole thousands."""
+    return ceil(tokens / _GRAIN) * _GRAIN
