@@ -1,6 +1,6 @@
 """Notices work that the window is too small for: passes every few calls, or content that is fetched again and again.
 
-It takes constant time for each item and keeps only digests of recent calls. It counts what a history shows, so that a
+It takes constant time for each item and keeps only hashes of recent calls. It counts what a history shows, so that a
 session that is repeated from its records has the same counts; one that is restored from a state begins to count anew.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from typing import Any, Final
 
 from wane.core import DELIMITER, Item, Kind, Room
@@ -103,7 +102,7 @@ class ThrashingDetector:
         self._calls = 0  # model calls so far
         self._work = 0  # tokens of calls, results and the model's words so far
         self._passes = deque[int](maxlen=PASSES)  # model calls ahead of the latest passes in a row
-        self._fetches = OrderedDict[bytes, _Fetch]()
+        self._fetches = OrderedDict[int, _Fetch]()
         self._open = dict[str | None, _Fetch]()
         self._worst: _Fetch | None = None
 
@@ -152,7 +151,7 @@ class ThrashingDetector:
 
     def _fetched(self, tool: str, arguments: str | None, shows: Callable[[int], bool]) -> _Fetch:
         """A call, with how often it was made before for results that were evicted."""
-        key = blake2b(f"{tool}\0{arguments}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        key = hash((tool, arguments))
         fetch, before = _Fetch(tool, None, self._calls), self._fetches.pop(key, None)
         if before is not None and before.result is not None:
             if not shows(before.result) and self._calls - before.call <= WITHIN:
