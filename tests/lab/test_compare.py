@@ -15,10 +15,11 @@ from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
+from wane.lab.readers import Found
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies, total
 from wane.lab.replaying.engine import InProcess
 from wane.lab.replaying.replay import Pricing, Subject
-from wane.lab.replaying.studying import Studied
+from wane.lab.replaying.studying import Studied, study
 from wane.lab.session import ModelCall, Usage
 from wane.lab.sweep import frontier, parse_budgets, sweep
 from wane.lab.tune import (
@@ -107,11 +108,31 @@ class TestPrices:
         assert Pricing.recorded(session) is None
         models = ["claude-haiku-4-5-20251001", *["claude-opus-4-5-20251101"] * (len(session.calls) - 1)]
         named = [replace(call, model=model) for call, model in zip(session.calls, models, strict=True)]
-        pricing = Pricing.recorded(replace(session, calls=named), hour=True)
+        pricing = Pricing.recorded(replace(session, calls=named))
         assert pricing is not None
-        assert (pricing.prices.name, pricing.hour) == ("anthropic:claude-opus-4-5", True)
+        assert (pricing.prices.name, pricing.hour) == ("anthropic:claude-opus-4-5", False)
         unknown = [replace(call, model="nobody-knows-it") for call in session.calls]
         assert Pricing.recorded(replace(session, calls=unknown)) is None
+
+    @pytest.mark.parametrize("own_prices", [True, False])
+    def test_a_session_is_simulated_with_the_lifetime_of_most_of_its_recorded_cache_writes(
+        self, own_prices: bool
+    ) -> None:
+        usual = Pricing.of("anthropic:claude-sonnet-4-5")
+        made = [working(3, name=name).session for name in ("hour", "minutes")]
+        for session, hours in zip(made, (9, 1), strict=True):
+            usages = [Usage(0, 0, 10, 5, cache_write_hour=0), *[Usage(0, 0, 10, 5, hours)] * (len(session.calls) - 1)]
+            calls = zip(session.calls, usages, strict=True)
+            session.calls[:] = [replace(call, model="claude-opus-4-5", usage=usage) for call, usage in calls]
+        found = [Found(session, "") for session in made]
+        hour, minutes = study(found, usual, own_prices=own_prices)
+        assert (hour.pricing.hour, hour.pricing.rules.lifetime) == (True, 3_600)
+        assert (minutes.pricing.hour, minutes.pricing.rules.lifetime) == (False, 300)
+        assert [it.to_dict()["cache_hour"] for it in (hour, minutes)] == [True, False]
+        assert str(hour.pricing) == f"{minutes.pricing} with 1-hour cache writes"
+        asked = study(found, usual.cached_for(hour=True), own_prices=own_prices)
+        assert [it.pricing.hour for it in asked] == [True, True]
+        assert not Pricing.of("openai:gpt-5.2", hour=True).hour, "only Anthropic offers it"
 
 
 class TestCompare:

@@ -184,6 +184,12 @@ class RecordedSession:
         return [call for call in self.calls if not call.inherited]
 
     @property
+    def cached_for_hour(self) -> bool:
+        """Whether most of the recorded cache writes were to live for an hour."""
+        usages = [call.usage for call in (*self.calls, *self.asides) if call.usage]
+        return 2 * sum(it.cache_write_hour for it in usages) > sum(it.cache_write for it in usages)
+
+    @property
     def user_turns(self) -> list[int]:
         """Indexes of the user turns among the parts."""
         return [index for index, part in enumerate(self.parts) if part.kind is Kind.USER]

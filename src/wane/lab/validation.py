@@ -139,8 +139,7 @@ def validate(session: RecordedSession, rules: CacheRules | None = None) -> Valid
 
 
 def _rules(session: RecordedSession, model: str) -> CacheRules:
-    hour = any(call.usage and call.usage.cache_write_hour for call in session.calls)
-    return rules_for("", model, hour=hour)
+    return rules_for("", model, hour=session.cached_for_hour)
 
 
 def _rows(session: RecordedSession, material: Material, rules: CacheRules | None) -> Iterator[ValidationRow]:

@@ -71,9 +71,14 @@ class LabOptions:
     """How sessions are read and replayed: the common options of replays."""
 
     price: _Price = None
-    cache_hour: Annotated[bool, Flag("--cache-hour", "Write the cache for an hour, if the provider offers that.")] = (
-        False
-    )
+    cache_hour: Annotated[
+        bool,
+        Flag(
+            "--cache-hour",
+            "Simulate a cache that is written for an hour, if the provider offers that. The default is what most of "
+            "the session's recorded cache writes were for, or else the provider's shortest time.",
+        ),
+    ] = False
     annotate: WhoMarks = "auto"
     counter: Annotated[
         str, Flag("--counter", "How to count tokens if usage was not recorded: chars or tiktoken.", "COUNTER")

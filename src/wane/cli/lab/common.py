@@ -83,7 +83,7 @@ def gathered_from(
 
 def prices_told(studied: Sequence[Studied]) -> str:
     """Return which model's prices were used, to follow the word "prices"."""
-    names = Counter(it.pricing.prices.name for it in studied)
+    names = Counter(str(it.pricing) for it in studied)
     if len(names) == 1:
         whose = next(iter(names))
     else:

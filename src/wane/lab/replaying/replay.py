@@ -40,7 +40,7 @@ class Pricing:
     Attributes:
         prices: prices of tokens, of the model that most calls had.
         rules: rules of the provider's cache.
-        hour: whether the cache is written for an hour, if the provider offers that.
+        hour: whether the cache is written for an hour.
         models: prices by recorded model, for calls of others; None for a model without known prices. Empty if
             `prices` count for all calls.
     """
@@ -56,22 +56,32 @@ class Pricing:
 
         Args:
             model: `provider:model`.
-            hour: see the attribute.
+            hour: whether the cache is written for an hour, if the provider offers that.
 
         Raises:
             ConfigError: for a model without known prices.
             MissingExtraError: without the extra `lab`.
         """
         prices = Prices.of(model)
-        return cls(prices, rules_for(prices.provider, prices.model, hour=hour), hour)
+        return cls(prices, rules_for(prices.provider, prices.model)).cached_for(hour=hour)
+
+    def cached_for(self, *, hour: bool) -> Pricing:
+        """Return the same prices and rules with a cache that is written for an hour, if the provider offers that."""
+        rules = rules_for(self.prices.provider, self.prices.model, hour=True)
+        if not hour or self.hour or rules == rules_for(self.prices.provider, self.prices.model):
+            return self
+        return replace(self, rules=rules, hour=True)
+
+    def __str__(self) -> str:
+        """Return whose prices these are, and for how long the cache is written if that is not the shortest time."""
+        return f"{self.prices.name}{' with 1-hour cache writes' if self.hour else ''}"
 
     @classmethod
-    def recorded(cls, session: RecordedSession, *, hour: bool = False) -> Pricing | None:
+    def recorded(cls, session: RecordedSession) -> Pricing | None:
         """Return the prices of the model that a session recorded; of several models, that with the most calls counts.
 
         Args:
             session: the session.
-            hour: see the attribute.
 
         Returns:
             The prices; None if no model was recorded, or its prices are not known.
@@ -82,7 +92,7 @@ class Pricing:
         models = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
         for model, _ in models.most_common(1):
             try:
-                pricing = cls.of(model, hour=hour)
+                pricing = cls.of(model)
             except ConfigError:
                 return None
             prices = replace(pricing.prices, name=f"{pricing.prices.provider}:{pricing.prices.model}")

@@ -58,6 +58,7 @@ class Studied:
             "summary_tokens": self.subject.summary_tokens,
             "annotation": "inferred" if self.inferred else "agent",
             "price": self.pricing.prices.name if self.own_price else None,
+            "cache_hour": self.pricing.hour,
             "joined": len(session.starts),
             "sidechains": [side.name for side in session.sidechains],
             "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
@@ -78,7 +79,8 @@ def study(
 
     Args:
         found: the sessions.
-        pricing: prices and cache rules.
+        pricing: prices and cache rules. The cache of a session whose recorded writes were mostly for an hour is written
+            for an hour as well.
         counter: estimates the tokens of a text.
         annotate: who marks episodes.
         summary_tokens: length of a summary; None as in `Subject.of`.
@@ -88,9 +90,10 @@ def study(
     done = []
     for number, it in enumerate(found):
         subject = Subject.of(count(it.session, counter), summary_tokens)
-        own = Pricing.recorded(it.session, hour=pricing.hour) if own_prices else None
+        own = Pricing.recorded(it.session) if own_prices else None
+        used = (own or pricing).cached_for(hour=pricing.hour or it.session.cached_for_hour)
         marks = annotator_of(it.session) if annotate == "auto" else annotate
-        done.append(Studied(it, subject, marks, own or pricing, own is not None))
+        done.append(Studied(it, subject, marks, used, own is not None))
         if progress:
             progress(number + 1, len(found))
     return done

@@ -61,7 +61,6 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
     every: list[dict[str, Any]] = [it.to_dict() for it in studied]
     name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
     calls, tokens = sum(it["model_calls"] for it in every), sum(it["tokens"] for it in every)
-    prices = [it.pricing.prices for it in studied]
     inferred = sum(it["annotation"] == "inferred" for it in every)
     episodes = "inferred" if inferred == len(every) else "the agent's own" if not inferred else "partly inferred"
     return [
@@ -69,7 +68,7 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
         ("Model calls", f"{calls:,}"),
         ("History", f"{tokens:,} tokens"),
         ("Episodes", episodes),
-        ("Prices", ", ".join(dict.fromkeys(f"{it.provider}:{it.model}" for it in prices))),
+        ("Prices", ", ".join(dict.fromkeys(str(it.pricing) for it in studied))),
         ("Cache rules", ", ".join(dict.fromkeys(it.pricing.rules.name for it in studied))),
     ]
 
@@ -112,7 +111,7 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
 
 def _headline_of(material: Material, simulated: Simulated) -> Headline:
     baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
-    prices = f"By prices of {simulated.pricing.prices.name}."
+    prices = f"By prices of {simulated.pricing}."
     if material.session.evictions:
         return _of_managed(material, baselines, prices)
     totals, budget = simulated.replay.totals, f"{simulated.replay.budget:,} tokens"
