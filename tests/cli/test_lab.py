@@ -252,6 +252,21 @@ class TestReplay:
         run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page, "--redact")
         assert "function_7" not in page.read_text(encoding="utf-8")
 
+    def test_damaged_lines_make_the_recorded_cost_a_bound(self, run: Run, pi: Path, tmp_path: Path) -> None:
+        assert replayed(run, pi, "--strategy", "cwl")["recorded"]["complete"]
+        lines = pi.read_text(encoding="utf-8").splitlines()
+        lines[4] = lines[4][: len(lines[4]) // 2]
+        pi.write_text("\n".join(lines), encoding="utf-8")
+        recorded = replayed(run, pi, "--strategy", "cwl")["recorded"]
+        assert (recorded["complete"], recorded["unread_records"]) == (False, 1)
+        text = flat(run("replay", pi, "--strategy", "cwl").out)
+        assert "as recorded ≥$" in text
+        assert " as recorded (without what 1 unreadable record held); $" in text
+        assert "as recorded (without what 1 unreadable record held)" in flat(run("tune", pi, "--budgets", "4k,5k").out)
+        viewed = run("view", pi, "--output", tmp_path / "page.html")
+        assert " as recorded (without what 1 unreadable record held)" in flat(viewed.err)
+        assert "what 1 unreadable record held" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
     def test_options_reach_the_replay(self, run: Run, chat: Path) -> None:
         plain = replayed(run, chat, "--strategy", "compact", "--budget", "3k")
         [short_] = replayed(run, chat, "--strategy", "compact", "--budget", "3k", "--summary-tokens", "9")["strategies"]

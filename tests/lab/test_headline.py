@@ -14,9 +14,9 @@ from wane.lab.readers import gather
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
-from wane.lab.replaying.spent import account_of
+from wane.lab.replaying.spent import Recorded, account_of
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.report.headline import Simulated, headline_of
+from wane.lab.report.headline import Simulated, facts_of, headline_of
 from wane.lab.session import Compaction, Eviction, ModelCall, Usage
 from wane.lab.verdict import Baselines
 from wane.money import dollars, share
@@ -91,6 +91,37 @@ def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_n
     assert headline.text.startswith(f"At least {dollars(cost)} as recorded → {dollars(after)} with Wane")
     assert f": at least {share(1 - after / cost)} less. " in headline.text
     assert f"At least {dollars(cost)} as recorded ({calls - 1} of {calls} calls" in headline.detail
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        ({"abandoned": 2}, "2 calls on abandoned branches"),
+        ({"unread": 1}, "what 1 unreadable record held"),
+        ({"abandoned": 1, "unread": 6}, "1 call on abandoned branches and what 6 unreadable records held"),
+    ],
+)
+def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str, int], words: str) -> None:
+    studied = working(40, 100).studied()
+    other = simulated(studied, 1_500)
+    after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars
+    calls = len(studied.found.session.calls)
+    whole = recorded(studied.subject.material, Usage(int(1.2 * after / calls), output=0))
+    known = replace(whole, session=replace(whole.session, **left))
+    cost = account_of(known, AUTOMATIC).at_least
+    headline = headline_of(known, other)
+    assert headline.text.startswith(
+        f"At least {dollars(cost)} as recorded → {dollars(after)} with Wane at 1,500 tokens, "
+    )
+    assert f"simulated over the calls that were replayed: {share(1 - after / cost)} less. " in headline.text
+    simulation = f"{dollars(unevicted)} if nothing is evicted, simulated without these either. "
+    assert f"as recorded (without {words}); " in headline.detail
+    assert simulation in headline.detail
+    assert ("Left out", words) in facts_of(known)
+    row = Recorded.of(known, AUTOMATIC, 1_500)
+    assert (row.complete, row.bounded) == (False, ["cost_usd"]), "the ratio is over the same calls"
+    silent = replace(studied.subject.material, session=replace(studied.found.session, **left))
+    assert f"The recording does not tell what it cost, and is without {words}; " in headline_of(silent, other).detail
 
 
 def test_a_bound_below_the_cost_with_wane_shows_nothing() -> None:

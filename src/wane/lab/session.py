@@ -159,6 +159,8 @@ class RecordedSession:
             OpenAI drops it when a new user turn begins; empty if it stays.
         asides: model calls that wrote summaries and are no part of the history, as far as their usage is recorded.
         window: tokens that the agent took for the model's window; None if it did not record that.
+        abandoned: model calls that were left out because they stand on abandoned branches.
+        unread: lines or other records that could not be read and may have held model calls.
     """
 
     name: str
@@ -177,6 +179,8 @@ class RecordedSession:
     reasoning_cleared: list[int] = field(default_factory=list)
     asides: list[ModelCall] = field(default_factory=list)
     window: int | None = None
+    abandoned: int = 0
+    unread: int = 0
 
     @property
     def own_calls(self) -> list[ModelCall]:

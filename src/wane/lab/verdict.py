@@ -89,7 +89,8 @@ class Baselines:
         """Return the lowest cost without Wane; None if there is none to compare with."""
         known = []
         if self.recorded.account.priced and not self.managed:
-            known.append(Baseline(self.recorded.account.at_least, RECORDED, not self.recorded.complete))
+            recorded = self.recorded
+            known.append(Baseline(recorded.account.at_least, RECORDED, not recorded.complete, recorded.covers))
         if self.possible:
             known.append(Baseline(self.unevicted, "if nothing is evicted, simulated"))
         return min(known, key=lambda it: it.cost, default=None)
@@ -103,9 +104,11 @@ class Baselines:
             with_wane = " with Wane" if self.managed else ""
             parts.append(f"{at_least}{dollars(recorded.account.at_least)} {RECORDED}{with_wane}{notes}")
         else:
-            parts.append("the recording does not tell what it cost")
+            without = f", and is without {recorded.left_out}" if recorded.left_out else ""
+            parts.append(f"the recording does not tell what it cost{without}")
+        simulated = "simulated without these either" if recorded.left_out else "simulated"
         impossible = f", {self.impossible}" if self.impossible else ""
-        parts.append(f"{dollars(self.unevicted)} if nothing is evicted, simulated{impossible}")
+        parts.append(f"{dollars(self.unevicted)} if nothing is evicted, {simulated}{impossible}")
         return "; ".join(parts)
 
 
@@ -117,11 +120,13 @@ class Baseline:
         cost: dollars.
         label: what it is.
         bound: whether it is only a lower bound.
+        covers: whether it covers every call that a replay makes.
     """
 
     cost: float
     label: str
     bound: bool = False
+    covers: bool = True
 
     def __str__(self) -> str:
         return f"{'at least ' if self.bound else ''}{dollars(self.cost)} {self.label}"
@@ -147,12 +152,13 @@ def _compared(baselines: Baselines, totals: Totals, who: str) -> str:
     after, before = totals.full_cost, baselines.lowest()
     if before is None:
         return f"{dollars(after)} with {who}, simulated; there is no cost without Wane to compare it with"
-    sides = f"{before} → {dollars(after)} with {who}, simulated"
+    same = " over the calls that were replayed" if baselines.recorded.left_out else ""
+    sides = f"{before} → {dollars(after)} with {who}, simulated{same}"
     if not before.cost and not after:
         return f"{sides}: these prices are zero"
     if after < NOTABLE * before.cost:
-        return f"{sides}: {'at least ' if before.bound else ''}{share(1 - after / before.cost)} less"
-    return f"No saving {'can be shown' if before.bound else 'here'}: {sides}"
+        return f"{sides}: {'' if before.covers else 'at least '}{share(1 - after / before.cost)} less"
+    return f"No saving {'here' if before.covers else 'can be shown'}: {sides}"
 
 
 def in_view(totals: Totals) -> str:

@@ -115,6 +115,7 @@ def test_a_turn_that_was_edited_leaves_a_branch_which_is_named(tmp_path: Path) -
     session = read(tmp_path, script.lines)
     assert texts(session) == ["one", "first", "right", "second"]
     assert problems(session) == ["3: lines 3 to 5: on an abandoned branch (a turn that was edited or tried again)"]
+    assert (session.abandoned, session.unread) == (1, 0)
 
 
 def test_results_beside_the_path_belong_to_it_where_their_calls_do(tmp_path: Path) -> None:

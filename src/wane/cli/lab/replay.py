@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
@@ -71,8 +71,8 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied)}", ""])
     baseline, baselines = result.totals(BASELINE), result.baselines()
     table = figure_table("strategy", *(column.name for column in REPLAYED))
-    bound = not baselines.recorded.complete
-    table.add_row(RECORDED, *_cells(baselines.recorded.row(baseline), REPLAYED, bound=bound))
+    recorded = baselines.recorded
+    table.add_row(RECORDED, *_cells(recorded.row(baseline), REPLAYED, recorded.bounded))
     for name in result.names:
         table.add_row(name, *_cells(result.totals(name).to_dict(baseline), REPLAYED))
     plain_console().print(table)
@@ -86,13 +86,13 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines(["", f"{notes(REPLAYED)} {_OF_RECORDED}"], style="dim")
 
 
-def _cells(values: Mapping[str, Any], columns: Iterable[Column], *, bound: bool = False) -> Iterator[str]:
+def _cells(values: Mapping[str, Any], columns: Iterable[Column], bounded: Sequence[str] = ()) -> Iterator[str]:
     """Yield the cells of a row.
 
     Args:
         values: figures by key, as in JSON; a dash stands for those that are missing.
         columns: the columns.
-        bound: whether the cost is a lower bound.
+        bounded: keys of the figures that are lower bounds.
     """
     for column in columns:
         value = values.get(column.key)
@@ -101,7 +101,7 @@ def _cells(values: Mapping[str, Any], columns: Iterable[Column], *, bound: bool 
         elif column.name == "recall":
             yield range_of(value, values["recall_at_best"])
         else:
-            yield f"{'≥' if bound and column.name in ('cost', 'ratio') else ''}{_FORMATS[column.unit](value)}"
+            yield f"{'≥' if column.key in bounded else ''}{_FORMATS[column.unit](value)}"
 
 
 _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {

@@ -216,7 +216,9 @@ class _Collected:
         starts = [place for place, step in enumerate(self.steps) if step.is_turn]
         if turns and starts:
             start = starts[-min(turns, len(starts))]
-            name_left((step.line for step in self.steps[start:]), self._problems)
+            left = self.steps[start:]
+            calls = sum(isinstance(step.what, _Cost) for step in left)
+            name_left((step.line for step in left), self._problems, calls)
             del self.steps[start:]
 
 

@@ -74,13 +74,18 @@ def _kept(lines: Iterable[_Event], builder: SessionBuilder) -> list[_Event]:
             back = mapping(event.get("data")).get("upToEventId")
             place = next((place for place, (_, it) in enumerate(events) if it.get("id") == back), len(events))
             left = [number for number, it in events[place:] if text(it.get("type")).endswith(".message")]
-            name_left(left, builder.problems)
+            name_left(left, builder.problems, sum(_begins_answer(it) for _, it in events[place:]))
             del events[place:]
         elif text(event.get("type")).partition(".")[0] in _FAMILIES:
             events.append((line, event))
         else:
             builder.problems.add(line, f"an event of the unknown type {event.get('type')!r}")
     return events
+
+
+def _begins_answer(event: Mapping[str, Any]) -> bool:
+    """Whether an event is the first message of a model call."""
+    return event.get("type") == "assistant.message" and not count(mapping(event.get("data")).get("chunkIndex"))
 
 
 def _is_harness_made(data: Mapping[str, Any]) -> bool:
@@ -98,7 +103,7 @@ class _Assembly:
     def take(self, line: int, event: Mapping[str, Any]) -> None:
         kind, data = text(event.get("type")), mapping(event.get("data"))
         if kind == "assistant.message":
-            if not count(data.get("chunkIndex")):
+            if _begins_answer(event):
                 self._flush()
             self._answer.append((line, event))
         elif kind == "tool.execution_complete":

@@ -98,7 +98,7 @@ def _by_lines(text: str, problems: Problems) -> list[Value]:
         except (ValueError, RecursionError) as error:
             if not found:
                 return []
-            problems.add(number, f"not JSON ({reason(error)}): {line[:40]!r}", "not JSON")
+            problems.add(number, f"not JSON ({reason(error)}): {line[:40]!r}", "not JSON", unread=True)
             continue
         if not found and not isinstance(value, dict | list):
             return []
@@ -122,7 +122,8 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
 
 
 def _add_broken(line: int, error: ValueError | RecursionError, count: int, problems: Problems) -> None:
-    problems.add(line, f"broken JSON ({reason(error)}) after {count} whole entries; the rest was left out", "broken")
+    what = f"broken JSON ({reason(error)}) after {count} whole entries; the rest was left out"
+    problems.add(line, what, "broken", unread=True)
 
 
 def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:

@@ -105,6 +105,7 @@ class _Log:
         left = [self._context.pop(name) for name in gone]
         self.messages = [message for message in self.messages if message not in left]
         if left:
+            self._problems.abandoned += sum(message.data.get("type") == "gemini" for message in left)
             self._problems.add(left[0].line if line else None, f"{len(left)} messages {LEFT}", LEFT)
 
     def _checkpoint(self, line: int | None, held: Sequence[Mapping[str, Any]]) -> None:

@@ -56,7 +56,9 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     back = text(mapping(info.get("revert")).get("messageID"))
     ids = [text(mapping(message.get("info")).get("id")) for message in messages]
     if back in ids:
-        problems.add(None, f"{len(ids) - ids.index(back)} messages {LEFT}")
+        left = messages[ids.index(back) :]
+        problems.abandoned += sum(mapping(message.get("info")).get("role") == "assistant" for message in left)
+        problems.add(None, f"{len(left)} messages {LEFT}")
         messages = messages[: ids.index(back)]
     _Assembly(builder).run(messages)
     builder.sidechains(

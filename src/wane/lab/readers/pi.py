@@ -53,8 +53,9 @@ def read(path: Path) -> list[RecordedSession]:
         return []
     # The path to the last entry, as pi resumes it.
     active = path_to(entries[-1] if entries else None, entries)
-    left = (entry.line for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES)
-    name_left(left, builder.problems)
+    left = [entry for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES]
+    calls = sum(mapping(entry.data.get("message")).get("role") == "assistant" for entry in left)
+    name_left((entry.line for entry in left), builder.problems, calls)
     _Assembly(builder).run(sorted(active.values(), key=lambda entry: entry.line))
     return [builder.build()]
 

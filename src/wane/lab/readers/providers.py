@@ -72,7 +72,7 @@ def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
             parts = message_format.parts(message)
         except FormatError as error:
             where = "" if line else f"message {number}: "
-            builder.problems.add(line, f"{where}{error}", "a message that cannot be read")
+            builder.problems.add(line, f"{where}{error}", "a message that cannot be read", unread=True)
             continue
         builder.title = builder.title or title_of(message) or ""
         if is_answer(message):

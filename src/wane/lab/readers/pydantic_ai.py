@@ -47,7 +47,7 @@ def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
             # The format counts within its input, which is one message.
             what = str(error).removeprefix("message 0: ")
             where = "" if line else f"message {number}: "
-            builder.problems.add(line, f"{where}{what}", "a message that cannot be read")
+            builder.problems.add(line, f"{where}{what}", "a message that cannot be read", unread=True)
     return builder.build()
 
 

@@ -28,6 +28,8 @@ class Recorded:
         viewed: input tokens of these.
         peak: the most input tokens of one of them.
         over: how many of them were over the budget.
+        abandoned: model calls on abandoned branches, which neither the account nor a replay has.
+        unread: records that could not be read; if they held model calls, neither has them.
     """
 
     account: Account = field(default_factory=Account)
@@ -37,6 +39,8 @@ class Recorded:
     viewed: int = 0
     peak: int = 0
     over: int = 0
+    abandoned: int = 0
+    unread: int = 0
 
     @classmethod
     def of(cls, material: Material, pricing: Pricing, budget: int) -> Recorded:
@@ -57,6 +61,8 @@ class Recorded:
             viewed=sum(sizes),
             peak=max(sizes, default=0),
             over=sum(size > budget for size in sizes),
+            abandoned=session.abandoned,
+            unread=session.unread,
         )
 
     def __add__(self, other: Recorded) -> Recorded:
@@ -68,12 +74,35 @@ class Recorded:
             self.viewed + other.viewed,
             max(self.peak, other.peak),
             self.over + other.over,
+            self.abandoned + other.abandoned,
+            self.unread + other.unread,
         )
 
     @property
     def complete(self) -> bool:
         """Whether the cost covers every model call that the recording agent made, as far as is known."""
+        return self.covers and not self.left_out
+
+    @property
+    def covers(self) -> bool:
+        """Whether the cost covers every model call that a replay makes, and those that wrote summaries."""
         return self.account.complete and not self.summaries
+
+    @property
+    def left_out(self) -> str:
+        """What neither the cost nor a replay has, in words; empty if nothing."""
+        parts = []
+        if self.abandoned:
+            parts.append(f"{self.abandoned:,} {'call' if self.abandoned == 1 else 'calls'} on abandoned branches")
+        if self.unread:
+            parts.append(f"what {self.unread:,} unreadable {'record' if self.unread == 1 else 'records'} held")
+        return " and ".join(parts)
+
+    @property
+    def bounded(self) -> list[str]:
+        """Keys of the figures in its row that are lower bounds."""
+        figures = {"cost_usd": self.complete, "ratio": self.covers}
+        return [key for key, exact in figures.items() if not exact]
 
     @property
     def bounds(self) -> str:
@@ -85,6 +114,8 @@ class Recorded:
         if self.summaries:
             wrote = "a summary" if self.summaries == 1 else f"{self.summaries:,} summaries"
             notes.append(f"without the calls that wrote {wrote}")
+        if self.left_out:
+            notes.append(f"without {self.left_out}")
         if account.estimated:
             notes.append(f"output of {account.estimated:,} calls counted from its text")
         return ", ".join(notes)
@@ -93,7 +124,7 @@ class Recorded:
         """Return its figures by column of a comparison; without those that a recording does not have.
 
         Recall and grounding are among these: the model could only use what it saw. So is fetching again, which is in
-        the cost. The cost is a lower bound unless `complete`.
+        the cost. Those in `bounded` are lower bounds.
 
         Args:
             baseline: totals of `none` on the same sessions.
@@ -115,6 +146,8 @@ class Recorded:
             **self.account.to_dict(),
             "output_estimated_calls": self.account.estimated,
             "summaries_left_out": self.summaries,
+            "abandoned_calls_left_out": self.abandoned,
+            "unread_records": self.unread,
             "complete": self.complete,
         }
 

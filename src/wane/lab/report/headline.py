@@ -14,7 +14,7 @@ from wane.lab.counting import Material
 from wane.lab.loss import Index, Loss
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing, Replay
-from wane.lab.replaying.spent import RECORDED
+from wane.lab.replaying.spent import RECORDED, Recorded
 from wane.lab.replaying.studying import Studied
 from wane.lab.verdict import NOTABLE, Baselines, capital, in_view, needs, verdict
 from wane.money import dollars, share
@@ -48,6 +48,8 @@ def facts_of(material: Material) -> list[Fact]:
         facts.append(("Passes", f"{len(session.evictions):,}"))
     if session.compactions:
         facts.append(("Compactions", f"{len(session.compactions):,}"))
+    if left_out := Recorded(abandoned=session.abandoned, unread=session.unread).left_out:
+        facts.append(("Left out", left_out))
     return facts
 
 

@@ -52,7 +52,7 @@ def _recorded(recorded: Recorded, baseline: Totals) -> dict[str, Any]:
         "what": f"{what}{f': {recorded.bounds}' if recorded.bounds else ''}.",
         "kept": False,
         "over": False,
-        "bound": not recorded.complete,
+        "bounds": recorded.bounded,
         "values": {column.key: values.get(column.key) for column in COLUMNS},
     }
 

@@ -205,7 +205,7 @@ class SessionBuilder:
         session.cwd = None if self.cwd is None else sound(self.cwd)
         session.system_tokens = self.system_tokens
         session.problems = self.problems.found()
-        session.window = self.window
+        session.window, session.abandoned, session.unread = self.window, self.problems.abandoned, self.problems.unread
         for number, call in enumerate(session.calls[: self._inherited]):
             session.calls[number] = replace(call, inherited=True)
         return session

@@ -66,6 +66,7 @@ class _Joined:
         whole.messages += [session.messages[index] + self._message for index in kept]
         self._message += max(session.messages, default=-1) + 1
         whole.calls += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.calls]
+        whole.asides += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.asides]
         whole.compactions += [
             replace(compaction, position=places[compaction.position], kept=places[compaction.kept])
             for compaction in session.compactions
@@ -74,6 +75,8 @@ class _Joined:
         whole.reasoning_cleared += [places[position] for position in session.reasoning_cleared]
         whole.sidechains += session.sidechains
         whole.problems += [Problem(found.line, f"{session.name}: {found.what}") for found in session.problems]
+        whole.abandoned += session.abandoned
+        whole.unread += session.unread
         if not last:
             self._settle(start)
 

@@ -20,20 +20,28 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class Problems:
-    """The unreadable content of a file: each problem named by its line, or counted if there are too many."""
+    """The unreadable content of a file: each problem named by its line, or counted if there are too many.
+
+    Attributes:
+        abandoned: model calls on abandoned branches.
+        unread: lines that may have held model calls.
+    """
 
     def __init__(self) -> None:
+        self.abandoned = self.unread = 0
         self._named: list[Problem] = []
         self._seen: Counter[str] = Counter()
 
-    def add(self, line: int | None, what: str, kind: str = "") -> None:
+    def add(self, line: int | None, what: str, kind: str = "", *, unread: bool = False) -> None:
         """Note a problem.
 
         Args:
             line: its line, from 1.
             what: the problem, with the value.
             kind: its kind, shared with other problems, if `what` is more specific.
+            unread: whether the line may have held a model call.
         """
+        self.unread += unread
         kind = kind or what
         self._seen[kind] += 1
         if self._seen[kind] <= NAMED_EACH:
@@ -110,7 +118,7 @@ def _raw_lines(
         if len(raw) == longest and not raw.endswith(b"\n"):
             while (rest := file.readline(1 << 20)) and not rest.endswith(b"\n"):
                 pass
-            problems.add(number, f"the line is longer than {longest:,} bytes", "line too long")
+            problems.add(number, f"the line is longer than {longest:,} bytes", "line too long", unread=True)
             continue
         if number == 1:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
@@ -128,10 +136,10 @@ def _decoded(number: int, raw: bytes, problems: Problems) -> object:
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError) as error:
-        problems.add(number, f"not JSON ({reason(error)}): {line[:40]!r}", "not JSON")
+        problems.add(number, f"not JSON ({reason(error)}): {line[:40]!r}", "not JSON", unread=True)
         return None
     if not isinstance(value, dict):
-        problems.add(number, f"not a JSON object: {line[:40]!r}", "not a JSON object")
+        problems.add(number, f"not a JSON object: {line[:40]!r}", "not a JSON object", unread=True)
     elif damaged:
         problems.add(number, "holds bytes that are not UTF-8; they were read as U+FFFD", "bytes that are not UTF-8")
     return value

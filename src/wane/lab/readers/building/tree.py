@@ -49,8 +49,15 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
     return path
 
 
-def name_left(lines: Iterable[int], problems: Problems) -> None:
-    """Name the lines of abandoned branches, given in order: one problem for each run of them."""
+def name_left(lines: Iterable[int], problems: Problems, calls: int) -> None:
+    """Name the lines of abandoned branches: one problem for each run of them.
+
+    Args:
+        lines: the lines, in order.
+        problems: takes the problems.
+        calls: number of model calls among them.
+    """
+    problems.abandoned += calls
     runs: list[list[int]] = []
     for line in lines:
         # Lines between them that no request carries do not end a run.

@@ -42,14 +42,16 @@ def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
     leaf = next((entry for entry in reversed(entries) if entry.what in _SAID), None)
     kept = set(path_to(leaf, entries))
     messages = {entry.message_id for entry in entries if entry.id in kept and entry.what is What.ANSWER}
-    calls: set[str | None] = set()
+    asked: set[str | None] = set()
     before: Entry | None = None
     for entry in entries:
-        if _belongs(entry, before, kept, messages, calls):
+        if _belongs(entry, before, kept, messages, asked):
             kept.add(entry.id)
-            calls.update(part.call_id for part in (entry.made.parts if entry.made else ()) if part.kind is Kind.CALL)
+            asked.update(part.call_id for part in (entry.made.parts if entry.made else ()) if part.kind is Kind.CALL)
         before = entry
-    name_left((entry.line for entry in entries if entry.id not in kept and entry.what in _SAID), problems)
+    left = [entry for entry in entries if entry.id not in kept and entry.what in _SAID]
+    calls = len({entry.message_id for entry in left if entry.what is What.ANSWER})
+    name_left((entry.line for entry in left), problems, calls)
     return [entry for entry in entries if entry.id in kept]
 
 

@@ -86,10 +86,11 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
         try:
             yield number, read_record(line, checksum)
         except JournalVersionError as error:
-            problems.add(number, str(error), "a record of another version of Wane")
+            problems.add(number, str(error), "a record of another version of Wane", unread=True)
         except CorruptJournalError as error:
             record = _unchecked(line)
-            problems.add(number, f"{error}{'; it was read anyway' if record else ''}", "a damaged line")
+            what = f"{error}{'; it was read anyway' if record else ''}"
+            problems.add(number, what, "a damaged line", unread=not record)
             if record:
                 yield number, record
         try:
@@ -194,7 +195,7 @@ class _Fold:
             parts = [part for message in messages for part in self._format.parts(message)]
         except FormatError as error:
             what = str(error).removeprefix("message 0: ")
-            self.builder.problems.add(line, what, "a message that cannot be read")
+            self.builder.problems.add(line, what, "a message that cannot be read", unread=True)
             return
         self.builder.title = self.builder.title or title_of(record.message) or ""
         answer, usage = is_answer(record.message), None

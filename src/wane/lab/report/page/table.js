@@ -65,6 +65,6 @@ function cell(row, column) {
   if (column.key === "recall" && most !== undefined && most - value > 0.0005) {
     return `${percent(value).slice(0, -1)}–${percent(most)}`;
   }
-  const bound = row.bound && ["cost_usd", "ratio"].includes(column.key) && value !== null;
+  const bound = row.bounds?.includes(column.key) && value !== null;
   return `${bound ? "≥" : ""}${written(value, column.unit)}`;
 }
