@@ -92,7 +92,8 @@ class TestStrategies:
 
 class TestPrices:
     def test_each_session_is_priced_by_its_own_model_if_it_has_one(self) -> None:
-        own = replace(STUDIED[0], own_price=True)
+        named = replace(AUTOMATIC, models=(("model", AUTOMATIC.prices),))
+        own = replace(STUDIED[0], pricing=named)
         mixed = compare([own, COSTLY[1]], ["none"], SETTINGS, InProcess())
         first, second = mixed.replays["none"]
         assert first.totals.cost == compare([STUDIED[0]], [], SETTINGS, InProcess()).totals(BASELINE).cost
@@ -105,14 +106,17 @@ class TestPrices:
 
     def test_the_model_of_the_most_calls_counts(self) -> None:
         session = working(3).session
-        assert Pricing.recorded(session) is None
+        usual = Pricing.of("anthropic:claude-sonnet-4-5")
+        nameless = Pricing.recorded(session, usual)
+        assert (nameless.prices, nameless.own) == (usual.prices, False)
         models = ["claude-haiku-4-5-20251001", *["claude-opus-4-5-20251101"] * (len(session.calls) - 1)]
         named = [replace(call, model=model) for call, model in zip(session.calls, models, strict=True)]
-        pricing = Pricing.recorded(replace(session, calls=named))
-        assert pricing is not None
-        assert (pricing.prices.name, pricing.hour) == ("anthropic:claude-opus-4-5", False)
+        pricing = Pricing.recorded(replace(session, calls=named), usual)
+        assert (pricing.prices.name, pricing.own) == ("anthropic:claude-opus-4-5", True)
         unknown = [replace(call, model="nobody-knows-it") for call in session.calls]
-        assert Pricing.recorded(replace(session, calls=unknown)) is None
+        pricing = Pricing.recorded(replace(session, calls=unknown), usual)
+        assert (pricing.prices, pricing.own) == (usual.prices, False)
+        assert [pricing.prices_for(call) for call in unknown] == [None] * len(unknown)
 
     @pytest.mark.parametrize("own_prices", [True, False])
     def test_a_session_is_simulated_with_the_lifetime_of_most_of_its_recorded_cache_writes(

@@ -10,7 +10,7 @@ from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.lab.counting import Material
 from wane.lab.loss import Reread
-from wane.lab.readers import gather
+from wane.lab.readers import Found, gather
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
@@ -121,7 +121,59 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str,
     row = Recorded.of(known, AUTOMATIC, 1_500)
     assert (row.complete, row.bounded) == (False, ["cost_usd"]), "the ratio is over the same calls"
     silent = replace(studied.subject.material, session=replace(studied.found.session, **left))
-    assert f"The recording does not tell what it cost, and is without {words}; " in headline_of(silent, other).detail
+    assert f"The recording does not tell what it cost (without {words}); " in headline_of(silent, other).detail
+
+
+class TestUnknownPrices:
+    """One rule: what was recorded is priced by its own models alone, and a simulation says whose prices it takes."""
+
+    def studied(self, models: list[str | None], usage: Usage) -> Studied:
+        session = working(40, 100).session
+        calls = [
+            replace(call, usage=usage, model=models[number % len(models)]) for number, call in enumerate(session.calls)
+        ]
+        found = Found(replace(session, calls=calls), "")
+        (studied,) = study([found], Pricing.of("anthropic:claude-sonnet-4-5"), own_prices=True)
+        return studied
+
+    def test_of_all_calls_leave_the_recorded_cost_unknown(self) -> None:
+        studied = self.studied(["nobody-knows-it"], Usage(100_000, output=10))
+        calls = len(studied.found.session.calls)
+        recorded = Recorded.of(studied.subject.material, studied.pricing, 1_500)
+        assert (recorded.complete, recorded.account.priced) == (False, 0)
+        headline = headline_of(studied.subject.material, simulated(studied, 1_500, pricing=studied.pricing))
+        assert "as recorded" not in headline.text
+        why = f"no prices are known for the {calls} calls of nobody-knows-it"
+        assert headline.detail.startswith(f"The recording does not tell what it cost ({why}); ")
+        whose = "anthropic:claude-sonnet-4-5"
+        assert f" By prices of {whose}; {why}, so those of {whose} are used. " in headline.detail
+
+    @pytest.mark.parametrize(
+        ("other", "words"),
+        [
+            ("nobody-knows-it", "no prices are known for the {} of nobody-knows-it"),
+            (None, "no prices are known for {} without a recorded model"),
+        ],
+    )
+    def test_of_some_calls_make_it_a_bound_that_is_not_compared(self, other: str | None, words: str) -> None:
+        known = "claude-opus-4-5"
+        studied = self.studied([known, "claude-haiku-4-5", known, other], Usage(100_000, output=10))
+        material, pricing = studied.subject.material, studied.pricing
+        calls = len(material.session.calls)
+        priced = calls - len(material.session.calls[3::4])
+        replays = simulated(studied, 1_500, pricing=pricing)
+        headline = headline_of(material, replays)
+        assert f"{dollars(replays.baseline.totals.dollars)} if nothing is evicted, simulated → " in headline.text
+        why = words.format(f"{calls - priced} calls")
+        assert f" as recorded ({priced} of {calls} calls, {why}); " in headline.detail
+        haiku = len(material.session.calls[1::4])
+        whose = f"anthropic:claude-opus-4-5 ({calls - haiku} calls), anthropic:claude-haiku-4-5 ({haiku} calls)"
+        assert f" By prices of {whose}; {why}, so those of anthropic:claude-opus-4-5 are used. " in headline.detail
+        lowest = Baselines.of(material, pricing, replays.baseline).lowest()
+        assert lowest is not None
+        assert lowest.label == "if nothing is evicted, simulated"
+        data = Recorded.of(material, pricing, 1_500).to_dict(replays.baseline.totals)
+        assert (data["complete"], data["unpriced_models"]) == (False, {other or "": calls - priced})
 
 
 def test_a_bound_below_the_cost_with_wane_shows_nothing() -> None:

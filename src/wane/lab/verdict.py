@@ -7,13 +7,16 @@ recording that does not tell everything gives a lower bound, and is called that.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
 from wane.lab.replaying.replay import Pricing, Replay
-from wane.lab.replaying.spent import RECORDED, Recorded
+from wane.lab.replaying.spent import RECORDED, Recorded, unknown_prices
+from wane.lab.session import RecordedSession
 from wane.money import dollars, share
 
 OURS: Final = "cwl"
@@ -88,7 +91,8 @@ class Baselines:
     def lowest(self) -> Baseline | None:
         """Return the lowest cost without Wane; None if there is none to compare with."""
         known = []
-        if self.recorded.account.priced and not self.managed:
+        # Replays have stand-in prices for the calls of models without known ones, so the two do not compare.
+        if self.recorded.account.priced and not self.recorded.unpriced and not self.managed:
             recorded = self.recorded
             known.append(Baseline(recorded.account.at_least, RECORDED, not recorded.complete, recorded.covers))
         if self.possible:
@@ -98,14 +102,13 @@ class Baselines:
     def describe(self) -> str:
         """Return both costs, each with what it leaves out."""
         recorded, parts = self.recorded, []
+        notes = f" ({recorded.bounds})" if recorded.bounds else ""
         if recorded.account.priced:
             at_least = "" if recorded.complete else "at least "
-            notes = f" ({recorded.bounds})" if recorded.bounds else ""
             with_wane = " with Wane" if self.managed else ""
             parts.append(f"{at_least}{dollars(recorded.account.at_least)} {RECORDED}{with_wane}{notes}")
         else:
-            without = f", and is without {recorded.left_out}" if recorded.left_out else ""
-            parts.append(f"the recording does not tell what it cost{without}")
+            parts.append(f"the recording does not tell what it cost{notes}")
         simulated = "simulated without these either" if recorded.left_out else "simulated"
         impossible = f", {self.impossible}" if self.impossible else ""
         parts.append(f"{dollars(self.unevicted)} if nothing is evicted, {simulated}{impossible}")
@@ -141,6 +144,26 @@ def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
         who: the strategy and its budget, such as `cwl at 80,000 tokens`.
     """
     return capital(_compared(baselines, totals, who))
+
+
+def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
+    """Return whose prices the replays of sessions take, for which calls, to follow the words "prices of".
+
+    Args:
+        sessions: the sessions and their prices.
+    """
+    used, unknown = Counter[str](), Counter[str]()
+    assumed: dict[str, None] = {}
+    for session, pricing in sessions:
+        for call in session.own_calls:
+            prices = pricing.prices_for(call)
+            used[pricing.whose(prices or pricing.prices)] += 1
+            if prices is None:
+                unknown[call.priced_as or ""] += 1
+                assumed[pricing.prices.name] = None
+    each = ", ".join(f"{name} ({number:,} calls)" for name, number in used.most_common())
+    whose = each if len(used) > 1 else next(iter(used))
+    return f"{whose}; {unknown_prices(unknown)}, so those of {', '.join(assumed)} are used" if unknown else whose
 
 
 def capital(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from wane.lab.replaying.engine import Engine, get_engine
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.session import RecordedSession
+from wane.lab.verdict import prices_used
 from wane.money import share
 from wane.strategies.base import Settings
 from wane.strategies.registry import get_strategy
@@ -81,22 +81,9 @@ def gathered_from(
     return gather([located(name) for name in names], form, sidechains=sidechains, joined=joined, progress=progress)
 
 
-def prices_told(studied: Sequence[Studied]) -> str:
-    """Return which model's prices were used, to follow the word "prices"."""
-    names = Counter(str(it.pricing) for it in studied)
-    if len(names) == 1:
-        whose = next(iter(names))
-    else:
-        each = ", ".join(f"{name} ({counted(number, 'session')})" for name, number in names.most_common())
-        whose = f"each session's own model: {each}"
-    assumed = [it for it in studied if not it.own_price and it.pricing.prices.name == PRICE]
-    unknown = [model for it in assumed if (model := _model(it))]
-    named = ", ".join(printable(model) for model in dict.fromkeys(unknown))
-    return f"of {whose}{f'; no prices are known for {named}' if named else ''}."
-
-
-def _model(studied: Studied) -> str | None:
-    return next((call.priced_as for call in studied.found.session.calls if call.priced_as), None)
+def prices_told(studied: Iterable[Studied]) -> str:
+    """Return whose prices were used for which calls, to follow the word "prices"."""
+    return printable(f"of {prices_used((it.found.session, it.pricing) for it in studied)}.")
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:

@@ -237,7 +237,7 @@ class _Assembly:
     def run(self) -> None:
         for step in self._steps:
             if isinstance(step.what, _Cost):
-                self._flush(step.what)
+                self._flush(step.what, step.model)
             elif isinstance(step.what, _Made):
                 if self._after:
                     self._flush(None)
@@ -252,7 +252,7 @@ class _Assembly:
                 self._take(step)
         self._flush(None)
 
-    def _flush(self, cost: _Cost | None) -> None:
+    def _flush(self, cost: _Cost | None, model: str | None = None) -> None:
         """End the model call. A cost without output is that of a summary, which is not part of the history."""
         if cost is not None:
             self._context = cost.usage.total_input + (cost.usage.output or 0)
@@ -264,7 +264,7 @@ class _Assembly:
             self._builder.answer(parts, usage=usage, at=last.at, model=last.model, line=self._output[0].line)
         elif cost is not None:
             at = self._builder.position
-            self._builder.aside(ModelCall(at, at, cost.usage))
+            self._builder.aside(ModelCall(at, at, cost.usage, model=model))
         for step in self._after:
             self._take(step)
         self._output.clear()

@@ -16,7 +16,6 @@ from time import perf_counter
 from typing import Final
 
 from wane.core import Kind, chars
-from wane.core.errors import ConfigError
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
 from wane.lab.cache.lineage import common_prefix
 from wane.lab.counting import Material
@@ -41,14 +40,14 @@ class Pricing:
         prices: prices of tokens, of the model that most calls had.
         rules: rules of the provider's cache.
         hour: whether the cache is written for an hour.
-        models: prices by recorded model, for calls of others; None for a model without known prices. Empty if
-            `prices` count for all calls.
+        models: prices by recorded model, the usual one first; None for a model without known prices. Replays take
+            `prices` for its calls. None if `prices` count for all calls.
     """
 
     prices: Prices
     rules: CacheRules
     hour: bool = False
-    models: tuple[tuple[str, Prices | None], ...] = ()
+    models: tuple[tuple[str, Prices | None], ...] | None = None
 
     @classmethod
     def of(cls, model: str, *, hour: bool = False) -> Pricing:
@@ -73,36 +72,33 @@ class Pricing:
         return replace(self, rules=rules, hour=True)
 
     def __str__(self) -> str:
-        """Return whose prices these are, and for how long the cache is written if that is not the shortest time."""
-        return f"{self.prices.name}{' with 1-hour cache writes' if self.hour else ''}"
+        return self.whose(self.prices)
+
+    def whose(self, prices: Prices) -> str:
+        """Return whose prices some are, and for how long the cache is written if that is not the shortest time."""
+        return f"{prices.name}{' with 1-hour cache writes' if self.hour else ''}"
 
     @classmethod
-    def recorded(cls, session: RecordedSession) -> Pricing | None:
-        """Return the prices of the model that a session recorded; of several models, that with the most calls counts.
+    def recorded(cls, session: RecordedSession, otherwise: Pricing) -> Pricing:
+        """Return the prices of the models that a session recorded; that with the most calls is the usual one.
 
         Args:
             session: the session.
-
-        Returns:
-            The prices; None if no model was recorded, or its prices are not known.
-
-        Raises:
-            MissingExtraError: without the extra `lab`.
+            otherwise: what replays take if the usual model was not recorded, or its prices are not known.
         """
-        models = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
-        for model, _ in models.most_common(1):
-            try:
-                pricing = cls.of(model)
-            except ConfigError:
-                return None
-            prices = replace(pricing.prices, name=f"{pricing.prices.provider}:{pricing.prices.model}")
-            others = tuple((other, prices if other == model else prices_of(other)) for other in models)
-            return replace(pricing, prices=prices, models=others)
-        return None
+        calls = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
+        models = tuple((model, _resolved(model)) for model, _ in calls.most_common())
+        usual = models[0][1] if models else None
+        return replace(cls.of(usual.name) if usual else otherwise, models=models)
+
+    @property
+    def own(self) -> bool:
+        """Whether the prices are those of the model that the session recorded."""
+        return bool(self.models and self.models[0][1])
 
     def prices_for(self, call: ModelCall) -> Prices | None:
         """Return the prices of the model that a recorded call had; None if they are not known."""
-        return dict(self.models).get(call.priced_as or "", None if call.priced_as and self.models else self.prices)
+        return self.prices if self.models is None else dict(self.models).get(call.priced_as or "")
 
     def cost(self, use: CacheUse, output: int, call: ModelCall | None = None) -> Cost:
         """Return the cost of one simulated call.
@@ -114,6 +110,11 @@ class Pricing:
         """
         prices = self.prices if call is None else self.prices_for(call) or self.prices
         return prices.cost(use, output, hour=self.hour, at=None if call is None else moment(call))
+
+
+def _resolved(model: str) -> Prices | None:
+    prices = prices_of(model)
+    return None if prices is None else replace(prices, name=f"{prices.provider}:{prices.model}")
 
 
 def moment(call: ModelCall) -> datetime | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -9,7 +11,7 @@ from wane.account import Account
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
 from wane.lab.replaying.replay import Pricing, moment
-from wane.lab.session import ModelCall
+from wane.lab.session import ModelCall, RecordedSession
 from wane.prices import CacheUse, TokenUsage
 
 RECORDED: Final = "as recorded"
@@ -28,6 +30,7 @@ class Recorded:
         viewed: input tokens of these.
         peak: the most input tokens of one of them.
         over: how many of them were over the budget.
+        unpriced: by model, its calls that no prices are known for; an empty name if no model was recorded.
         abandoned: model calls on abandoned branches, which neither the account nor a replay has.
         unread: records that could not be read; if they held model calls, neither has them.
     """
@@ -39,6 +42,7 @@ class Recorded:
     viewed: int = 0
     peak: int = 0
     over: int = 0
+    unpriced: Counter[str] = field(default_factory=Counter)
     abandoned: int = 0
     unread: int = 0
 
@@ -61,6 +65,7 @@ class Recorded:
             viewed=sum(sizes),
             peak=max(sizes, default=0),
             over=sum(size > budget for size in sizes),
+            unpriced=Counter(call.priced_as or "" for call in _counted(session) if _unpriced(call, pricing)),
             abandoned=session.abandoned,
             unread=session.unread,
         )
@@ -74,6 +79,7 @@ class Recorded:
             self.viewed + other.viewed,
             max(self.peak, other.peak),
             self.over + other.over,
+            self.unpriced + other.unpriced,
             self.abandoned + other.abandoned,
             self.unread + other.unread,
         )
@@ -109,9 +115,11 @@ class Recorded:
         """What the cost leaves out or estimates, in words; empty if nothing."""
         account = self.account
         notes = []
-        if not account.complete:
+        if account.priced and not account.complete:
             notes.append(f"{account.priced:,} of {account.calls:,} calls")
-        if self.summaries:
+        if self.unpriced:
+            notes.append(unknown_prices(self.unpriced))
+        if account.priced and self.summaries:
             wrote = "a summary" if self.summaries == 1 else f"{self.summaries:,} summaries"
             notes.append(f"without the calls that wrote {wrote}")
         if self.left_out:
@@ -146,6 +154,7 @@ class Recorded:
             **self.account.to_dict(),
             "output_estimated_calls": self.account.estimated,
             "summaries_left_out": self.summaries,
+            "unpriced_models": dict(self.unpriced),
             "abandoned_calls_left_out": self.abandoned,
             "unread_records": self.unread,
             "complete": self.complete,
@@ -166,13 +175,36 @@ def account_of(material: Material, pricing: Pricing) -> Account:
     return account
 
 
+def unknown_prices(models: Mapping[str, int]) -> str:
+    """Return which calls no prices are known for, in words.
+
+    Args:
+        models: number of calls by model, with an empty name for calls without a recorded model.
+    """
+    parts = []
+    for model, number in models.items():
+        calls = f"{number:,} {'call' if number == 1 else 'calls'}"
+        parts.append(f"the {calls} of {model}" if model else f"{calls} without a recorded model")
+    return f"no prices are known for {' and '.join(parts)}"
+
+
+def _counted(session: RecordedSession) -> list[ModelCall]:
+    """Return the calls that count for a session."""
+    return [*session.own_calls, *session.asides]
+
+
+def _unpriced(call: ModelCall, pricing: Pricing) -> bool:
+    stated = call.cost is not None and pricing.models is not None
+    return bool(call.usage and call.usage.total_input) and not stated and pricing.prices_for(call) is None
+
+
 def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:
     usage, prices = call.usage, pricing.prices_for(call)
     if usage is None or not usage.total_input:
         return account.plus(None, None)
     output = counted if usage.output is None else usage.output
     tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write)
-    if call.cost is not None and pricing.models:
+    if call.cost is not None and pricing.models is not None:
         return account.plus(tokens, call.cost)
     if prices is None:
         return account.plus(tokens, None)

@@ -24,14 +24,12 @@ class Studied:
         subject: the session, counted and indexed.
         annotate: who marks its episodes.
         pricing: prices and cache rules of its replays.
-        own_price: whether these are of the model that it recorded.
     """
 
     found: Found
     subject: Subject
     annotate: Annotate
     pricing: Pricing
-    own_price: bool = False
 
     @property
     def inferred(self) -> bool:
@@ -57,7 +55,7 @@ class Studied:
             "compactions": len(session.compactions),
             "summary_tokens": self.subject.summary_tokens,
             "annotation": "inferred" if self.inferred else "agent",
-            "price": self.pricing.prices.name if self.own_price else None,
+            "price": self.pricing.prices.name if self.pricing.own else None,
             "cache_hour": self.pricing.hour,
             "joined": len(session.starts),
             "sidechains": [side.name for side in session.sidechains],
@@ -85,15 +83,15 @@ def study(
         annotate: who marks episodes.
         summary_tokens: length of a summary; None as in `Subject.of`.
         progress: called with the number of sessions done, and the number of all sessions.
-        own_prices: whether a session is priced by the model that it recorded, if that has known prices.
+        own_prices: whether a session is priced by the models that it recorded; see `Pricing.recorded`.
     """
     done = []
     for number, it in enumerate(found):
         subject = Subject.of(count(it.session, counter), summary_tokens)
-        own = Pricing.recorded(it.session) if own_prices else None
-        used = (own or pricing).cached_for(hour=pricing.hour or it.session.cached_for_hour)
+        own = Pricing.recorded(it.session, pricing) if own_prices else pricing
+        used = own.cached_for(hour=pricing.hour or it.session.cached_for_hour)
         marks = annotator_of(it.session) if annotate == "auto" else annotate
-        done.append(Studied(it, subject, marks, used, own is not None))
+        done.append(Studied(it, subject, marks, used))
         if progress:
             progress(number + 1, len(found))
     return done

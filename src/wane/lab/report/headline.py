@@ -16,7 +16,7 @@ from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing, Replay
 from wane.lab.replaying.spent import RECORDED, Recorded
 from wane.lab.replaying.studying import Studied
-from wane.lab.verdict import NOTABLE, Baselines, capital, in_view, needs, verdict
+from wane.lab.verdict import NOTABLE, Baselines, capital, in_view, needs, prices_used, verdict
 from wane.money import dollars, share
 
 Fact = tuple[str, str]
@@ -70,7 +70,7 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
         ("Model calls", f"{calls:,}"),
         ("History", f"{tokens:,} tokens"),
         ("Episodes", episodes),
-        ("Prices", ", ".join(dict.fromkeys(str(it.pricing) for it in studied))),
+        ("Prices", prices_used((it.found.session, it.pricing) for it in studied)),
         ("Cache rules", ", ".join(dict.fromkeys(it.pricing.rules.name for it in studied))),
     ]
 
@@ -113,7 +113,7 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
 
 def _headline_of(material: Material, simulated: Simulated) -> Headline:
     baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
-    prices = f"By prices of {simulated.pricing}."
+    prices = f"By prices of {prices_used([(material.session, simulated.pricing)])}."
     if material.session.evictions:
         return _of_managed(material, baselines, prices)
     totals, budget = simulated.replay.totals, f"{simulated.replay.budget:,} tokens"
