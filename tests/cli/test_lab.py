@@ -19,6 +19,8 @@ import pytest
 from tests.cli.conftest import COMMAND, SOURCE, Run
 from tests.cli.snapshots import matches_snapshot
 from tests.cli.test_main import WITHOUT
+from tests.lab.readers.test_claude_code import Transcript, said
+from tests.lab.readers.writing import write_lines
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli.lab.commands import ReplayOptions
@@ -196,6 +198,18 @@ class TestReplay:
         assert "1 session left out, because no model answered in it: idle" in text
         assert "1 file skipped: " in text
         assert str(folder / "broken.json") in text.replace(" ", "")
+
+    def test_a_session_that_only_repeats_another_one_is_left_out(self, run: Run, tmp_path: Path) -> None:
+        script = Transcript()
+        script.user("go")
+        script.answer("a", said("done"))
+        for name in ("a", "b"):
+            write_lines(tmp_path / f"{name}.jsonl", *script.lines)
+        data = replayed(run, tmp_path, "--strategy", "none")
+        assert (data["recorded"]["model_calls"], data["strategies"][0]["model_calls"]) == (1, 1)
+        assert [(it["name"], it["why"]) for it in data["left_out"]] == [("b", "all of its calls count for another one")]
+        text = flat(run("replay", tmp_path, "--strategy", "none").out)
+        assert "1 session left out: all of its calls count for another one: b" in text
 
     def test_the_table(self, run: Run, chat: Path) -> None:
         done = run("replay", chat, "--budget", "2k", "--workers", "1")

@@ -45,6 +45,7 @@ class ModelCall:
         provider: its provider, if the recording names it.
         inherited: whether another session made it, from which this one branches off; it counts there.
         cost: dollars, if the recording states what the provider or Wane itself made of it; None if not.
+        id: its id, which its copies in other sessions of the same source share; empty if it has none.
     """
 
     first: int
@@ -55,6 +56,7 @@ class ModelCall:
     provider: str = ""
     inherited: bool = False
     cost: float | None = None
+    id: str = ""
 
     @property
     def priced_as(self) -> str | None:

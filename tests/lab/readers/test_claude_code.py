@@ -12,7 +12,7 @@ from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, p
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
 from wane.formats.recordings import recording_agent
-from wane.lab.readers import claude_code, read_session
+from wane.lab.readers import claude_code, gather, read_session
 from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
 
@@ -424,3 +424,24 @@ def test_the_shared_sessions(
     assert called == answered
     left = [problem for problem in session.problems if "branch" not in problem.what]
     assert left == []
+
+
+def test_calls_that_a_fork_copied_count_once(tmp_path: Path) -> None:
+    origin = Transcript()
+    for name in ("one", "two"):
+        origin.user(name)
+        origin.answer(name, said(f"done {name}"))
+    fork = Transcript(sessionId="t")
+    fork.lines = [{**line, "sessionId": "t"} for line in origin.lines if isinstance(line, dict)]
+    copy = list(fork.lines)
+    fork.user("three", after="u3")
+    fork.answer("three", said("done three"))
+    paths = [
+        write_lines(tmp_path / f"{name}.jsonl", *lines)
+        for name, lines in (("a", origin.lines), ("b", fork.lines), ("c", copy))
+    ]
+    found = [it.session for it in gather(paths).found]
+    assert [(len(session.calls), len(session.own_calls)) for session in found] == [(2, 2), (3, 1), (2, 0)]
+    assert [len(it.session.own_calls) for it in gather(paths[1:]).found] == [3, 0], "its own file alone has them all"
+    (whole,) = gather(paths, joined=True).found
+    assert len(whole.session.own_calls) == 7, "one agent did all of it"

@@ -32,6 +32,9 @@ from wane.strategies.registry import get_strategy
 NAMED: Final = 5
 """Problems, files and sessions to name; the rest are counted."""
 
+COPIED: Final = "all of its calls count for another one"
+"""Why a session is left out that only repeats another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -89,11 +92,16 @@ def prices_told(studied: Iterable[Studied]) -> str:
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
     """Print a result as JSON, with what was left out of it."""
     data["left_out"] = [
-        {"name": it.session.name, "path": it.path, "why": "no answer" if it.session.calls else "no model call"}
-        for it in gathered.idle
+        {"name": it.session.name, "path": it.path, "why": _why_idle(it.session)} for it in gathered.idle
     ]
     data["unread"] = [{"path": it.path, "why": it.why} for it in gathered.unread]
     write_json(data)
+
+
+def _why_idle(session: RecordedSession) -> str:
+    if session.calls and not session.own_calls:
+        return COPIED
+    return "no answer" if session.calls else "no model call"
 
 
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
@@ -116,8 +124,10 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     if sides and not any(it.found.parent for it in studied):
         lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
     lines += problem_lines(it.found.session for it in studied)
-    idle = [it.session.name for it in gathered.idle]
+    copied = [it.session.name for it in gathered.idle if _why_idle(it.session) == COPIED]
+    idle = [it.session.name for it in gathered.idle if _why_idle(it.session) != COPIED]
     lines += _named("left out, because no model answered in it", counted(len(idle), "session"), idle)
+    lines += _named(f"left out: {COPIED}", counted(len(copied), "session"), copied)
     unread = [it.why for it in gathered.unread]
     lines += _named("skipped", counted(len(unread), "file"), unread)
     return lines

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
@@ -90,6 +91,8 @@ def gather(
 ) -> Gathered:
     """Read the sessions of some paths; a file that is named twice is read once.
 
+    A session may begin with copies of another one's calls, as a fork does. They count once, unless sessions are joined.
+
     Args:
         paths: files, folders, patterns, or `-` for standard input.
         format: their format, see `read_session`.
@@ -104,6 +107,8 @@ def gather(
         MissingExtraError: if the format of a file given by name needs an extra that is not installed.
     """
     found, unread = _read_all(paths, format, progress)
+    if not joined:
+        found = _branched(found)
     if sidechains:
         found = [each for it in found for each in (it, *_sidechains(it))]
     idle = tuple(it for it in found if not it.session.calls)
@@ -135,6 +140,22 @@ def _read_all(
     # A sub-agent's session stands in the one that started it.
     inside = {(side.source, side.name) for it in found for side in it.session.sidechains}
     return [it for it in found if (it.session.source, it.session.name) not in inside], unread
+
+
+def _branched(found: Sequence[Found]) -> list[Found]:
+    """Mark the calls that a session copied from one before it, from which it branches off; they count there."""
+    seen: set[tuple[str, str]] = set()
+    marked = []
+    for it in found:
+        session, calls = it.session, it.session.calls
+        ids = [(session.source, call.id) for call in calls]
+        shared = sum(1 for _ in takewhile(lambda known: known[1] and known in seen, ids))
+        seen.update(ids)
+        if shared:
+            copies = [replace(call, inherited=True) for call in calls[:shared]]
+            session = replace(session, calls=copies + calls[shared:])
+        marked.append(replace(it, session=session))
+    return marked
 
 
 def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:

@@ -110,6 +110,7 @@ class SessionBuilder:
         line: int | None = None,
         provider: str = "",
         cost: float | None = None,
+        id: str = "",  # noqa: A002 - the field's word
     ) -> None:
         """Append the whole output of one model call, in order.
 
@@ -124,6 +125,7 @@ class SessionBuilder:
             line: its line, for a problem.
             provider: the model's provider.
             cost: dollars, if the recording states them.
+            id: the call's id, if copies of it may be in other sessions.
 
         Raises:
             ValueError: for a user part or a notice.
@@ -137,7 +139,7 @@ class SessionBuilder:
             self._open.pop(recorded, None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
-        self._session.calls.append(ModelCall(first, self.position, usage, at, model, provider, cost=cost))
+        self._session.calls.append(ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id))
 
     def compaction(
         self,

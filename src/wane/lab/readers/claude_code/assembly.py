@@ -114,6 +114,7 @@ class _Assembly:
             at=max((entry.at for entry in lines if entry.at is not None), default=None),
             model=lines[0].model,
             line=lines[0].line,
+            id=lines[0].message_id,
         )
 
     def _user(self, entry: Entry) -> None:
