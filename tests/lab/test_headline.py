@@ -18,7 +18,7 @@ from wane.lab.replaying.spent import Recorded, account_of
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import Simulated, facts_of, headline_of
 from wane.lab.session import Compaction, Eviction, ModelCall, Usage
-from wane.lab.verdict import Baselines
+from wane.lab.verdict import Baselines, verdict
 from wane.money import dollars, share
 from wane.prices import CacheUse
 from wane.strategies.base import Settings
@@ -261,6 +261,24 @@ def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
     (cwl,), (none,) = done.replays["cwl"], done.replays["none"]
     headline = headline_of(studied[0].subject.material, Simulated(cwl, none, studied[0].pricing))
     assert headline.text.startswith(done.verdict().replace("with cwl at", "with Wane at"))
+
+
+def test_a_replay_of_what_wane_managed_says_what_it_counts_twice() -> None:
+    studied = working(40, 100).studied()
+    material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
+    other = simulated(studied, 1_500)
+    totals = replace(other.replay.totals, reread_cost=100.0)
+    plain = verdict(Baselines.of(material, AUTOMATIC, other.baseline), totals, "cwl")
+    assert f"{dollars(totals.dollars + 100)} with cwl, simulated with fetching again" in plain
+    assert "twice" not in plain
+    material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
+    managed = Baselines.of(material, AUTOMATIC, other.baseline)
+    why = "; some fetching again counts twice, because the session was recorded with Wane at work (for {})"
+    cost = dollars(account_of(material, AUTOMATIC).at_least)
+    assert verdict(managed, totals, "cwl").endswith(why.format(cost))
+    assert "twice" not in verdict(managed, other.replay.totals, "cwl"), "nothing would be fetched again"
+    some = verdict(managed + replace(managed, managed=0), totals, "cwl")
+    assert some.endswith(", because 1 of 2 sessions were recorded with Wane at work")
 
 
 def test_what_wane_managed_stands_against_never_evicting() -> None:

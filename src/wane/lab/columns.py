@@ -36,7 +36,12 @@ class Column:
 
 COLUMNS: Final = (
     Column("cost", "usd", "of all model calls with prefix caching, the strategy's own included", "less"),
-    Column("ratio", "ratio", "that cost, relative to never evicting", "less"),
+    Column(
+        "ratio",
+        "ratio",
+        "that cost, so without fetching again, relative to never evicting, even beyond the window",
+        "less",
+    ),
     Column("again", "usd", "what fetching evicted content again would cost on top", "less"),
     Column("view", "tokens", "mean tokens of a request"),
     Column("peak", "tokens", "tokens of the largest request"),

@@ -15,7 +15,7 @@ from typing import Any, Final
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
 from wane.lab.replaying.replay import Pricing, Replay
-from wane.lab.replaying.spent import RECORDED, Recorded, unknown_prices
+from wane.lab.replaying.spent import RECORDED, Recorded, calls_of, unknown_prices
 from wane.lab.session import RecordedSession
 from wane.money import dollars, share
 
@@ -88,6 +88,14 @@ class Baselines:
         where = "" if self.sessions == 1 else f" in {self.unfit:,} of {self.sessions:,} sessions"
         return f"which was not possible{where}: {self.largest:,} tokens, and the window holds {self.window:,}"
 
+    @property
+    def twice(self) -> str:
+        """Why fetching again counts twice in a simulation, as the end of a sentence."""
+        where = "the session was" if self.sessions == 1 else f"{self.managed:,} of {self.sessions:,} sessions were"
+        counted = f"some fetching again counts twice, because {where} recorded with Wane at work"
+        whole = self.managed == self.sessions and self.recorded.complete
+        return f"{counted} (for {self.recorded.account.brief})" if whole else counted
+
     def lowest(self) -> Baseline | None:
         """Return the lowest cost without Wane; None if there is none to compare with."""
         known = []
@@ -143,7 +151,8 @@ def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
         totals: the strategy's figures on them.
         who: the strategy and its budget, such as `cwl at 80,000 tokens`.
     """
-    return capital(_compared(baselines, totals, who))
+    twice = f"; {baselines.twice}" if baselines.managed and totals.reread_cost else ""
+    return f"{capital(_compared(baselines, totals, who))}{twice}"
 
 
 def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
@@ -155,13 +164,13 @@ def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
     used, unknown = Counter[str](), Counter[str]()
     assumed: dict[str, None] = {}
     for session, pricing in sessions:
-        for call in session.own_calls:
+        for call in session.own_calls or session.calls:
             prices = pricing.prices_for(call)
             used[pricing.whose(prices or pricing.prices)] += 1
             if prices is None:
                 unknown[call.priced_as or ""] += 1
                 assumed[pricing.prices.name] = None
-    each = ", ".join(f"{name} ({number:,} calls)" for name, number in used.most_common())
+    each = ", ".join(f"{name} ({calls_of(number)})" for name, number in used.most_common())
     whose = each if len(used) > 1 else next(iter(used))
     return f"{whose}; {unknown_prices(unknown)}, so those of {', '.join(assumed)} are used" if unknown else whose
 
@@ -175,8 +184,9 @@ def _compared(baselines: Baselines, totals: Totals, who: str) -> str:
     after, before = totals.full_cost, baselines.lowest()
     if before is None:
         return f"{dollars(after)} with {who}, simulated; there is no cost without Wane to compare it with"
+    again = " with fetching again" if totals.reread_cost else ""
     same = " over the calls that were replayed" if baselines.recorded.left_out else ""
-    sides = f"{before} → {dollars(after)} with {who}, simulated{same}"
+    sides = f"{before} → {dollars(after)} with {who}, simulated{again}{same}"
     if not before.cost and not after:
         return f"{sides}: these prices are zero"
     if after < NOTABLE * before.cost:

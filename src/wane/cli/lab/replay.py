@@ -121,12 +121,6 @@ _OF_RECORDED: Final = (
 
 def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     """Yield what else the strategies did, and what holds for all of them."""
-    if managed := result.baselines().managed:
-        where = "The session was" if len(result.studied) == 1 else f"{counted(managed, 'session')} were"
-        yield (
-            f"{where} recorded with Wane at work: what was fetched again then is part of the recorded calls, so that "
-            "again counts some of it twice."
-        )
     for name in result.names:
         it = result.totals(name)
         if name != BASELINE and it.over:

@@ -99,7 +99,7 @@ class Recorded:
         """What neither the cost nor a replay has, in words; empty if nothing."""
         parts = []
         if self.abandoned:
-            parts.append(f"{self.abandoned:,} {'call' if self.abandoned == 1 else 'calls'} on abandoned branches")
+            parts.append(f"{calls_of(self.abandoned)} on abandoned branches")
         if self.unread:
             parts.append(f"what {self.unread:,} unreadable {'record' if self.unread == 1 else 'records'} held")
         return " and ".join(parts)
@@ -175,6 +175,11 @@ def account_of(material: Material, pricing: Pricing) -> Account:
     return account
 
 
+def calls_of(number: int) -> str:
+    """Return a number of calls in words."""
+    return f"{number:,} {'call' if number == 1 else 'calls'}"
+
+
 def unknown_prices(models: Mapping[str, int]) -> str:
     """Return which calls no prices are known for, in words.
 
@@ -183,7 +188,7 @@ def unknown_prices(models: Mapping[str, int]) -> str:
     """
     parts = []
     for model, number in models.items():
-        calls = f"{number:,} {'call' if number == 1 else 'calls'}"
+        calls = calls_of(number)
         parts.append(f"the {calls} of {model}" if model else f"{calls} without a recorded model")
     return f"no prices are known for {' and '.join(parts)}"
 
