@@ -88,8 +88,9 @@ class Pricing:
         """
         calls = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
         models = tuple((model, _resolved(model)) for model, _ in calls.most_common())
-        usual = models[0][1] if models else None
-        return replace(cls.of(usual.name) if usual else otherwise, models=models)
+        name, prices = models[0] if models else ("", None)
+        usual = replace(cls.of(name), prices=prices) if prices else otherwise
+        return replace(usual, models=models)
 
     @property
     def own(self) -> bool:

@@ -11,7 +11,7 @@ from wane.account import Account
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
 from wane.lab.replaying.replay import Pricing, moment
-from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.session import ModelCall
 from wane.prices import CacheUse, TokenUsage
 
 RECORDED: Final = "as recorded"
@@ -57,6 +57,7 @@ class Recorded:
         """
         session = material.session
         sizes = [call.usage.total_input for call in session.own_calls if call.usage and call.usage.total_input]
+        counted = [*session.own_calls, *session.asides]
         return cls(
             account=account_of(material, pricing),
             summaries=max(0, len(session.compactions) - len(session.asides)),
@@ -65,7 +66,7 @@ class Recorded:
             viewed=sum(sizes),
             peak=max(sizes, default=0),
             over=sum(size > budget for size in sizes),
-            unpriced=Counter(call.priced_as or "" for call in _counted(session) if _unpriced(call, pricing)),
+            unpriced=Counter(call.priced_as or "" for call in counted if _unpriced(call, pricing)),
             abandoned=session.abandoned,
             unread=session.unread,
         )
@@ -191,11 +192,6 @@ def unknown_prices(models: Mapping[str, int]) -> str:
         calls = calls_of(number)
         parts.append(f"the {calls} of {model}" if model else f"{calls} without a recorded model")
     return f"no prices are known for {' and '.join(parts)}"
-
-
-def _counted(session: RecordedSession) -> list[ModelCall]:
-    """Return the calls that count for a session."""
-    return [*session.own_calls, *session.asides]
 
 
 def _unpriced(call: ModelCall, pricing: Pricing) -> bool:
