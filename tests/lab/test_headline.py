@@ -120,6 +120,8 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str,
     assert ("Left out", words) in facts_of(known)
     row = Recorded.of(known, AUTOMATIC, 1_500)
     assert (row.complete, row.bounded) == (False, ["cost_usd"]), "the ratio is over the same calls"
+    data = row.to_dict(other.baseline.totals)
+    assert (data["cost_usd"], data["cost_at_least_usd"]) == (None, pytest.approx(cost))
     silent = replace(studied.subject.material, session=replace(studied.found.session, **left))
     assert f"The recording does not tell what it cost (without {words}); " in headline_of(silent, other).detail
 

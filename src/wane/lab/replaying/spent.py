@@ -126,7 +126,7 @@ class Recorded:
         if self.left_out:
             notes.append(f"without {self.left_out}")
         if account.estimated:
-            notes.append(f"output of {account.estimated:,} calls counted from its text")
+            notes.append(f"output of {calls_of(account.estimated)} counted from its text")
         return ", ".join(notes)
 
     def row(self, baseline: Totals) -> dict[str, Any]:
@@ -150,9 +150,10 @@ class Recorded:
 
     def to_dict(self, baseline: Totals) -> dict[str, Any]:
         """Return it as JSON-able data."""
+        data = {**self.row(baseline), **self.account.to_dict()}
         return {
-            **self.row(baseline),
-            **self.account.to_dict(),
+            **data,
+            "cost_usd": data["cost_usd"] if self.complete else None,
             "output_estimated_calls": self.account.estimated,
             "summaries_left_out": self.summaries,
             "unpriced_models": dict(self.unpriced),
