@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_
 
 def test_messages_of_any_characters_and_numbers_come_back(tmp_path: Path) -> None:
     texts = ["Größe ∑ 😀", "lines\u2028and\u2029and\x85\r\n", "\ud800 alone", "\x00"]
-    messages = [{"role": "user", "content": text, "n": [2**63, 2**64 + 1, 0.1, -0.0, 1e300]} for text in texts]
+    messages = [{"role": "user", "content": text, "n": [2**63, 2**64 + 1, 0.1, -0.0, 1e300, inf]} for text in texts]
 
     async def act() -> str:
         store = open_store(str(tmp_path))

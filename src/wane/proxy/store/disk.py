@@ -13,10 +13,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Final
+from typing import Any, Final
 
 from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Journal, Record, SessionStore, read, utc_now
+from wane.journal.lines import dumped
 from wane.journal.store import id_of
 from wane.proxy import jsons
 from wane.proxy.store.base import (
@@ -109,7 +110,7 @@ class DiskStore:
                 session_id=new_id(root),
                 fsync=self._fsync,
                 committed=False,
-                dumps=jsons.dumps,
+                dumps=_exact,
             )
         if self._keep and time.monotonic() - self._purged > _PURGE_SECONDS:
             self._purged = time.monotonic()
@@ -191,7 +192,7 @@ class DiskStore:
         return deleted
 
     def _opened(self, session_id: str) -> Journal:
-        return Journal.open(self._path(session_id), fsync=self._fsync, dumps=jsons.dumps)
+        return Journal.open(self._path(session_id), fsync=self._fsync, dumps=_exact)
 
     def _path(self, session_id: str) -> Path:
         for path in self._glob(root_of(session_id), session_id):
@@ -268,3 +269,9 @@ class _DiskLog(Log):
             # The records are stored; the keys follow with the next ones.
             self._keys = [*marks.keys, *self._keys]
             _LOGGER.warning("%s", error)
+
+
+def _exact(data: Any) -> bytes:
+    """JSON that reads back as it was: orjson writes null for numbers that JSON does not have, such as infinity."""
+    fast = jsons.dumps(data)
+    return dumped(data) if b"null" in fast else fast
