@@ -12,14 +12,25 @@ import pytest
 import typing_extensions
 from anthropic.types import Message as AnthropicMessage
 from anthropic.types import TextBlock, ToolUseBlock, Usage
-from openai.types.chat import ChatCompletion, ChatCompletionMessage, chat_completion_content_part_param
-from openai.types.responses import Response, ResponseFunctionToolCall, ResponseReasoningItem
+from openai.types.chat import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionMessage,
+    chat_completion_content_part_param,
+    chat_completion_message_tool_call_union_param,
+)
+from openai.types.responses import (
+    Response,
+    ResponseFunctionToolCall,
+    ResponseReasoningItem,
+    response_input_content_param,
+)
 from pydantic import BaseModel
 
 import wane
 from wane.conversation import Adapter
 from wane.core.errors import FormatError
-from wane.formats.vocabulary import ANTHROPIC, CHAT, RESPONSES
+from wane.formats.vocabulary import ANTHROPIC, CHAT, RESPONSES, TECHNICAL, Vocabulary
 
 CHAT_CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 TOOL_USE = {"type": "tool_use", "id": "c1", "name": "read", "input": {}}
@@ -108,6 +119,112 @@ def test_what_is_unknown_is_named(own: str, message: dict[str, Any], match: str)
         conversation.append(message)
 
 
+LONG = "x" * 1_000
+CALLED: dict[str, Any] = {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("own", "message", "match"),
+    [
+        (
+            "anthropic",
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "output": LONG}]},
+            "field 'output' of .* 'tool_result' .*; 'openai_responses' knows it",
+        ),
+        (
+            "openai_responses",
+            {"type": "function_call_output", "call_id": "c1", "content": LONG},
+            "field 'content' of an item of type 'function_call_output' .*; .*'anthropic' .* it",
+        ),
+        ("openai", {"role": "user", "content": [{"type": "text", "text": "a", "body": LONG}]}, "field 'body' of"),
+        ("openai", {"role": "user", "content": [{"type": "text", "content": LONG}]}, "field 'content' of"),
+        ("openai", {"role": "user", "content": [{"type": "text", "text": None}]}, "must be a string, found None"),
+        ("openai_responses", {"role": "user", "content": [{"type": "input_text", "text": 5}]}, "string, found 5"),
+        ("anthropic", {"role": "user", "content": [{"text": LONG}]}, "the type of .* must be a string, found None"),
+        ("openai", {"role": "user", "content": [{"text": "a", "toolUse": {"name": "f"}}]}, "the type of .* found None"),
+        ("openai", {"role": "user", "content": ["hi"]}, "must be an object, found str"),
+        ("openai_responses", {"type": "reasoning", "text": LONG}, "field 'text' of an item of type 'reasoning'"),
+        ("openai_responses", {"type": "banana_call", "call_id": "c1"}, "type 'banana_call' of an item"),
+        (
+            "openai_responses",
+            {"type": "function_call_output", "call_id": "c1", "output": [{"type": "hologram"}]},
+            "type 'hologram' of a content of an output",
+        ),
+        (
+            "openai",
+            {"role": "assistant", "tool_calls": [{"id": "c1", "type": "mcp", "mcp": {"name": "f"}}]},
+            "type 'mcp' of a call",
+        ),
+        ("anthropic", {"role": "assistant"}, "a message of role 'assistant' needs a content"),
+        (
+            "openai",
+            {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+            "Write it as an entry of `tool_calls`",
+        ),
+    ],
+)
+def test_a_field_whose_content_would_be_lost_is_named(own: str, message: dict[str, Any], match: str) -> None:
+    conversation = wane.Conversation(own)
+    if own == "anthropic" and "tool_result" in str(message):
+        conversation.append(SAMPLES["anthropic"][0])
+    if "function_call_output" in str(message):
+        conversation.append(CALLED)
+    with pytest.raises(FormatError, match=match):
+        conversation.append(message)
+
+
+def test_messages_without_a_role_name_the_format_that_knows_them() -> None:
+    whole = chat_answer()
+    for own, message, owner in [
+        ("openai", CALLED, "openai_responses"),
+        ("anthropic", CALLED, "openai_responses"),
+        ("anthropic", {"role": "tool", "tool_call_id": "c1", "content": "x"}, "openai"),
+        ("openai_responses", {"role": "tool", "tool_call_id": "c1", "content": "x"}, "openai"),
+        ("anthropic", whole, "openai"),
+        ("openai_responses", whole, "openai"),
+        ("openai_responses", whole.model_dump(), "openai"),
+        ("openai", {"role": "assistant", "content": [], "stop_reason": "end_turn"}, "anthropic"),
+    ]:
+        with pytest.raises(FormatError, match=f"; '{owner}' knows it"):
+            wane.Conversation(own).append(message)
+        with pytest.raises(FormatError, match=f"; '{owner}' knows it"):
+            wane.plan([message], budget="80k", format=own)
+
+
+@pytest.mark.parametrize("reference", [{"id": "toolu_1", "name": "f", "input": {}}, {"id": "msg_1", "content": ["x"]}])
+def test_an_object_with_an_id_is_a_reference_only_if_it_has_nothing_else(reference: dict[str, Any]) -> None:
+    with pytest.raises(FormatError, match="role None is unknown"):
+        wane.Conversation("openai_responses").append(reference)
+    assert wane.Conversation("openai_responses").append({"id": "msg_1"}) == []
+
+
+def test_a_piece_of_a_stream_is_no_message() -> None:
+    chunk = ChatCompletionChunk.model_validate(
+        {
+            "id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m",
+            "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}],
+        }
+    )  # fmt: skip
+    with pytest.raises(FormatError, match="a piece of a streamed answer; append the whole message"):
+        wane.Conversation().append(chunk)
+    with pytest.raises(FormatError, match="'openai' knows it"):
+        wane.Conversation("openai_responses").append(chunk)
+
+
+@pytest.mark.parametrize("role", ["assistant", "user"])
+def test_blocks_of_another_sdk_are_refused(role: str) -> None:
+    with pytest.raises(FormatError, match=r"'tool_use' of a content .*; 'anthropic' knows it"):
+        wane.Conversation().append({"role": role, "content": ANSWER.content})
+
+
+def test_the_sdks_calls_in_a_list_are_taken() -> None:
+    conversation = wane.Conversation()
+    message = {"role": "assistant", "content": None, "tool_calls": chat_answer().choices[0].message.tool_calls}
+    (call,) = conversation.append(message)
+    conversation.append(call.result("x"))
+    assert conversation.request().messages[0]["tool_calls"] == [CHAT_CALL]
+
+
 def test_a_format_alone_takes_what_it_does_not_know() -> None:
     """As the proxy must, which passes it on."""
     block = {"type": "hologram", "data": "x"}
@@ -168,6 +285,43 @@ def test_each_block_of_anthropics_sdk_is_known() -> None:
     for message in typing.get_args(anthropic.types.beta.BetaMessageParam):
         hints = typing.get_type_hints(message)
         assert set(hints) <= ANTHROPIC.fields[typing.get_args(hints["role"])[0]]
+
+
+def fields_of(kind: Any) -> dict[str, set[str]]:
+    """The fields of the objects in a union of an SDK, by the value of their field `type`."""
+    if typing_extensions.is_typeddict(kind):
+        hints = typing.get_type_hints(kind)
+        return {name: set(hints) for name in literals(hints.get("type"))}
+    found: dict[str, set[str]] = {}
+    for each in typing.get_args(kind):
+        for name, fields in ({} if isinstance(each, str) else fields_of(each)).items():
+            found.setdefault(name, set()).update(fields)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        (ANTHROPIC, [anthropic_blocks.BetaContentBlockParam]),
+        (RESPONSES, [response_items.ResponseInputItemParam, response_input_content_param.ResponseInputContentParam]),
+        (
+            CHAT,
+            [
+                chat_completion_content_part_param.ChatCompletionContentPartParam,
+                chat_completion_message_tool_call_union_param.ChatCompletionMessageToolCallUnionParam,
+            ],
+        ),
+    ],
+    ids=lambda value: getattr(value, "format", ""),
+)
+def test_each_field_of_the_sdks_contents_is_known(words: Vocabulary, kinds: list[Any]) -> None:
+    checked = 0
+    for kind in kinds:
+        for name, fields in fields_of(kind).items():
+            if name in words.blocks:
+                checked += 1
+                assert fields <= words.blocks[name] | TECHNICAL, name
+    assert checked >= 5
 
 
 def test_each_item_of_openais_sdk_is_known() -> None:

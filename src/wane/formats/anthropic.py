@@ -84,12 +84,12 @@ class AnthropicFormat(NativeFormat[Message]):
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
+        if "content" not in message:
+            raise FormatError(f"a message of role {message['role']!r} needs a content")
         ANTHROPIC.check(message, adds_fields=adds_fields)
-        for block in message["content"] if isinstance(message.get("content"), list) else []:
-            inner = block.get("content")
-            if block.get("type") == "tool_result" and isinstance(inner, list):
-                for each in inner:
-                    ANTHROPIC.check_type(each, _IN_RESULTS, "a block of a result")
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            if block["type"] == "tool_result":
+                ANTHROPIC.check_contents(block.get("content"), _IN_RESULTS, "a block of a result", adds_fields)
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages, which are JSON data already."""
@@ -105,7 +105,7 @@ class AnthropicFormat(NativeFormat[Message]):
             raise FormatError(f"a message must be an object, found {type_name(message)}")
         role, content = message.get("role"), message.get("content")
         if role not in _ROLES:
-            raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
+            raise ANTHROPIC.role_error(message, _ROLES)
         if role == "system":
             text, extra = _content(content)
             return [(_WHOLE, turn_part(text, extra, system=True))]
@@ -183,7 +183,7 @@ class AnthropicFormat(NativeFormat[Message]):
 
 def _as_sent(message: Any) -> Any:
     """A message as a request holds it; the same object if it is one already."""
-    if not isinstance(message, dict):
+    if not isinstance(message, dict) or "role" not in message:
         return message
     content = message.get("content")
     if isinstance(content, (list, tuple)) and not all(type(block) is dict for block in content):

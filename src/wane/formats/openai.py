@@ -29,6 +29,7 @@ REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_ite
 """Keys of the same reasoning in parts with signatures, as OpenRouter and LiteLLM give it beside the text."""
 
 _TEXT_KEYS: Final = ("content", "refusal")
+_CALL_TYPES: Final = frozenset({"function", "custom"})
 
 
 class OpenAIFormat(NativeFormat[Message]):
@@ -48,11 +49,14 @@ class OpenAIFormat(NativeFormat[Message]):
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return messages; of a whole answer its message, and of an object of OpenAI's SDK its data."""
-        return [entry if type(entry) is dict and "role" in entry else _of_sdk(entry) for entry in data]
+        return [_plain(entry) if type(entry) is dict and "role" in entry else _of_sdk(entry) for entry in data]
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
         CHAT.check(message, adds_fields=adds_fields)
+        # Some servers leave out the type of a call.
+        calls = [{"type": "function", **call} for call in message.get("tool_calls") or []]
+        CHAT.check_contents(calls, _CALL_TYPES, "a call", adds_fields)
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages, which are JSON data already."""
@@ -122,13 +126,27 @@ class OpenAIFormat(NativeFormat[Message]):
         return {**message, "content": text}
 
 
+def _plain(message: Message) -> Message:
+    """A message with the SDK's objects in its lists as data; the same object if it has none."""
+    lists = {name: message[name] for name in ("content", "tool_calls") if isinstance(message.get(name), list)}
+    changed = {
+        name: [as_data(each) for each in entries]
+        for name, entries in lists.items()
+        if not all(type(each) is dict for each in entries)
+    }
+    return {**message, **changed} if changed else message
+
+
 def _of_sdk(entry: Any) -> Any:
     message = as_data(entry)
     if isinstance(message, Mapping) and "choices" in message and "role" not in message:
         choices = expect_list(message["choices"], "choices")
         if len(choices) != 1:
             raise FormatError(f"an answer with {len(choices)} choices; append the message of the one that you use")
-        message = as_data(choices[0]["message"] if isinstance(choices[0], Mapping) else choices[0].message)
+        choice = as_data(choices[0])
+        if not isinstance(choice, Mapping) or "message" not in choice:
+            raise FormatError("a piece of a streamed answer; append the whole message")
+        message = choice["message"]
     if message is entry or not isinstance(message, dict):
         return message
     sent = {name: value for name, value in message.items() if name not in CHAT.metadata}
@@ -147,8 +165,7 @@ def _told(message: Message) -> list[Placed]:
     role, content = message.get("role"), message.get("content")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
-        known = "system, developer, user, assistant, tool"
-        raise FormatError(f"role {role!r} is unknown; known: {known}")
+        raise CHAT.role_error(message, CHAT.fields)
     system = kind is Kind.SYSTEM
     if not isinstance(content, list):
         text, _ = _content(content)

@@ -35,7 +35,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Couplings, NativeFormat, Part
 from wane.formats.response_items import Entry, is_known, is_model_made, part_of
 from wane.formats.values import check_each, expect_list, type_name
-from wane.formats.vocabulary import RESPONSES, as_data
+from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
 Message = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
@@ -95,10 +95,15 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
         for item in message["items"]:
-            if item.get("type", "message") == "message" and not ("id" in item and "role" not in item):
+            kind = item.get("type")
+            if kind == "message" or "role" in item:
                 RESPONSES.check(item, adds_fields=adds_fields)
-            elif "type" in item and not is_known(item):
-                RESPONSES.check_type(item, RESPONSES.items, "an item")
+            elif kind is None and item.keys() != {"id"}:
+                raise RESPONSES.role_error(item, RESPONSES.fields)
+            elif kind is not None and not (adds_fields and is_known(item)):
+                RESPONSES.check_block(item, RESPONSES.items, "an item", adds_fields)
+                if kind in ("function_call_output", "custom_tool_call_output"):
+                    RESPONSES.check_contents(item.get("output"), OUTPUTS, "a content of an output", adds_fields)
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the flat list of the messages' items, which is the `input` of a request."""

@@ -13,6 +13,7 @@ from wane.formats.notice_marks import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact, raw_text, sealed_tokens, string, type_name
+from wane.formats.vocabulary import RESPONSES
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -108,7 +109,7 @@ def _message(item: Entry) -> Part | None:
     role = item.get("role")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
-        raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
+        raise RESPONSES.role_error(item, _ROLES)
     text, extra = _content(item.get("content"))
     if kind is Kind.TEXT:
         return Part(kind, text, extra_tokens=extra) if text or extra or item.get("id") else None

@@ -7,8 +7,8 @@ another format's form is never run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wane.core.errors import FormatError
@@ -22,8 +22,10 @@ class Vocabulary:
         format: its name.
         fields: by role, the fields of a message that may carry content.
         contents: by role, the types of the objects in a message's `content`.
-        items: types of what stands in a history besides messages; the check of their fields is the provider's.
+        items: types of what stands in a history besides messages.
         metadata: fields of answers that carry no content; they are not sent back.
+        blocks: by type, the fields of a content, an item or a call that may carry content; those of other types are
+            not checked.
     """
 
     format: str
@@ -31,6 +33,7 @@ class Vocabulary:
     contents: Mapping[str, frozenset[str]]
     items: frozenset[str] = frozenset()
     metadata: frozenset[str] = frozenset()
+    blocks: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def check(self, message: Mapping[str, Any], *, adds_fields: bool = False) -> None:
         """Check the fields and the contents of a message whose role is known.
@@ -43,37 +46,72 @@ class Vocabulary:
             FormatError: for content that the format does not know; it names the format that does.
         """
         role = message["role"]
-        allowed = self.fields[role] | self.metadata
-        for name, value in message.items():
-            if name in allowed or not _carries_content(value):
-                continue
-            owners = _owners_of_field(name)
-            if owners or not adds_fields:
-                raise FormatError(self._refusal(f"field {name!r} of a message of role {role!r}", owners))
-        contents = message.get("content")
-        for each in contents if isinstance(contents, list) else []:
-            if isinstance(each, Mapping):
-                self.check_type(each, self.contents[role], f"a content of a message of role {role!r}")
+        self._check_fields(message, self.fields[role] | self.metadata, f"a message of role {role!r}", adds_fields)
+        self.check_contents(
+            message.get("content"), self.contents[role], f"a content of a message of role {role!r}", adds_fields
+        )
 
-    def check_type(self, block: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-        """Check that an object's type is known.
+    def check_contents(self, contents: object, known: frozenset[str], where: str, adds_fields: bool) -> None:
+        """Check each content of a list; anything else has none.
+
+        Args:
+            contents: the list.
+            known: the types that its contents may have.
+            where: what such a content is called in errors.
+            adds_fields: whether they may have fields that no format knows.
 
         Raises:
-            FormatError: if it is not; it names the format that knows it.
+            FormatError: for content that the format does not know; it names the format that does.
+        """
+        for each in contents if isinstance(contents, list) else []:
+            if not isinstance(each, Mapping):
+                raise FormatError(f"{where} must be an object, found {type(each).__name__}")
+            self.check_block(each, known, where, adds_fields)
+
+    def check_block(self, block: Mapping[str, Any], known: frozenset[str], where: str, adds_fields: bool) -> None:
+        """Check the type and the fields of a content, an item or a call. The arguments are those of `check_contents`.
+
+        Raises:
+            FormatError: for content that the format does not know; it names the format that does.
         """
         kind = block.get("type")
-        if kind is None and isinstance(block.get("text"), str):
-            return
         if not isinstance(kind, str):
             raise FormatError(f"the type of {where} must be a string, found {kind!r}")
         if kind not in known:
             raise FormatError(self._refusal(f"type {kind!r} of {where}", _owners_of_type(kind)))
+        if kind in self.blocks:
+            self._check_fields(block, self.blocks[kind], f"{where} of type {kind!r}", adds_fields)
+            if "text" in self.blocks[kind] and not isinstance(text := block.get("text"), str):
+                raise FormatError(f"the text of {where} of type {kind!r} must be a string, found {text!r}")
 
-    def _refusal(self, what: str, owners: Sequence[str]) -> str:
+    def _check_fields(self, owner: Mapping[str, Any], known: frozenset[str], where: str, adds_fields: bool) -> None:
+        for name, value in owner.items():
+            if name in known or name in TECHNICAL or not _carries_content(value):
+                continue
+            owners = _owners_of_field(name)
+            if owners or not adds_fields:
+                raise FormatError(self._refusal(f"field {name!r} of {where}", owners, _PLACES.get(name, "")))
+
+    def role_error(self, message: Mapping[str, Any], roles: Iterable[str]) -> FormatError:
+        """Return the error for a message without a role of this format; it names the format that knows the message."""
+        role, kind = message.get("role"), message.get("type")
+        if role is None and isinstance(kind, str) and (owners := _owners_of_type(kind)):
+            return FormatError(self._refusal(f"type {kind!r} of a message", owners))
+        if role is None:
+            owners = [owner for name, owner in _ANSWERS.items() if name in message][:1]
+        else:
+            owners = [words.format for words in VOCABULARIES if isinstance(role, str) and role in words.fields]
+        return FormatError(f"role {role!r} is unknown; known: {', '.join(roles)}{self._known_by(owners)}")
+
+    def _refusal(self, what: str, owners: Sequence[str], advice: str = "") -> str:
+        known = self._known_by(owners)
+        if not known and not advice:
+            advice = "If the model need not see it, leave it out"
+        return f"{what} is unknown in the format {self.format!r}{known}{f'. {advice}' if advice else ''}"
+
+    def _known_by(self, owners: Sequence[str]) -> str:
         others = [owner for owner in owners if owner != self.format]
-        known = f"; {' and '.join(map(repr, others))} {'knows' if len(others) == 1 else 'know'} it" if others else ""
-        advice = "" if others else ". If the model need not see it, leave it out"
-        return f"{what} is unknown in the format {self.format!r}{known}{advice}"
+        return f"; {' and '.join(map(repr, others))} {'knows' if len(others) == 1 else 'know'} it" if others else ""
 
 
 def _carries_content(value: object) -> bool:
@@ -81,7 +119,11 @@ def _carries_content(value: object) -> bool:
 
 
 def _owners_of_field(name: str) -> list[str]:
-    return [words.format for words in VOCABULARIES if any(name in fields for fields in words.fields.values())]
+    return [
+        words.format
+        for words in VOCABULARIES
+        if name in words.metadata or any(name in known for known in (*words.fields.values(), *words.blocks.values()))
+    ]
 
 
 def _owners_of_type(kind: str) -> list[str]:
@@ -110,6 +152,17 @@ def _without_parsed(value: Any) -> Any:
         if name not in _PARSED
     }
 
+
+TECHNICAL: Final = frozenset(
+    {"annotations", "cache_control", "citations", "id", "logprobs", "prompt_cache_breakpoint", "status", "type"}
+)
+"""Fields of any content that carry no content of their own."""
+
+_PLACES: Final = {"function_call": "Write it as an entry of `tool_calls`"}
+"""What to write instead of a field that providers have given up."""
+
+_ANSWERS: Final = {"choices": "openai", "message": "openai", "output": "openai_responses", "stop_reason": "anthropic"}
+"""By a field that tells it, the format of a whole answer."""
 
 _PARSED: Final = frozenset({"parsed", "parsed_arguments", "parsed_output"})
 _VERBATIM: Final = frozenset({"arguments", "input", "output"})
@@ -143,6 +196,16 @@ CHAT: Final = Vocabulary(
     # `parsed` repeats the content; some servers give a message an id, a type, a time or probabilities.
     metadata=frozenset({"annotations", "parsed", "cache_control", "id", "type", "status", "model", "timestamp"})
     | {"logprobs", "usage", "finish_reason"},
+    blocks={
+        "text": frozenset({"text"}),
+        "refusal": frozenset({"refusal"}),
+        "image_url": frozenset({"image_url", "detail"}),
+        "input_audio": frozenset({"input_audio"}),
+        "file": frozenset({"file"}),
+        # The last two are of Gemini's and other servers.
+        "function": frozenset({"function", "extra_content", "provider_specific_fields"}),
+        "custom": frozenset({"custom", "extra_content", "provider_specific_fields"}),
+    },
 )
 """OpenAI's chat API, and servers that imitate it."""
 
@@ -167,18 +230,33 @@ ANTHROPIC: Final = Vocabulary(
     },
     metadata=frozenset({"id", "type", "model", "usage", "container", "context_management", "input_transformations"})
     | {"diagnostics", "stop_reason", "stop_sequence", "stop_details"},
+    blocks={
+        "text": frozenset({"text"}),
+        "thinking": frozenset({"thinking", "signature"}),
+        "redacted_thinking": frozenset({"data"}),
+        "tool_use": frozenset({"name", "input", "caller", "toolset_name"}),
+        "server_tool_use": frozenset({"name", "input", "caller"}),
+        "mcp_tool_use": frozenset({"name", "input", "server_name"}),
+        "tool_result": frozenset({"tool_use_id", "content", "is_error", "toolset_name"}),
+        "image": frozenset({"source", "transformations"}),
+        "document": frozenset({"source", "title", "context"}),
+        "search_result": frozenset({"source", "title", "content"}),
+    },
 )
 """Anthropic's Messages API."""
 
 _RESPONSE_TEXT: Final = frozenset({"input_text", "output_text", "text"})
 _RESPONSE_MEDIA: Final = frozenset({"input_image", "input_file", "input_audio"})
+OUTPUTS: Final = _RESPONSE_TEXT | _RESPONSE_MEDIA
+"""Types of the contents of an output of the Responses API."""
+_PASSED: Final = frozenset({"internal_chat_message_metadata_passthrough"})
 _RESPONSE_FIELDS: Final = _EVERY | {
     "type",
     "id",
     "status",
     "phase",
     "name",
-    "internal_chat_message_metadata_passthrough",
+    *_PASSED,
 }
 
 RESPONSES: Final = Vocabulary(
@@ -199,6 +277,15 @@ RESPONSES: Final = Vocabulary(
         | {"mcp_list_tools", "message", "program", "program_output", "reasoning", "shell_call", "shell_call_output"}
         | {"tool_search_call", "tool_search_output", "web_search_call"}
     ),
+    blocks={
+        **dict.fromkeys(("input_text", "output_text", "text"), frozenset({"text"})),
+        "refusal": frozenset({"refusal"}),
+        "function_call": frozenset({"call_id", "name", "arguments", "namespace", "caller", "async"}) | _PASSED,
+        "function_call_output": frozenset({"call_id", "output", "name", "namespace", "caller"}) | _PASSED,
+        "custom_tool_call": frozenset({"call_id", "name", "input", "namespace", "caller", "async"}) | _PASSED,
+        "custom_tool_call_output": frozenset({"call_id", "output", "name", "namespace", "caller"}) | _PASSED,
+        "reasoning": frozenset({"summary", "content", "encrypted_content"}) | _PASSED,
+    },
 )
 """OpenAI's Responses API."""
 
