@@ -2,7 +2,7 @@
 
 As a program, it runs many streaming sessions at once, in a process of its own:
 
-    python benchmarks/proxy/client.py URL WIRE SESSIONS TURNS TOKENS
+    python benchmarks/proxy/client.py URL WIRE SESSIONS TURNS TOKENS SECONDS
 
 prints a `Load` as JSON.
 """
@@ -29,7 +29,6 @@ _HEAD = (
 )
 PIECES = 40  # of text in a reply
 PACE = f"x-bench-pace: {PIECES}/0.05\r\n"
-SPREAD = 4.0  # seconds over which many sessions begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +149,17 @@ def middle(values: list[float]) -> tuple[float, float]:
     return statistics.median(values), statistics.quantiles(values, n=20)[18]
 
 
-async def load(url: str, wire: str, sessions: int, turns: int, tokens: int) -> Load:
-    """Run sessions at once, each on a connection of its own, with a few turns each."""
+async def load(url: str, wire: str, sessions: int, turns: int, tokens: int, spread: int) -> Load:
+    """Run sessions at once, each on a connection of its own, with a few turns each.
+
+    Args:
+        url: the server's URL.
+        wire: name of the protocol.
+        sessions: how many.
+        turns: requests of each.
+        tokens: about how much the first request of each holds.
+        spread: seconds over which they begin.
+    """
     prepared = [Session(wire, tokens, seed, stream=True) for seed in range(sessions)]
     answers: list[Answer] = []
     errors: list[str] = []
@@ -159,7 +167,7 @@ async def load(url: str, wire: str, sessions: int, turns: int, tokens: int) -> L
 
     async def live(number: int, session: Session) -> None:
         nonlocal streaming, most
-        await asyncio.sleep(SPREAD * number / sessions)
+        await asyncio.sleep(spread * number / sessions)
         connection = Connection(url)
         try:
             for _ in range(turns):

@@ -8,6 +8,7 @@ Sections:
   added   what the proxy adds to a request of 80,000 tokens, by protocol
   growth  the same by length of the client's history
   load    200 sessions that stream at once
+  burst   200 sessions that begin at the same moment
   memory  what sessions take in memory, and what is left of them when they are idle
   large   a body of 100 MB
 """
@@ -48,7 +49,7 @@ class Effort:
     Attributes:
         requests: of one kind, after those that warm up.
         begun: sessions that begin one after the other.
-        sessions: that stream at once.
+        sessions: that stream or begin at once.
         remembered: sessions in memory, by table row.
         megabytes: of the large body.
     """
@@ -269,27 +270,40 @@ def growth(effort: Effort) -> Table:
 
 def load(effort: Effort) -> Table:
     """Many sessions that stream at once, directly and through the proxy."""
-    table = Table(
-        title=f"{effort.sessions} sessions at once, 2 replies each of {PIECES} pieces of text in 2 s; times in ms"
-    )
-    columns = ("API", "way", "replies", "errors", "at once", "first text", "on the way", "CPU")
+    title = f"{effort.sessions} sessions at once, 2 replies each of {PIECES} pieces of text in 2 s; times in ms"
+    return crowd(effort, title, turns=2, spread=4)
+
+
+def burst(effort: Effort) -> Table:
+    """Many sessions that begin at the same moment, directly and through the proxy."""
+    title = f"{effort.sessions} sessions that begin at the same moment, with a reply of {PIECES} pieces in 2 s; in ms"
+    return crowd(effort, title, turns=1, spread=0)
+
+
+def crowd(effort: Effort, title: str, *, turns: int, spread: int) -> Table:
+    """Many sessions, which begin within some seconds."""
+    table = Table(title=title)
+    columns = ("API", "way", "replies", "errors", "at once", "first text", "on the way", "CPU", "CPU a reply")
     for column in columns:
         table.add_column(column, justify="left" if column in ("API", "way") else "right")
     problems: list[str] = []
     for wire in SHAPES:
         with parties() as (direct, proxy, pid):
-            for way, url in (("direct", direct), ("proxy", proxy)) if wire == "anthropic" else (("proxy", proxy),):
+            asyncio.run(begin(wire, proxy, range(-WARM, 0)))
+            for way, url in (("direct", direct), ("proxy", proxy)):
                 before = cpu(pid)
-                command = [str(HERE / "client.py"), url, wire, str(effort.sessions), "2", "20000"]
+                command = [str(HERE / "client.py"), url, wire, *map(str, (effort.sessions, turns, 20_000, spread))]
                 done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True, cwd=HERE)
                 came: dict[str, Any] = json.loads(done.stdout)
                 problems += came["errors"]
                 times = [ms((1e3 * median, 1e3 * p95)) for median, p95 in (came["first"], came["way"])]
-                used = f"{(cpu(pid) - before) / came['seconds']:.0%}" if way == "proxy" else ""
+                used = cpu(pid) - before
+                shares = (f"{used / came['seconds']:.0%}", f"{1e3 * used / max(1, came['requests']):.1f}")
                 counts = (str(came["requests"]), str(len(came["errors"])), str(came["most"]))
-                table.add_row(NAMES[wire], way, *counts, *times, used)
+                table.add_row(NAMES[wire], way, *counts, *times, *(shares if way == "proxy" else ("", "")))
     table.caption = "\n".join(problems[:3]) or (
-        "Bodies of 20,000 tokens. CPU: of the proxy, in shares of a core. Clients and provider are on the same machine."
+        "Bodies of 20,000 tokens. CPU: of the proxy, in shares of a core and in ms. Clients and provider are on the"
+        " same machine."
     )
     return table
 
@@ -394,6 +408,7 @@ SECTIONS: dict[str, Callable[[Effort], Table]] = {
     "added": added,
     "growth": growth,
     "load": load,
+    "burst": burst,
     "memory": memory,
     "large": large,
 }

@@ -287,10 +287,10 @@ class ContextWindow:
         index = self._count
         self._count += 1
         full = self._note_message(item, index)
+        if not marks and full is None:
+            return self._take(item, index)
         closed = [episode for episode in (full, *map(self._mark, marks)) if episode]
         added = self._take(item, index)
-        if not marks and not closed:
-            return added
         opened = self._active if marks and marks[-1].action == "start" else added.opened
         return replace(added, opened=opened, closed=closed[0] if closed else added.closed, marks=tuple(marks))
 

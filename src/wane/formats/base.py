@@ -83,7 +83,7 @@ def standing(parts: list[Part], *, answered: bool) -> list[Part]:
 
 def is_answer(parts: Iterable[Part]) -> bool:
     """Return whether the parts of a message are an assistant's."""
-    return any(part.kind in ASSISTANT for part in parts)
+    return not ASSISTANT.isdisjoint([part.kind for part in parts])
 
 
 class Format(Protocol[MessageT]):

@@ -482,3 +482,19 @@ def test_stopping_lets_a_stream_end() -> None:
             it.close()
 
     run(main)
+
+
+def test_connection_that_the_provider_closed_while_idle_is_not_used_again() -> None:
+    async def once(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(message()))
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        async with provider(once) as up, proxy(up.url) as running:
+            for _ in range(20):
+                answer = await ask(running, body(stream=False))
+                assert answer.status == 200, answer.body
+            assert len(up.asked) == 20
+
+    run(main)

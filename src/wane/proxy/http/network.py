@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import select
 import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -160,7 +159,9 @@ class _Stream(AsyncNetworkStream, asyncio.Protocol):
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable":
-            return self._ended or bool(self._unread) or _is_readable(self._transport.get_extra_info("socket"))
+            # The event loop has seen that an idle connection was closed. The pool asks this of each idle connection
+            # for each request, so asking the kernel would cost a burst of requests a system call for each pair.
+            return self._ended or bool(self._unread)
         names = {"client_addr": "sockname", "server_addr": "peername"}
         return self._transport.get_extra_info(names.get(info, info))
 
@@ -195,14 +196,3 @@ def _as_connect_errors() -> Iterator[None]:
 def _wake(waiting: asyncio.Future[None] | None) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(None)
-
-
-def _is_readable(sock: Any) -> bool:
-    """Whether an idle connection has data, which means that the server has closed it; asyncio may not know yet."""
-    if sock is None or sock.fileno() < 0:
-        return True
-    if not hasattr(select, "poll"):  # Windows
-        return bool(select.select([sock.fileno()], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN)
-    return bool(poll.poll(0))

@@ -18,7 +18,7 @@ from wane.proxy.sessions.messages import Entries, GivenReply, Overlap, shape_of
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 from wane.strategies.base import Slot, Substitute, item_of
 
-_KINDS: Final = tuple(Kind)
+_KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(Kind)}
 _EVICTABLE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.NOTICE})
 
 _RECENT: Final = 64  # latest replies by which a client's session is recognised
@@ -32,15 +32,16 @@ class EditableOutline(Outline):
     def __init__(self) -> None:
         super().__init__()
         self._kinds = array("B")  # by item
-        self._pairs: dict[tuple[Kind, str], int] = {}  # by kind and id, the item of the latest call or result
+        # The item of the latest call or result with an id.
+        self._pairs: dict[Kind, dict[str, int]] = {Kind.CALL: {}, Kind.RESULT: {}}
 
     def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
         """Take in the next message and return its items with their content."""
         first, taken = self.item_count, super().number(parts)
         for index, (item, _) in enumerate(taken, first):
-            self._kinds.append(_KINDS.index(item.kind))
+            self._kinds.append(_KIND_NUMBERS[item.kind])
             if item.call_id is not None:
-                self._pairs[item.kind, item.call_id] = index
+                self._pairs[item.kind][item.call_id] = index
         return taken
 
     def matched(self, number: int, parts: Sequence[Part]) -> list[int | None]:
@@ -54,11 +55,11 @@ class EditableOutline(Outline):
             parts: its present parts.
         """
         own = range(self.first(number), self.first(number) + self.size(number))
-        said = {kind: [i for i in own if self._kinds[i] == _KINDS.index(kind)] for kind in _EVICTABLE}
+        said = {kind: [i for i in own if self._kinds[i] == _KIND_NUMBERS[kind]] for kind in _EVICTABLE}
         matched: list[int | None] = []
         for part in parts:
             if part.call_id is not None:
-                matched.append(self._pairs.get((part.kind, part.call_id)))
+                matched.append(self._pairs[part.kind].get(part.call_id))
             elif part.kind in _EVICTABLE:
                 # Further parts of a kind go with its last item, or with any item of the message.
                 same = said[part.kind] or list(own)

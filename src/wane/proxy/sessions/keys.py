@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Final, Generic, Protocol, TypeVar
@@ -43,6 +44,7 @@ class Chain:
     def __init__(self, root: str) -> None:
         self.fresh: list[str] = []
         self._start = self._tail = bytes.fromhex(root)[:_SIZE]
+        self._after: list[bytes] = []  # digests that the tail does not cover yet
         self._keys = bytearray()
 
     def append(self, digest: bytes, shape: bytes) -> None:
@@ -51,9 +53,9 @@ class Chain:
         self._keys += key
         if shape[:1] == ASSISTANT:
             self.fresh.append(key.hex())
-            self._tail = key
+            self._tail, self._after = key, []
         else:
-            self._tail = _link(self._tail, digest)
+            self._after.append(digest)
 
     def replied(self, number: int, shape: bytes) -> None:
         """Take in a reply that the client has not sent back yet.
@@ -72,6 +74,9 @@ class Chain:
     @property
     def head(self) -> str:
         """Digits for the history as it stands: its shapes, and the exact content after its last answer."""
+        for digest in self._after:
+            self._tail = _link(self._tail, digest)
+        self._after.clear()
         return (self.key(len(self._keys) // _SIZE) + self._tail).hex()
 
 
@@ -87,16 +92,27 @@ class Trail:
     """
 
     def __init__(self, root: str, messages: Sequence[Recognisable]) -> None:
+        self._root, self._messages = root, messages
         chain = Chain(root)
-        heads = []
-        openings = 0
+        openings = []
         for message in messages:
             chain.append(message.digest, message.shape)
-            openings += not chain.fresh
-            heads.append(chain.head)
-        self._heads = set(heads)
-        self._keys = {head[: 2 * _SIZE] for head in heads}
-        self.sought = Sought(chain.fresh[::-1], heads[:openings][::-1])
+            if not chain.fresh:
+                openings.append(chain.head)
+        self.sought = Sought(chain.fresh[::-1], openings[::-1])
+
+    @cached_property
+    def _heads(self) -> frozenset[str]:
+        chain = Chain(self._root)
+        heads = set()
+        for message in self._messages:
+            chain.append(message.digest, message.shape)
+            heads.add(chain.head)
+        return frozenset(heads)
+
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        return frozenset(head[: 2 * _SIZE] for head in self._heads)
 
     def distance(self, head: str) -> int:
         """Return 0 if a session with this head ends within the request, 1 if it does apart from edits, or else 2."""
