@@ -5,12 +5,24 @@
 #
 # It makes a folder for each image: DIR/ubuntu:24.04 and DIR/python:3.13-slim-bookworm. The packages come from the
 # archives that debootstrap knows, or from DEBIAN_MIRROR and UBUNTU_MIRROR. Both get uv and a Python 3.13, which the
-# tests of Terminal-Bench need; PYTHON313 names its prefix, such as ~/.pyenv/versions/3.13.0 or that of `uv python
-# install 3.13`. The certificates and the resolver are this machine's.
+# tests of Terminal-Bench need: the one on the path, or one that pyenv or uv installed; PYTHON313 names the prefix of
+# another. The certificates and the resolver are this machine's.
 set -eu
 
 target=${1:-/var/tmp/wane-bases}
-python=${PYTHON313:-$(python3.13 -c 'import sys; print(sys.base_prefix)' 2>/dev/null || true)}
+# The prefix of a Python 3.13 that runs, not of a shim that only stands for one.
+find_python() {
+    home=$HOME
+    [ -z "${SUDO_USER:-}" ] || home=$(getent passwd "$SUDO_USER" | cut -d: -f6)
+    for candidate in python3.13 \
+        "${PYENV_ROOT:-$home/.pyenv}"/versions/3.13.*/bin/python3.13 \
+        "${UV_PYTHON_INSTALL_DIR:-${XDG_DATA_HOME:-$home/.local/share}/uv/python}"/cpython-3.13.*/bin/python3.13; do
+        "$candidate" -c 'import sys; print(sys.base_prefix)' 2>/dev/null && return
+    done
+    return 0
+}
+
+python=${PYTHON313:-$(find_python)}
 scripts=/usr/share/debootstrap/scripts
 # Debian does not have Ubuntu's keyring package.
 keyring_file=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
@@ -20,7 +32,8 @@ say() { echo "eval bases: $1" >&2; }
 fail() { say "$1"; exit 1; }
 
 [ "$(id -u)" = 0 ] || fail "run this as root"
-[ -n "$python" ] && [ -x "$python/bin/python3.13" ] || fail "no Python 3.13 was found: name its prefix in PYTHON313"
+[ -n "$python" ] && [ -x "$python/bin/python3.13" ] ||
+    fail "no Python 3.13 on the path, in pyenv's or in uv's folder: run 'uv python install 3.13', or name a prefix in PYTHON313"
 command -v debootstrap >/dev/null 2>&1 || apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
 
 work=$(mktemp -d)

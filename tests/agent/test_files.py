@@ -83,3 +83,17 @@ def test_a_new_file_is_written(tmp_path: Path) -> None:
     use(tmp_path, [call("write_file", path="new.py", content="x = 1\n")])
     replace_file(tmp_path / "newer.py", b"x = 2\n")
     assert [(tmp_path / name).read_text() for name in ("new.py", "newer.py")] == ["x = 1\n", "x = 2\n"]
+
+
+@posix_only
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    # A device of the machine would be gone for everyone; making one takes privileges, a pipe takes none.
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        replace_file(pipe, b"x = 1\n")
+        assert os.read(reader, 100) == b"x = 1\n"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import wane
 from tests.evaluation.machines import IMAGE, make_base
 from wane.evaluation.sandbox.files import get_directory, get_file, put_directory, put_file
 from wane.evaluation.sandbox.image import build
-from wane.evaluation.sandbox.namespace import SEARCH_PATH, Mount, Namespace, SandboxError, missing
+from wane.evaluation.sandbox.namespace import SEARCH_PATH, Mount, Namespace, Network, SandboxError, missing
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(missing()), reason=missing() or "there")]
 
@@ -34,7 +35,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def start() -> None:
         space = Namespace()
-        await space.up([root], tmp_path_factory.mktemp("first"), network=True)
+        await space.up([root], tmp_path_factory.mktemp("first"), network="host")
         await space.down()
 
     try:
@@ -46,7 +47,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def inside(bases: Path, tmp_path: Path) -> Callable[..., object]:
-    def run(work: Callable[[Namespace], Awaitable[T]], *mounts: Mount, network: bool = True) -> T:
+    def run(work: Callable[[Namespace], Awaitable[T]], *mounts: Mount, network: Network = "host") -> T:
         async def around() -> T:
             space = Namespace()
             await space.up([bases / IMAGE], tmp_path / "home", mounts, network=network)
@@ -142,11 +143,67 @@ def test_mounts_can_be_read_only(inside, tmp_path: Path) -> None:
     assert (tmp_path / "theirs" / "b").read_text() == "b\n"
 
 
-def test_the_network_is_the_hosts_or_none(inside) -> None:
+def test_root_reaches_no_device_of_the_machine_and_mounts_nothing(inside, bases: Path) -> None:
+    mode = os.stat("/dev/null").st_mode
+    bundle = Mount(bases / IMAGE, "/opt/bundle", read_only=True)
+
+    async def work(space: Namespace) -> None:
+        # Each would succeed for the machine's root.
+        for attempt in (
+            "mknod /tmp/disk b 8 0",
+            "mknod /tmp/mem c 1 1",
+            "mkdir -p /mnt && mount -t devtmpfs devtmpfs /mnt",
+            "mount -t tmpfs tmpfs /tmp",
+            "mount -o remount,bind,rw /opt/bundle",
+            "umount /opt/bundle",
+            "touch /opt/bundle/changed",
+            "chmod 600 /dev/null",
+            "chown 1000 /dev/zero",
+            "rm -f /dev/null && mknod /dev/null c 1 3",
+            "echo 1 >/proc/sys/vm/drop_caches",
+            "echo h >/proc/sysrq-trigger",
+            "ls /proc/1/root/",
+        ):
+            output, _, code = (await said(space, f"{attempt} 2>&1")).rpartition("[")
+            assert code != "0]", f"{attempt}: {output}"
+        # What tasks need as in a container.
+        assert await said(space, "chown 1000 /tmp && chmod 1777 /tmp && mkdir /tmp/x && echo x >/dev/null") == "[0]"
+        assert await said(space, "id -u", user="user") == "1000\n[0]"
+
+    inside(work, bundle)
+    assert os.stat("/dev/null").st_mode == mode
+
+
+@pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="slirp4netns is not installed")
+@pytest.mark.skipif(not Path("/dev/net/tun").exists(), reason="there is no /dev/net/tun")
+def test_network_of_its_own_leaves_the_machines_loopback_and_its_ports_alone(inside) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        connect = f"exec 3<>/dev/tcp/127.0.0.1/{port}"
+
+        async def work(space: Namespace) -> str:
+            return await said(space, f"{connect} 2>&1 && echo connected; grep -c : /proc/net/dev; cat /etc/resolv.conf")
+
+        shared, own = inside(work), inside(work, network="own")
+    assert shared.startswith("connected\n")
+    assert "connected" not in own
+    assert own.endswith("2\nnameserver 10.0.2.3\n[0]"), own  # lo and tap0
+
+
+def test_network_of_its_own_names_what_it_needs(inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    async def nothing(space: Namespace) -> None: ...
+
+    with pytest.raises(SandboxError, match="needs slirp4netns"):
+        inside(nothing, network="own")
+
+
+def test_network_is_the_hosts_or_none(inside) -> None:
     async def interfaces(space: Namespace) -> str:
         return await said(space, "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' ' | sort")
 
-    assert inside(interfaces, network=False) == "lo\n[0]"
+    assert inside(interfaces, network="none") == "lo\n[0]"
 
 
 def test_files_go_in_and_out(inside, tmp_path: Path) -> None:
@@ -181,7 +238,7 @@ def test_a_dockerfile_is_built_once(bases: Path, tmp_path: Path) -> None:
     async def contents() -> str:
         layer = await build(context, bases, tmp_path / "cache")
         space = Namespace()
-        await space.up(layer.folders, tmp_path / "home", network=True)
+        await space.up(layer.folders, tmp_path / "home", network="host")
         try:
             script = "echo $GREETING$WHO; cat greeting copied.txt when; ls /all"
             return await said(space, script, cwd=layer.setting.workdir, env=layer.setting.env)
@@ -215,7 +272,7 @@ from wane.evaluation.sandbox.namespace import Namespace
 
 async def main():
     space = Namespace()
-    await space.up([Path(sys.argv[1])], Path(sys.argv[2]), network=True)
+    await space.up([Path(sys.argv[1])], Path(sys.argv[2]), network="host")
     await space.run(["bash", "-c", "sleep 1000 & echo"])
     print(space._pid, flush=True)
     await asyncio.sleep(1000)
@@ -248,7 +305,7 @@ from wane.evaluation.sandbox.namespace import Mount, Namespace
 
 async def main(base, home):
     space = Namespace()
-    await space.up([base], home, [Mount(base, "/opt/base", read_only=True)], network=True)
+    await space.up([base], home, [Mount(base, "/opt/base", read_only=True)], network="host")
     done = await space.run(["bash", "-c", "id -u; echo new >/etc/new; cat /etc/new; echo x >/opt/base/x"])
     print(done.output, end="")
     await space.down()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -16,13 +17,13 @@ _MUST_STAY: Final = frozenset({errno.EACCES, errno.EPERM, errno.EBUSY})
 def replace_file(path: Path, content: bytes) -> None:
     """Give a file new content, whole or not at all. It may be new, and keeps its mode and its owner.
 
-    A file with several names (hard links), or one that cannot be replaced, is written in place.
+    It is written in place if it has several names (hard links), cannot be replaced, or is no file, such as a device.
 
     Raises:
         OSError: if it cannot be written.
     """
     status = path.stat() if path.exists() else None
-    if status is not None and status.st_nlink > 1:
+    if status is not None and (status.st_nlink > 1 or not stat.S_ISREG(status.st_mode)):
         path.write_bytes(content)
         return
     try:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from filelock import FileLock
 from typing_extensions import override
@@ -21,7 +21,7 @@ from harbor.environments.capabilities import EnvironmentCapabilities  # noqa: E4
 from wane.core.errors import ConfigError  # noqa: E402
 from wane.evaluation.sandbox import files  # noqa: E402
 from wane.evaluation.sandbox.image import Setting, build  # noqa: E402
-from wane.evaluation.sandbox.namespace import Mount, Namespace, missing  # noqa: E402
+from wane.evaluation.sandbox.namespace import Mount, Namespace, Network, missing  # noqa: E402
 
 BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a script of its own
 """The folder of base root file systems, unless the argument `bases` names another."""
@@ -33,9 +33,21 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
     Args:
         bases: folder with a root file system for each base image, by the image's name.
         cache: folder for built layers and for running trials; `cache` in `bases` if None.
+        network: `host`, or `own` for one that does not reach this machine's loopback addresses and whose ports are its
+            own; for tasks that ask for no network, it is none.
     """
 
-    def __init__(self, *args: Any, bases: str | Path = BASES, cache: str | Path | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        bases: str | Path = BASES,
+        cache: str | Path | None = None,
+        network: Literal["host", "own"] = "host",
+        **kwargs: Any,
+    ) -> None:
+        if network not in ("host", "own"):
+            raise ConfigError(f"environment: network is {network!r}; it must be host or own")
+        self._network_choice: Network = network
         self._bases = Path(bases).expanduser()
         self._cache = Path(cache).expanduser() if cache else self._bases / "cache"
         self._space = Namespace()
@@ -74,7 +86,9 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         for mount in mounts:
             if not mount.source.exists():
                 mount.source.mkdir(parents=True)
-        await self._space.up(layer.folders, self._home, mounts, network=not self._network_disabled)
+        await self._space.up(
+            layer.folders, self._home, mounts, network="none" if self._network_disabled else self._network_choice
+        )
         await self.ensure_dirs(self._mount_targets(writable_only=True))
 
     @override

@@ -88,7 +88,7 @@ async def build(context: Path, bases: Path, cache: Path, *, force: bool = False)
 async def _build(context: Path, described: Dockerfile, base: Path, home: Path) -> None:
     await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
     space = Namespace()
-    await space.up([base], home, network=True)
+    await space.up([base], home, network="host")
     try:
         setting = Setting()
         # Variables of `ARG` exist only during the build.

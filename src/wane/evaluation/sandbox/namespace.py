@@ -2,7 +2,7 @@
 
 Linux only. As root it needs nothing but util-linux and coreutils. Without root it needs user namespaces and overlays
 in them (Linux 5.11), and for packages that own files as several users also `newuidmap` and a range in /etc/subuid.
-Limits of CPU and memory are not enforced, and the network is the host's or none.
+Limits of CPU and memory are not enforced. The network is the host's, one of its own by slirp4netns, or none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal, TypeAlias
 
 from wane.core.errors import WaneError
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+Network: TypeAlias = Literal["host", "own", "none"]
+"""Whether a namespace shares the host's network, has one of its own that leads outside, or none."""
 
 TOOLS: Final = ("unshare", "nsenter", "mount", "pivot_root", "env", "setpriv", "tar")
 """Programs of the host that this needs."""
@@ -43,6 +46,18 @@ ln -s pts/ptmx "$root/dev/ptmx"
 for name in null zero full random urandom tty; do
     : >"$root/dev/$name"
     mount --bind "/dev/$name" "$root/dev/$name"
+    # These are the machine's own nodes. Without this, root could change their owner and mode for everyone.
+    [ -n "$OVERLAY" ] || mount -o remount,bind,ro "$root/dev/$name"
+done
+# What root may write or read without any capability.
+for name in sys sysrq-trigger irq bus fs; do
+    [ -n "$OVERLAY" ] || [ ! -e "$root/proc/$name" ] || {
+        mount --bind "$root/proc/$name" "$root/proc/$name"
+        mount -o remount,bind,ro "$root/proc/$name"
+    }
+done
+for name in kcore keys timer_list; do
+    [ -n "$OVERLAY" ] || [ ! -e "$root/proc/$name" ] || mount --bind /dev/null "$root/proc/$name"
 done
 ln -s /proc/self/fd "$root/dev/fd"
 ln -s fd/0 "$root/dev/stdin"; ln -s fd/1 "$root/dev/stdout"; ln -s fd/2 "$root/dev/stderr"
@@ -66,6 +81,18 @@ exec >/dev/null 2>&1
 # The first process adopts orphans; `wait` reaps those that have ended.
 while :; do sleep 3600 & wait $! || true; done
 """
+
+
+_CAPABILITIES: Final = (
+    *("audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "net_bind_service", "net_raw", "setfcap"),
+    *("setgid", "setpcap", "setuid", "sys_chroot"),
+)
+"""What root may do in it: as in a container of Docker, but without making device nodes, which Docker limits otherwise.
+
+Without `sys_admin` it can mount nothing, so what is read-only stays so, and the machine's devices stay out of reach."""
+
+
+_RESOLVER: Final = "10.0.2.3"  # slirp4netns answers there
 
 
 class SandboxError(WaneError, RuntimeError):
@@ -121,19 +148,27 @@ class Namespace:
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
         self._pid = 0
+        self._network: Network = "host"
+        self._outside: tuple[asyncio.subprocess.Process, int] | None = None
 
-    async def up(self, lowers: Sequence[Path], home: Path, mounts: Sequence[Mount] = (), *, network: bool) -> None:
+    async def up(self, lowers: Sequence[Path], home: Path, mounts: Sequence[Mount] = (), *, network: Network) -> None:
         """Start it.
 
         Args:
             lowers: folders that are its root file system, the uppermost first; they are not changed.
             home: folder that gets the changes, in `upper`.
             mounts: further folders and files of the host to show in it.
-            network: whether it shares the host's network; otherwise it has none.
+            network: its network.
 
         Raises:
             SandboxError: if it did not start.
         """
+        self._network = network
+        if network == "own":
+            resolver = home / "resolv.conf"
+            resolver.parent.mkdir(parents=True, exist_ok=True)
+            resolver.write_text(f"nameserver {_RESOLVER}\n", encoding="ascii")
+            mounts = [*mounts, Mount(resolver, "/etc/resolv.conf", read_only=True)]
         names = []
         for name in ("upper", "work", "root"):
             (home / name).mkdir(parents=True, exist_ok=True)
@@ -144,7 +179,7 @@ class Namespace:
             link.symlink_to(lower.resolve())
             names.append(str(link))
         user = _user_flags()
-        flags = [*user, "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *([] if network else ["--net"])]
+        flags = [*user, "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *self._net_flag()]
         binds = [
             text for it in mounts for text in (str(it.source.resolve()), it.target, "ro" if it.read_only else "rw")
         ]
@@ -153,7 +188,7 @@ class Namespace:
             *("unshare", *flags, "sh", "-c", _INIT, "init", *places, *binds),
             env={
                 "PATH": SEARCH_PATH,
-                "LOOPBACK": "" if network else "1",
+                "LOOPBACK": "" if network == "host" else "1",
                 # Without root, an overlay keeps its own attributes where its user may write them.
                 "OVERLAY": ",userxattr" if user else "",
             },
@@ -171,10 +206,53 @@ class Namespace:
             raise SandboxError(f"the namespace did not start: {told}")
         outer = self._process.pid
         self._pid = int(Path(f"/proc/{outer}/task/{outer}/children").read_text(encoding="ascii").split()[0])
-        self._network = network
+        if network == "own":
+            try:
+                await self._lead_outside()
+            except BaseException:
+                await self.down()
+                raise
+
+    async def _lead_outside(self) -> None:
+        """Give the namespace a network card that leads outside, but not to the loopback addresses of the host."""
+        ready, told = os.pipe()
+        ended, held = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *("slirp4netns", "--configure", "--mtu=65520", "--disable-host-loopback"),
+                *(f"--ready-fd={told}", f"--exit-fd={ended}", str(self._pid), "tap0"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                pass_fds=(told, ended),
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(held)
+            os.close(ready)
+            raise SandboxError(
+                f"a network of its own needs slirp4netns (apt-get install slirp4netns): {error.strerror}"
+            ) from error
+        finally:
+            os.close(told)
+            os.close(ended)
+        # It ends when nobody holds the pipe, also if this process is killed.
+        self._outside = (process, held)
+        try:
+            if not await asyncio.to_thread(os.read, ready, 1):
+                raise SandboxError("slirp4netns could not make a network; it needs /dev/net/tun")
+        finally:
+            os.close(ready)
+
+    def _net_flag(self) -> list[str]:
+        return [] if self._network == "host" else ["--net"]
 
     async def down(self) -> None:
         """End it, and every process in it. Ending it twice is allowed."""
+        outside, self._outside = self._outside, None
+        if outside is not None:
+            os.close(outside[1])
+            await outside[0].wait()
         process, self._process = self._process, None
         if process is None:
             return
@@ -243,27 +321,27 @@ class Namespace:
         if self._process is None or self._process.returncode is not None:
             raise SandboxError("the namespace is not running")
         own = ["--user", "--preserve-credentials"] if os.geteuid() else []
-        network = [] if self._network else ["--net"]
-        place = ["nsenter", "-t", str(self._pid), *own, "--mount", "--pid", "--ipc", "--uts", *network]
+        place = ["nsenter", "-t", str(self._pid), *own, "--mount", "--pid", "--ipc", "--uts", *self._net_flag()]
         # Signals that were ignored where this was started, as SIGINT is after `&` in a script, stay ignored in all
         # that comes after it, and tasks that test Ctrl-C would fail.
         clean = ["env", "--default-signal", "-i", *(f"{name}={value}" for name, value in env.items())]
+        bounds = ",".join(["-all", *(f"+{name}" for name in _CAPABILITIES)])
         as_user = [] if user in (None, "root", 0, "0") else self._as_user(str(user))
         return [
             *place,
             f"--root=/proc/{self._pid}/root",
             *clean,
-            *as_user,
+            *("setpriv", "--inh-caps=-all", f"--bounding-set={bounds}", *as_user),
             *("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd),
         ]
 
     def _as_user(self, user: str) -> list[str]:
-        """The words that change the user: to a name of its own /etc/passwd, or a number."""
+        """The options that change the user: to a name of its own /etc/passwd, or a number."""
         passwd = Path(f"/proc/{self._pid}/root/etc/passwd")
         lines = passwd.read_text(encoding="utf-8").splitlines() if passwd.exists() else []
         found = next((it for line in lines if user in (it := line.split(":"))[:3:2]), None)
         if found is not None:
-            return ["setpriv", f"--reuid={found[2]}", f"--regid={found[3]}", "--init-groups"]
+            return [f"--reuid={found[2]}", f"--regid={found[3]}", "--init-groups"]
         if not user.isdigit():
             raise SandboxError(f"there is no user {user} in /etc/passwd")
-        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        return [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
