@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from filelock import FileLock
 from typing_extensions import override
@@ -20,11 +20,8 @@ from harbor.environments.capabilities import EnvironmentCapabilities  # noqa: E4
 
 from wane.core.errors import ConfigError  # noqa: E402
 from wane.evaluation.sandbox import files  # noqa: E402
-from wane.evaluation.sandbox.image import Setting, build  # noqa: E402
+from wane.evaluation.sandbox.image import BASES, Setting, build  # noqa: E402
 from wane.evaluation.sandbox.namespace import Mount, Namespace, Network, missing  # noqa: E402
-
-BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a script of its own
-"""The folder of base root file systems, unless the argument `bases` names another."""
 
 
 class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]

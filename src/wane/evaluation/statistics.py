@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import atan2, comb, cos, hypot, pi, sin, sqrt
 from random import Random
 from statistics import NormalDist, fmean, stdev, variance
@@ -301,6 +302,40 @@ def chance(spread: float, tasks: int, runs: int) -> float:
     return NormalDist().inv_cdf((1 + LEVEL) / 2) * sqrt(2 * spread / runs / tasks)
 
 
+def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
+    """Return the least margin within which `Difference.verdict` shows equal arms equal in four of five experiments.
+
+    None for one task and one run, of which no interval is known.
+
+    Args:
+        spread: variance of a trial's score around its task's mean, as of `within_variance`.
+        tasks: number of tasks.
+        runs: runs of each arm.
+    """
+    if tasks == 1 and runs == 1:
+        return None
+    random, share = Random(0), spread / runs / tasks  # noqa: S311 - a repeatable sample, no secret
+
+    def sampled(df: int, value: float) -> float:
+        """A variance as a sample with so many degrees of freedom would estimate it."""
+        return value * random.gammavariate(df / 2, 2 / df)
+
+    reach = []
+    for _ in range(_RESAMPLES):
+        # The verdict takes the wider of the intervals by task and by run, whose errors are estimates themselves.
+        errors = []
+        if tasks > 1:
+            errors.append(_at_least(Error(sqrt(sampled(tasks - 1, 2 * share)), tasks - 1), 1 / (tasks + 2)))
+        if runs > 1:
+            arms = [Error(sqrt(sampled(runs - 1, share)), runs - 1) for _ in range(2)]
+            by_run = _welch(*arms)
+            errors.append(by_run if tasks > 1 else _at_least(by_run, 1 / (runs + 2)))
+        widest = max(t_quantile(0.95, error.df) * error.se for error in errors if error is not None)
+        reach.append(abs(random.gauss(0, sqrt(2 * share))) + widest)
+    reach.sort()
+    return _percentile(reach, _POWER)
+
+
 def detectable(error: Error) -> float:
     """Return the smallest true difference that an experiment of this error finds in four of five cases."""
     return (t_quantile((1 + LEVEL) / 2, error.df) + t_quantile(_POWER, error.df)) * error.se
@@ -311,17 +346,22 @@ def t_quantile(share: float, df: float) -> float:
 
     Below the median it is mirrored; a fraction of a degree is dropped, which makes intervals wider, never narrower.
     """
+    return _t_quantile(share, int(df))
+
+
+@cache
+def _t_quantile(share: float, df: int) -> float:
     if share < 0.5:
-        return -t_quantile(1 - share, df)
+        return -_t_quantile(1 - share, df)
     if df > _MANY:
         return NormalDist().inv_cdf(share)
     low, high = 0.0, 1.0
-    while _t_below(high, int(df)) < share:
+    while _t_below(high, df) < share:
         high *= 2
     # Halve the range until floats cannot tell its ends apart.
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _t_below(middle, int(df)) < share else (low, middle)
+        low, high = (middle, high) if _t_below(middle, df) < share else (low, middle)
     return (low + high) / 2
 
 

@@ -75,6 +75,48 @@ class ResumeOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """Check that an evaluation can run here, and estimate its tokens and dollars. Nothing is spent.
+
+    It looks at keys, prices, the environment, base images, disk and Wane's bundle. The estimate comes from trials that
+    have a result or, for Terminal-Bench 2.0, from the paper's figures.
+
+    Examples:
+      wane eval check tb2.yaml
+
+    Exit codes:
+      0    it can run
+      1    something is missing; each line says what to do
+      2    the configuration cannot be used
+    """
+
+    config: Annotated[Path, Flag("CONFIG", "The configuration, as YAML.", "CONFIG")]
+    as_json: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerOptions:
+    """Tell how many runs show two arms equal within a margin, by how much trials vary.
+
+    The trials are those of earlier results, or rows of a table with the columns model, task and reward. The arm whose
+    trials vary most decides.
+
+    Examples:
+      wane eval power tb2-results --margin 0.05
+      wane eval power trials.csv --tasks 50
+    """
+
+    places: Annotated[Sequence[Path], Flag("PLACE...", "Folders with results, or tables as CSV.", "PLACE...")]
+    margin: Annotated[
+        float, Flag("--margin", "Differences of scores below this count as none. The default is 0.03.", "SHARE")
+    ] = 0.03
+    tasks: Annotated[
+        int | None, Flag("--tasks", "Tasks of the experiment; as many as the trials are of otherwise.", "N")
+    ] = None
+    as_json: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
     """Report what the results of runs show and cannot show: scores with errors, one session against isolated ones.
 
@@ -207,6 +249,8 @@ class GradeOptions:
 EVAL_COMMANDS: Final = (
     Command("eval run", RunConfigOptions, "wane.cli.eval.run:run_config"),
     Command("eval resume", ResumeOptions, "wane.cli.eval.run:resume"),
+    Command("eval check", CheckOptions, "wane.cli.eval.planning:check"),
+    Command("eval power", PowerOptions, "wane.cli.eval.planning:show_power"),
     Command("eval report", ReportOptions, "wane.cli.eval.run:run_report"),
     Command("eval tasks", TasksOptions, "wane.cli.eval.tasks:list_tasks"),
     Command("eval swe-bench", SweBenchOptions, "wane.cli.eval.tasks:write_swe_bench"),

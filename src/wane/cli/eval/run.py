@@ -11,12 +11,15 @@ from pathlib import Path
 
 from wane.cli import failure
 from wane.cli.eval.commands import ReportOptions, ResumeOptions, RunConfigOptions
+from wane.cli.eval.planning import estimate_lines, tasks_of
 from wane.cli.failure import InputError
 from wane.cli.lab.common import check_report
 from wane.cli.terminal.signals import END, handled
 from wane.cli.terminal.text import counted, say, write_json
 from wane.core.errors import ConfigError
 from wane.evaluation.needed import need_harbor
+from wane.evaluation.planning.checks import problems
+from wane.evaluation.planning.estimate import estimates
 from wane.evaluation.report import report, to_markdown, write_page
 from wane.evaluation.results import Trial
 from wane.evaluation.running.config import Config, load
@@ -85,6 +88,10 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
     # Report mistakes in the configuration first.
     need_harbor("wane eval run")
     with evaluation:
+        if evaluation.done < evaluation.total and not options.as_json:
+            tasks = tasks_of(config)
+            for line in (*estimate_lines(estimates(config, len(tasks))), *problems(config, tasks)):
+                say(line)
         try:
             asyncio.run(_stoppable(evaluation))
         except StoppedError as error:

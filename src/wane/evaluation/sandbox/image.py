@@ -19,6 +19,9 @@ from wane.evaluation.sandbox import dockerfile, files
 from wane.evaluation.sandbox.dockerfile import Dockerfile, Instruction
 from wane.evaluation.sandbox.namespace import SEARCH_PATH, Namespace, SandboxError
 
+BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a script of its own
+"""The folder of base root file systems, unless the environment's argument `bases` names another."""
+
 VERSION: Final = 1
 """Version of the way of building; layers of other versions are not used."""
 
