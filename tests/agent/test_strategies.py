@@ -53,7 +53,7 @@ class Model:
         return next(self._replies)
 
     def _task(self, number: int, *, marks: bool) -> list[Reply]:
-        read = [Call("read_file", {"path": "long.py", "offset": 10 * number}, id=f"r{number}.{n}") for n in range(2)]
+        read = [Call("read_file", {"path": "long.py", "offset": 10 * number}, id=f"r{number}_{n}") for n in range(2)]
         if not marks:
             return [*(Reply(f"Look {number}.", calls=(call,)) for call in read), Reply(f"Done {number}.")]
         return [

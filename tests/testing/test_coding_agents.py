@@ -184,7 +184,7 @@ WRONG_MESSAGES: dict[str, tuple[Mapping[str, Any], str]] = {
     "two systems": ({"messages": [USER, SYSTEM, SYSTEM]}, "messages.1: role 'system' must precede"),
     "a picture in a system": (
         {"messages": [USER, {"role": "system", "content": [{"type": "image"}]}]},
-        "takes text only",
+        "Input tag 'image' found using 'type'",
     ),
     "five breakpoints": (
         {"system": [CACHED], "tools": [{**READ, **CACHED}], "messages": [{"role": "user", "content": [CACHED] * 3}]},

@@ -83,6 +83,32 @@ REFUSED_CHAT: dict[str, tuple[list[Any], str]] = {
     "no calls": ([USER, {"role": "assistant", "content": "x", "tool_calls": []}], "tool_calls': empty array"),
     "user without content": ([{"role": "user", "content": []}], "empty one"),
     "unknown role": ([{"role": "robot", "content": "x"}], "Invalid value: 'robot'"),
+    "content without a type": ([{"role": "user", "content": [{"text": "x"}]}], "'messages[0].content[0].type'"),
+    "content of another API": (
+        [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}],
+        "Invalid value: 'input_text'",
+    ),
+    "text that is none": ([{"role": "user", "content": [{"type": "text", "text": 5}]}], "content[0].text"),
+    "result without content": ([USER, calls("a"), {"role": "tool", "tool_call_id": "a"}], "'messages[2].content'"),
+    "call of another kind": (
+        [USER, {"role": "assistant", "tool_calls": [{**call("a"), "type": "mcp"}]}, result("a")],
+        "Invalid value: 'mcp'",
+    ),
+    "call without an id": (
+        [USER, {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f"}}]}],
+        "'messages[1].tool_calls[0].id'",
+    ),
+    "arguments as an object": (
+        [
+            USER,
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": {}}}],
+            },
+            result("a"),
+        ],
+        "'messages[1].tool_calls[0].function.arguments': got dict",
+    ),
 }
 REFUSED_RESPONSES: dict[str, tuple[list[Any], str]] = {
     "no input": ([], "at least one item"),
@@ -101,12 +127,32 @@ REFUSED_RESPONSES: dict[str, tuple[list[Any], str]] = {
     ),
     "empty assistant": ([USER, {"role": "assistant", "content": []}], "no content"),
     "unknown item": ([USER, {"type": "mystery"}], "'mystery'"),
+    "content of chat": ([{"role": "user", "content": [{"type": "text", "text": "x"}]}], "Invalid value: 'text'"),
+    "input of an assistant": (
+        [USER, {"role": "assistant", "content": [{"type": "input_text", "text": "x"}]}, USER],
+        "Invalid value: 'input_text'. Supported values are: 'output_text', 'refusal'.",
+    ),
+    "content without a type": ([{"role": "user", "content": [{"text": "x"}]}], "'input[0].content[0].type'"),
     "a field that an SDK has added": (
         [USER, {**function_call("a"), "parsed_arguments": {}}, output("a")],
         "Unknown parameter: 'input[1].parsed_arguments'.",
     ),
 }
 REFUSED_MESSAGES: dict[str, tuple[list[Any], str]] = {
+    "a block without a type": ([{"role": "user", "content": [{"text": "x"}]}], "messages.0.content.0.type: Field"),
+    "a block of another API": (
+        [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}],
+        "messages.0.content.0: Input tag 'input_text' found using 'type'",
+    ),
+    "a call of the user": ([{"role": "user", "content": uses("a")["content"]}], "Input tag 'tool_use'"),
+    "a call's id with a space": (
+        [USER, uses("a b"), returns("a b")],
+        "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+    ),
+    "an unknown block in a result": (
+        [USER, uses("a"), {"role": "user", "content": [{**returns("a")["content"][0], "content": [{"type": "x"}]}]}],
+        "messages.2.content.0.tool_result.content.0: Input tag 'x'",
+    ),
     "no messages": ([], "at least one message"),
     "assistant first": ([SAID, USER], 'must use the "user" role'),
     "result without call": ([returns("a")], "unexpected `tool_use_id` found in `tool_result` blocks: a"),

@@ -198,8 +198,8 @@ def test_calls_that_a_server_numbers_do_not_mix_up_sessions_that_begin_alike(mak
     def model(request: Request) -> Reply:
         turn = sum(part.kind is Kind.RESULT for part in request.parts)
         who = next(names, "")
-        hidden = Call("delimiter", {"action": "start", "name": who, "type": "expl"}, id="delimiter:0")
-        read = Call("read", {"path": f"{who}.py"}, id="read:1")
+        hidden = Call("delimiter", {"action": "start", "name": who, "type": "expl"}, id="delimiter_0")
+        read = Call("read", {"path": f"{who}.py"}, id="read_1")
         return Reply(calls=(hidden, read)) if not turn else Reply("Done.")
 
     async def main() -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from wane.formats.vocabulary import ANTHROPIC
 from wane.testing.preserved import tampered
 from wane.testing.wire import Refused
 
@@ -29,6 +30,9 @@ _FIELDS: Final = {
 }
 """The fields of blocks, by type; those of other types are not checked."""
 
+_IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+_TOOL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_TOOL_IDS: Final = {"tool_use": "id", "server_tool_use": "id", "tool_result": "tool_use_id"}
 _REASONED_CALL: Final = re.compile(r"toolu_r[0-9a-f]+_\d+")
 
 Block = Mapping[str, Any]
@@ -81,10 +85,32 @@ def _check_fields(body: Mapping[str, Any]) -> None:
     for index, message in enumerate(body["messages"]):
         for field in message.keys() - _MESSAGE:
             raise Refused(f"messages.{index}.{field}: Extra inputs are not permitted")
+        for position, block in enumerate(message["content"] if isinstance(message.get("content"), list) else ()):
+            path = f"messages.{index}.content.{position}"
+            _check_type(path, block, ANTHROPIC.contents[message["role"]])
+            for inner, part in enumerate(block["content"] if _holds_blocks(block) else ()):
+                _check_type(f"{path}.tool_result.content.{inner}", part, _IN_RESULTS)
     for path, block in _content(body):
         kind = str(block.get("type"))
+        field = _TOOL_IDS.get(kind, "")
+        if field and not _TOOL_ID.fullmatch(str(block.get(field) or "")):
+            raise Refused(f"{path}.{kind}.{field}: String should match pattern '^[a-zA-Z0-9_-]+$'")
         for field in block.keys() - _FIELDS.get(kind, block.keys()):
             raise Refused(f"{path}.{kind}.{field}: Extra inputs are not permitted")
+
+
+def _check_type(path: str, block: Block, known: frozenset[str]) -> None:
+    """Refuse a block without a type, or of one that cannot stand there."""
+    kind = block.get("type")
+    if kind is None:
+        raise Refused(f"{path}.type: Field required")
+    if kind not in known:
+        tags = ", ".join(f"'{each}'" for each in sorted(known))
+        raise Refused(f"{path}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}")
+
+
+def _holds_blocks(block: Block) -> bool:
+    return block.get("type") == "tool_result" and isinstance(block.get("content"), list)
 
 
 def begins_turn(messages: Sequence[Block]) -> bool:
@@ -121,8 +147,6 @@ def _check_system(messages: Sequence[Block]) -> None:
             raise Refused(f"messages.{index}: role 'system' must precede an 'assistant' message or end the array")
         if index == 0 or roles[index - 1] != "user":
             raise Refused(f"messages.{index}: role 'system' must follow a 'user' message")
-        if any(block.get("type") != "text" for block in blocks_of(messages[index].get("content"))):
-            raise Refused(f"messages.{index}.content: role 'system' takes text only")
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:

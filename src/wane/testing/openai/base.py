@@ -43,11 +43,46 @@ def kind_of(role: str, param: str) -> Kind:
     return _KINDS[role]
 
 
-def require(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
-    """Return a required field of the body; raise `Refused` if it is missing or of another type."""
-    value = body.get(name)
+def require(owner: Mapping[str, Any], name: str, kind: type | tuple[type, ...], path: str = "") -> Any:
+    """Return a required field of the body or of an object in it, at `path`.
+
+    Raises:
+        Refused: if it is missing or of another type.
+    """
+    value = owner.get(name)
     if value is None:
-        raise Refused(f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter")
+        raise _missing(f"{path}{name}")
     if not isinstance(value, kind):
-        raise Refused(f"Invalid type for '{name}': got {type(value).__name__}.", param=name, code="invalid_type")
+        where = f"{path}{name}"
+        raise Refused(f"Invalid type for '{where}': got {type(value).__name__}.", param=where, code="invalid_type")
     return value
+
+
+def check_contents(content: object, param: str, known: frozenset[str]) -> None:
+    """Refuse contents of a message without a type, of one that cannot stand there, or whose text is no string.
+
+    Args:
+        content: the message's content; only a list is looked at.
+        param: where it stands.
+        known: the types that can stand there.
+    """
+    for number, part in enumerate(content if isinstance(content, list) else ()):
+        where = f"{param}[{number}]"
+        if not isinstance(part, Mapping):
+            raise Refused(f"Invalid type for '{where}': expected an object.", param=where, code="invalid_type")
+        kind = part.get("type")
+        if kind is None:
+            raise _missing(f"{where}.type")
+        if kind not in known:
+            values = ", ".join(f"'{each}'" for each in sorted(known))
+            raise Refused(
+                f"Invalid value: '{kind}'. Supported values are: {values}.", param=f"{where}.type", code="invalid_value"
+            )
+        if "text" in kind and not isinstance(part.get("text"), str):
+            raise Refused(
+                f"Invalid type for '{where}.text': expected a string.", param=f"{where}.text", code="invalid_type"
+            )
+
+
+def _missing(name: str) -> Refused:
+    return Refused(f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter")

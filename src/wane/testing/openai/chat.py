@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.openai.base import OpenAI, kind_of, require
+from wane.formats.vocabulary import CHAT
+from wane.testing.openai.base import OpenAI, check_contents, kind_of, require
 from wane.testing.request import Message, Part, Request
 from wane.testing.wire import CREATED, Event, Refused, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Call, Reply, Usage
+
+
+_CALLS: Final = {"function": "arguments", "custom": "input"}
+"""By type of a call, the field with what the model wrote."""
 
 
 class OpenAIChat(OpenAI):
@@ -72,7 +77,11 @@ class OpenAIChat(OpenAI):
 def _message(index: int, message: Mapping[str, Any]) -> Message:
     role = str(message.get("role"))
     content = message.get("content")
+    if role in CHAT.contents:
+        check_contents(content, f"messages[{index}].content", CHAT.contents[role])
     if role == "tool":
+        require(message, "content", (str, list), f"messages[{index}].")
+        require(message, "tool_call_id", str, f"messages[{index}].")
         result = Part(Kind.RESULT, content_text(content), call_id=str(message.get("tool_call_id")), wire=message)
         return Message("tool", (result,))
     kind = kind_of(role, f"messages[{index}].role")
@@ -81,9 +90,18 @@ def _message(index: int, message: Mapping[str, Any]) -> Message:
     if role == "assistant" and reasoning:
         parts.append(Part(Kind.REASONING, str(reasoning), wire=message))
     parts.extend(content_parts(kind, content))
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        arguments = str(function.get("arguments") or "")
+    for number, call in enumerate(message.get("tool_calls") or ()):
+        where = f"messages[{index}].tool_calls[{number}]."
+        if require(call, "type", str, where) not in _CALLS:
+            raise Refused(
+                f"Invalid value: '{call['type']}'. Supported values are: 'function' and 'custom'.",
+                param=f"{where}type",
+                code="invalid_value",
+            )
+        require(call, "id", str, where)
+        function = require(call, call["type"], dict, where)
+        body = _CALLS[call["type"]]
+        arguments = require(function, body, str, f"{where}{call['type']}.")
         parts.append(Part(Kind.CALL, arguments, call_id=str(call.get("id")), tool=str(function.get("name")), wire=call))
     return Message("system" if kind is Kind.SYSTEM else role, tuple(parts))
 
