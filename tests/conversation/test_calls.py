@@ -238,7 +238,7 @@ def test_a_refused_list_changes_nothing_and_own_calls_are_still_answered(how: st
 
     text = {"role": "user", "content": [{"type": "text", "text": "On."}, *results("nobody")["content"]]}
     for wrong in ([results("d1"), results("nobody")], [results("d1", "nobody")], [user("On."), results("d1")], [text]):
-        with pytest.raises(HistoryError, match="a result answers the call"):
+        with pytest.raises(HistoryError, match=r"a result answers the call|have no result yet"):
             getattr(conversation, how)(wrong)
         assert (conversation.length, conversation.calls) == (2, [call])
     conversation.append(call.result("read"))
@@ -427,3 +427,36 @@ def test_an_episode_that_is_not_there_yet_is_recalled_as_soon_as_it_is() -> None
     assert conversation.answer(look).startswith("Error: no episode is named 'x'")
     conversation.ingest([user("Go."), answer(("a", "delimiter", start("x")))])
     assert conversation.answer(look).startswith('Episode "x", whole')
+
+
+CALLED: dict[str, Any] = {
+    "openai": {
+        "role": "assistant",
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+    },
+    "anthropic": {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "read", "input": {}}]},
+    "openai_responses": {"type": "function_call", "call_id": "a", "name": "read", "arguments": "{}"},
+}
+
+
+@pytest.mark.parametrize("format_name", CALLED)
+@pytest.mark.parametrize("way", ["append", "extend"])
+def test_turn_ahead_of_a_result_is_refused_where_the_provider_refuses_it(format_name: str, way: str) -> None:
+    conversation = Conversation[Any](format_name)
+    conversation.append({"role": "user", "content": "Look."})
+    (call,) = conversation.append(CALLED[format_name])
+    turn = {"role": "user", "content": "And now?"}
+
+    def give() -> object:
+        return conversation.append(turn) if way == "append" else conversation.extend([turn])
+
+    if format_name == "openai_responses":
+        give()
+        assert conversation.length == 3
+        return
+    with pytest.raises(HistoryError, match=r"the calls a have no result yet, .* Append `call.result"):
+        give()
+    assert conversation.length == 2
+    conversation.append(call.result("r"))
+    give()
+    conversation.request()

@@ -205,9 +205,8 @@ class Conversation(ConversationSettings[M]):
         Raises:
             FormatError: for a message of another format, and for content that the format does not know. Nothing is
                 changed then: a list is taken in whole or not at all.
-            HistoryError: for a message that no provider would accept here, such as a result without its call. Nothing
-                is changed then either. A call without a result is not refused: append one for each before the next
-                message.
+            HistoryError: for a message that the provider would not accept here, such as a result without its call, or a
+                turn of the user before a call's result. Nothing is changed then either.
         """
         first = self.length
         self._append_all(message if isinstance(message, (list, tuple)) else [message], None, input_tokens, at)
@@ -567,7 +566,9 @@ class Conversation(ConversationSettings[M]):
     def _append_all(self, data: Sequence[Any], first: int | None, tokens: int = 0, at: float | None = None) -> None:
         messages, own = [*self.read(data)], self._own_names()
         # All are checked before anything changes.
-        prepared = self._line.prepare(messages, own=own, waiting=self._waiting.ids, check=True, first=first)
+        prepared = self._line.prepare(
+            messages, own=own, waiting=self._waiting.ids, check=True, following=True, first=first
+        )
         try:
             for message, each in zip(messages, prepared, strict=True):
                 if each is None:

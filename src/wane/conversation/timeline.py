@@ -25,7 +25,7 @@ from wane.conversation.events import (
 from wane.conversation.history import Adapter
 from wane.core import Added, Counter, FitReport, Item, Kind, Mark
 from wane.core.errors import ConfigError, FormatError, HistoryError
-from wane.formats.base import Format, MessageT, Part, Transcript, check_message, keep_some
+from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
 from wane.formats.turns import required_opening
 from wane.formats.writing import WritingFormat, writing
 from wane.recall import Archive
@@ -218,6 +218,7 @@ class Timeline(Generic[MessageT]):
         own: Collection[str] = (),
         waiting: Iterable[str | None] = (),
         check: bool = False,
+        following: bool = False,
         first: int | None = None,
     ) -> list[Prepared[MessageT] | None]:
         """Check that messages can be taken in, one after the other; nothing changes.
@@ -227,6 +228,7 @@ class Timeline(Generic[MessageT]):
             own: names of the tools whose calls are answered before the next message that is not a result.
             waiting: ids of such calls of the history that have no result yet.
             check: whether content that the format does not know is refused. A recorded history is taken as it is.
+            following: whether a turn after calls without results is refused, where the provider refuses it.
             first: the first message's number for errors; None if they need not say which message is meant.
 
         Returns:
@@ -234,7 +236,7 @@ class Timeline(Generic[MessageT]):
 
         Raises:
             FormatError: for a message that is not in the format.
-            HistoryError: for a result that answers no open call.
+            HistoryError: for a result that answers no open call, and a turn ahead of one.
         """
         open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         prepared: list[Prepared[MessageT] | None] = []
@@ -246,6 +248,8 @@ class Timeline(Generic[MessageT]):
                     check_message(self.setup.format, message, adds_fields=self.setup.adapter.adds_fields)
                 waiting = _answered_before(parts, waiting, open_calls)
                 ready = self._paired(message, parts, open_calls)
+                if check and following:
+                    _check_answered(self.setup.format, parts, open_calls)
             except (FormatError, HistoryError) as error:
                 if first is None:
                     raise
@@ -433,6 +437,22 @@ def _answered_before(
     for call_id in left:
         open_calls[call_id] = max(0, open_calls[call_id] - 1)
     return []
+
+
+def _check_answered(format: Format[Any], parts: Sequence[Part], open_calls: Tally[str | None]) -> None:  # noqa: A002
+    """Refuse a turn of the user or the system that stands between a call and its result.
+
+    Raises:
+        HistoryError: for such a turn; it names the calls.
+    """
+    if not isinstance(format, NativeFormat) or not format.results_first or is_answer(parts):
+        return
+    left = [str(call_id) for call_id, count in open_calls.items() if count > 0]
+    if left and any(part.kind is not Kind.RESULT for part in parts):
+        raise HistoryError(
+            f"the calls {', '.join(left)} have no result yet, and the provider refuses a turn before it. Append"
+            " `call.result(output)` for each first"
+        )
 
 
 def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:

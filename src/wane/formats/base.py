@@ -132,7 +132,13 @@ class StoredFormat(Format[MessageT], Protocol[MessageT]):
 
 
 class NativeFormat(Format[MessageT]):
-    """A format whose messages hosts keep and requests take unchanged. Subclasses override what differs."""
+    """A format whose messages hosts keep and requests take unchanged. Subclasses override what differs.
+
+    Attributes:
+        results_first: whether the provider refuses other turns between a call and its result.
+    """
+
+    results_first = True
 
     @abstractmethod
     def slots(self, message: MessageT) -> Sequence[tuple[Any, Part]]:

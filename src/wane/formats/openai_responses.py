@@ -50,6 +50,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
     """Input items of OpenAI's Responses API, grouped into messages."""
 
     name = "openai_responses"
+    results_first = False
 
     def load(self, data: object) -> list[Message]:
         """Return the messages of a flat list of items, of a request body's `input`, or of a list of messages.
