@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 import pytest
+from anthropic.types import MessageCreateParams
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.responses import Response, ResponseStreamEvent
+from anthropic.types.beta import MessageCreateParams as BetaMessageCreateParams
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, CompletionCreateParams
+from openai.types.responses import Response, ResponseCreateParams, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from tests.testing.support import CHAT, MESSAGES, RESPONSES, message_of, post
 from wane.core.errors import ConfigError
 from wane.testing import Call, HttpError, Reply, ScriptedServer, Usage
+from wane.testing.anthropic.messages import Anthropic
+from wane.testing.openai.chat import OpenAIChat
+from wane.testing.openai.responses import OpenAIResponses
+from wane.testing.wire import Provider
 
 USER = {"role": "user", "content": "Hi"}
 FULL = Reply("Text.", reasoning="Thought.", calls=(Call("read", {"path": "a"}), Call("read", {}, id="mine")))
@@ -128,6 +134,8 @@ REFUSED_RESPONSES: dict[str, tuple[list[Any], str]] = {
     "empty assistant": ([USER, {"role": "assistant", "content": []}], "no content"),
     "unknown item": ([USER, {"type": "mystery"}], "'mystery'"),
     "content of chat": ([{"role": "user", "content": [{"type": "text", "text": "x"}]}], "Invalid value: 'text'"),
+    "user without content": ([{"role": "user", "content": None}], "'input[0].content'"),
+    "content as an object": ([{"role": "user", "content": {"text": "x"}}], "'input[0].content': got dict"),
     "input of an assistant": (
         [USER, {"role": "assistant", "content": [{"type": "input_text", "text": "x"}]}, USER],
         "Invalid value: 'input_text'. Supported values are: 'output_text', 'refusal'.",
@@ -312,7 +320,8 @@ def test_answers_are_of_the_providers_types(path: str, reply: Reply) -> None:
     with ScriptedServer([reply, reply]) as server:
         _, whole = post(server, path, ASK[path])
         WHOLE[path].model_validate(whole)
-        _, stream = post(server, path, {**ASK[path], "stream": True, "stream_options": {"include_usage": True}})
+        options = {"stream_options": {"include_usage": True}} if path == CHAT else {}
+        _, stream = post(server, path, {**ASK[path], "stream": True, **options})
     adapter = TypeAdapter(EVENTS[path])
     lines = [line.removeprefix("data: ") for line in stream.decode().splitlines() if line.startswith("data: ")]
     if path == CHAT:
@@ -425,3 +434,19 @@ def test_a_server_serves_one_block() -> None:
 def test_settings_that_cannot_work(make: Any) -> None:
     with pytest.raises(ConfigError):
         make()
+
+
+FIELDS: list[tuple[type[Provider], str, tuple[Any, ...]]] = [
+    (Anthropic, MESSAGES, (MessageCreateParams, BetaMessageCreateParams)),
+    (OpenAIChat, CHAT, (CompletionCreateParams,)),
+    (OpenAIResponses, RESPONSES, (ResponseCreateParams,)),
+]
+
+
+@pytest.mark.parametrize(("provider", "path", "params"), FIELDS)
+def test_fields_of_the_body_are_those_of_the_sdk(provider: type[Provider], path: str, params: tuple[Any, ...]) -> None:
+    known = {name for union in params for each in get_args(union) for name in get_type_hints(each)}
+    assert known - {"betas"} <= provider.fields  # betas are a header
+    with ScriptedServer([Reply("Hello.")]) as server:
+        status, answer = post(server, path, {**ASK[path], "hologram": 1})
+    assert (status, "hologram" in message_of(answer)) == (400, True)

@@ -54,6 +54,9 @@ class OpenAIFormat(NativeFormat[Message]):
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
         CHAT.check(message, adds_fields=adds_fields)
+        for key in ("reasoning_content", "reasoning"):
+            if message.get(key) is not None and not isinstance(message[key], str):
+                raise FormatError(f"the field {key!r} must be a string, found {type_name(message[key])}")
         # Some servers leave out the type of a call.
         calls = [{"type": "function", **call} for call in message.get("tool_calls") or []]
         CHAT.check_contents(calls, _CALL_TYPES, "a call", adds_fields)
@@ -147,7 +150,9 @@ def _of_sdk(entry: Any) -> Any:
         if not isinstance(choice, Mapping) or "message" not in choice:
             raise FormatError("a piece of a streamed answer; append the whole message")
         message = choice["message"]
-    if message is entry or not isinstance(message, dict):
+    if isinstance(message, Mapping) and "message" in message and "role" not in message:
+        raise FormatError("a choice of an answer; append its `message`")
+    if message is entry or not isinstance(message, dict) or "role" not in message:
         return message
     sent = {name: value for name, value in message.items() if name not in CHAT.metadata}
     if isinstance(audio := sent.get("audio"), Mapping):
@@ -207,7 +212,7 @@ def _call(call: object) -> Part:
     kind = call.get("type") or "function"
     body = call.get(kind) if isinstance(kind, str) else None
     if not isinstance(body, Mapping):
-        raise FormatError(f"tool call {call.get('id')!r} has no function")
+        raise FormatError(f"tool call {call.get('id')!r} has no {kind if isinstance(kind, str) else 'function'}")
     arguments = body.get("arguments", body.get("input"))
     if arguments is None:
         arguments = ""

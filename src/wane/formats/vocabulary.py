@@ -45,11 +45,14 @@ class Vocabulary:
         Raises:
             FormatError: for content that the format does not know; it names the format that does.
         """
-        role = message["role"]
+        role, content = message["role"], message.get("content")
         self._check_fields(message, self.fields[role] | self.metadata, f"a message of role {role!r}", adds_fields)
-        self.check_contents(
-            message.get("content"), self.contents[role], f"a content of a message of role {role!r}", adds_fields
-        )
+        # An answer may have calls alone.
+        if not isinstance(content, (str, list)) and not (content is None and role == "assistant" and self is CHAT):
+            raise FormatError(
+                f"the content of a message of role {role!r} must be a string or a list, found {type(content).__name__}"
+            )
+        self.check_contents(content, self.contents[role], f"a content of a message of role {role!r}", adds_fields)
 
     def check_contents(self, contents: object, known: frozenset[str], where: str, adds_fields: bool) -> None:
         """Check each content of a list; anything else has none.
@@ -78,6 +81,12 @@ class Vocabulary:
         if not isinstance(kind, str):
             raise FormatError(f"the type of {where} must be a string, found {kind!r}")
         if kind not in known:
+            roles = [role for role, types in self.contents.items() if kind in types]
+            if roles:
+                raise FormatError(
+                    f"type {kind!r} cannot be that of {where}: in the format {self.format!r} it stands in a message of"
+                    f" role {' or '.join(map(repr, roles))}"
+                )
             raise FormatError(self._refusal(f"type {kind!r} of {where}", _owners_of_type(kind)))
         if kind in self.blocks:
             self._check_fields(block, self.blocks[kind], f"{where} of type {kind!r}", adds_fields)
@@ -90,7 +99,8 @@ class Vocabulary:
                 continue
             owners = _owners_of_field(name)
             if owners or not adds_fields:
-                raise FormatError(self._refusal(f"field {name!r} of {where}", owners, _PLACES.get(name, "")))
+                advice = _PLACES.get(name, {})
+                raise FormatError(self._refusal(f"field {name!r} of {where}", owners, advice.get(self.format, "")))
 
     def role_error(self, message: Mapping[str, Any], roles: Iterable[str]) -> FormatError:
         """Return the error for a message without a role of this format; it names the format that knows the message."""
@@ -158,8 +168,14 @@ TECHNICAL: Final = frozenset(
 )
 """Fields of any content that carry no content of their own."""
 
-_PLACES: Final = {"function_call": "Write it as an entry of `tool_calls`"}
-"""What to write instead of a field that providers have given up."""
+_PLACES: Final[Mapping[str, Mapping[str, str]]] = {
+    "function_call": {
+        "openai": "Write it as an entry of `tool_calls`",
+        "anthropic": "Write it as a block of type `tool_use`",
+        "openai_responses": "Write it as an item of type `function_call`",
+    }
+}
+"""What to write instead of a field that providers have given up, by format."""
 
 _ANSWERS: Final = {"choices": "openai", "message": "openai", "output": "openai_responses", "stop_reason": "anthropic"}
 """By a field that tells it, the format of a whole answer."""
@@ -263,10 +279,10 @@ RESPONSES: Final = Vocabulary(
     "openai_responses",
     dict.fromkeys(("user", "assistant", "system", "developer"), _RESPONSE_FIELDS),
     {
-        "user": _RESPONSE_TEXT | _RESPONSE_MEDIA,
-        "assistant": _RESPONSE_TEXT | {"refusal", "output_image"},
-        "system": _RESPONSE_TEXT | _RESPONSE_MEDIA,
-        "developer": _RESPONSE_TEXT | _RESPONSE_MEDIA,
+        "user": _RESPONSE_MEDIA | {"input_text"},
+        "assistant": frozenset({"output_text", "refusal", "output_image"}),
+        "system": _RESPONSE_MEDIA | {"input_text"},
+        "developer": _RESPONSE_MEDIA | {"input_text"},
     },
     items=frozenset(
         {"additional_tools", "agent_message", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call"}

@@ -52,12 +52,20 @@ class Event:
 
 
 class Provider(ABC):
-    """A wire protocol: parses requests, checks them, and builds answers."""
+    """A wire protocol: parses requests, checks them, and builds answers.
+
+    Attributes:
+        api: its name.
+        fields: the fields that a request's body may have.
+    """
 
     api: Api
+    fields: frozenset[str]
 
     def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
         """Return the request; raise `Refused` if it does not follow this protocol."""
+        for name in body.keys() - self.fields:
+            raise self.unknown(name)
         messages = tuple(self.messages(body))
         tools, tool_tokens = self.tools(body)
         return Request(
@@ -82,6 +90,10 @@ class Provider(ABC):
         tools: Sequence[Mapping[str, Any]] = body.get("tools") or ()
         names = tuple(str((tool.get("function") or tool).get("name") or tool.get("type")) for tool in tools)
         return names, sum(count_chars(canonical(tool)) for tool in tools)
+
+    @abstractmethod
+    def unknown(self, name: str) -> Refused:
+        """Return the refusal of a field of the body that the provider does not know."""
 
     @abstractmethod
     def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
@@ -14,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wane.proxy import jsons
 from wane.proxy.http.head import Headers, RefusedError, every, first, tokens
 from wane.proxy.server.traffic import Exchange
-from wane.proxy.settings import Timeouts
+from wane.proxy.settings import MAX_BODY, Timeouts
 
 Event = dict[str, Any]
 """An ASGI event."""
@@ -25,8 +26,8 @@ Send = Callable[[Any], Awaitable[None]]
 LARGE: Final = 1024 * 1024
 """Bytes above which a body is processed in a thread, not in the event loop."""
 
-_LARGEST_CHUNK: Final = 1024 * 1024 * 1024
-"""Bytes of one chunk of a request. Clients send pieces of their buffers; a larger size is an error or an attack."""
+_NO_SIZE: Final = re.compile(rb"[0-9a-fA-F]{17}")
+"""The beginning of a chunk's size that no client means; the parser would wait for the rest of its line."""
 
 _LINGER: Final = 2.0  # seconds for which a refused client may still send, so that it reads the answer
 _GZIP: Final = 31  # zlib's number for it
@@ -42,9 +43,11 @@ class Protocol(H11Protocol):
 
     Attributes:
         timeouts: the limits; a client that reads nothing of its reply for too long is disconnected.
+        largest: bytes that a chunk of a request may have.
     """
 
     timeouts = Timeouts()
+    largest = MAX_BODY
     _timer: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
 
@@ -59,11 +62,14 @@ class Protocol(H11Protocol):
         self._watch_head()
 
     def handle_events(self) -> None:
-        """Refuse a chunk whose size no client means; the parser would wait for all of it."""
+        """Refuse a chunk that is larger than a body may be; the parser would wait for all of it."""
         super().handle_events()
-        chunk: int = getattr(self.conn._reader, "_bytes_in_chunk", 0)
-        if chunk > _LARGEST_CHUNK and not self.transport.is_closing():
-            self.send_400_response(f"A chunk of the request has over {_LARGEST_CHUNK:,} bytes.")
+        chunk: int | None = getattr(self.conn._reader, "_bytes_in_chunk", None)
+        if chunk is None or self.transport.is_closing():
+            return
+        unread = chunk == 0 and _NO_SIZE.match(self.conn._receive_buffer._data)
+        if chunk > self.largest or unread:
+            self.send_400_response(f"A chunk of the request has over {self.largest:,} bytes.")
 
     def pause_writing(self) -> None:
         """Start the timer for a client that has to read more of its reply."""
@@ -92,9 +98,9 @@ class Protocol(H11Protocol):
             self._timer = None
 
 
-def protocol(timeouts: Timeouts) -> type[Protocol]:
-    """Return the protocol with other time limits."""
-    return type("Protocol", (Protocol,), {"timeouts": timeouts})
+def protocol(timeouts: Timeouts, largest: int) -> type[Protocol]:
+    """Return the protocol with other limits; see `Protocol`."""
+    return type("Protocol", (Protocol,), {"timeouts": timeouts, "largest": largest})
 
 
 class Client:

@@ -271,7 +271,7 @@ class _Server(uvicorn.Server):
         config = uvicorn.Config(
             app,
             # The same parser everywhere, and the strictest: what it accepts can be read in one way only.
-            http=protocol(settings.timeouts),
+            http=protocol(settings.timeouts, settings.max_body),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -34,6 +34,12 @@ class Anthropic(Provider):
     """The Messages protocol."""
 
     api = "anthropic"
+    fields = frozenset(
+        {"model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "stream", "metadata"}
+        | {"temperature", "top_k", "top_p", "thinking", "output_config", "output_format", "cache_control", "speed"}
+        | {"service_tier", "container", "context_management", "compaction", "diagnostics", "inference_geo", "thread"}
+        | {"mcp_servers", "fallbacks", "fallback_credit_token", "billing_policy", "user_profile_id", "workspace_id"}
+    )
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
         """Yield the system prompt and the messages; raise `Refused` if one does not follow this protocol."""
@@ -47,6 +53,10 @@ class Anthropic(Provider):
             if role not in _KINDS:
                 raise Refused(f"messages.{index}.role: Input should be 'user' or 'assistant'")
             yield Message(role, tuple(_part(_KINDS[role], block) for block in blocks_of(message.get("content"))))
+
+    def unknown(self, name: str) -> Refused:
+        """Return Anthropic's refusal."""
+        return Refused(f"{name}: Extra inputs are not permitted")
 
     def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:
         """Return the request; raise `Refused` if Anthropic would not take its messages."""

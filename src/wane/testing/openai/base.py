@@ -11,6 +11,14 @@ from wane.testing.wire import Provider, Refused
 _KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
 
 
+SHARED: Final = frozenset(
+    {"model", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options", "store", "metadata", "user"}
+    | {"temperature", "top_p", "top_logprobs", "service_tier", "moderation", "safety_identifier"}
+    | {"prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"}
+)
+"""Fields of the body in both protocols."""
+
+
 class OpenAI(Provider):
     """A protocol of OpenAI's.
 
@@ -19,6 +27,10 @@ class OpenAI(Provider):
     """
 
     holds: str
+
+    def unknown(self, name: str) -> Refused:
+        """Return OpenAI's refusal."""
+        return Refused(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
 
     def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
         """Return OpenAI's error shape."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
 from wane.formats.vocabulary import CHAT
-from wane.testing.openai.base import OpenAI, check_contents, kind_of, require
+from wane.testing.openai.base import SHARED, OpenAI, check_contents, kind_of, require
 from wane.testing.request import Message, Part, Request
 from wane.testing.wire import CREATED, Event, Refused, content_parts, content_text, pieces, token_of
 
@@ -24,6 +24,11 @@ class OpenAIChat(OpenAI):
 
     api = "openai-chat"
     holds = "messages"
+    fields = SHARED | {
+        *("messages", "max_tokens", "max_completion_tokens", "n", "stop", "seed", "logit_bias", "logprobs"),
+        *("frequency_penalty", "presence_penalty", "response_format", "reasoning_effort", "verbosity", "prediction"),
+        *("modalities", "audio", "web_search_options", "functions", "function_call"),
+    }
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
         """Yield the messages; raise `Refused` if one does not follow this protocol."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wane.core.items import Kind
 from wane.formats.vocabulary import RESPONSES
-from wane.testing.openai.base import check_contents, kind_of
+from wane.testing.openai.base import check_contents, kind_of, require
 from wane.testing.openai.tools import qualified
 from wane.testing.request import Message, Part, compact
 from wane.testing.wire import Refused, content_parts, content_text
@@ -23,7 +23,6 @@ _CALL_OF: Final = {output: call for call, output in _OUTPUT_OF.items()}
 STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "tool_search_call": "tsc"}
 """Prefixes of the ids of items that may follow reasoning, by type."""
 
-_ANSWERED: Final = frozenset({"output_text", "refusal"})
 _FOLLOWER: Final = re.compile(rf"(?:{'|'.join(STEMS.values())})_(r[0-9a-f]+)_0")
 
 _EVERY: Final = frozenset({"type", "id", "status", "internal_chat_message_metadata_passthrough"})
@@ -53,8 +52,9 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
     if kind == "message":
         role = str(item.get("role"))
         said = kind_of(role, f"input[{index}].role")
-        known = _ANSWERED if said is Kind.TEXT else RESPONSES.contents[role] - {"text", "output_text"}
-        check_contents(item.get("content"), f"input[{index}].content", known)
+        known = RESPONSES.contents[role] - {"output_image"}
+        require(item, "content", (str, list), f"input[{index}].")
+        check_contents(item["content"], f"input[{index}].content", known)
         parts = tuple(content_parts(said, item.get("content"), id=item.get("id")))
         return Message("system" if said is Kind.SYSTEM else role, parts)
     if kind in ("additional_tools", "configuration_update", "compaction_trigger"):
@@ -108,7 +108,7 @@ def check_pairs(parts: tuple[Part, ...]) -> None:
 
 def check_reasoning(parts: tuple[Part, ...]) -> None:
     """Refuse reasoning without the item that followed it, and the reverse, as far as their ids tell (R12)."""
-    for part, following in zip(parts, (*parts[1:], None), strict=True):
+    for part, following in zip(parts, (*parts[1:], None), strict=False):
         if part.kind is not Kind.REASONING:
             continue
         follows = following is not None and following.kind in (Kind.TEXT, Kind.CALL)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.openai.base import OpenAI, require
+from wane.testing.openai.base import SHARED, OpenAI, require
 from wane.testing.openai.items import STEMS, check_pairs, check_reasoning, message_of
 from wane.testing.openai.tools import catalogue
 from wane.testing.preserved import Prefix
@@ -23,6 +23,12 @@ class OpenAIResponses(OpenAI):
 
     api = "openai-responses"
     holds = "input"
+    fields = SHARED | {
+        *("input", "instructions", "previous_response_id", "conversation", "prompt", "include", "max_output_tokens"),
+        *("max_tool_calls", "reasoning", "text", "truncation", "background", "background_options", "access_programs"),
+        # The last two are Codex's.
+        *("context_management", "image", "client_metadata"),
+    }
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
         """Yield the instructions and the items of the input as messages.
