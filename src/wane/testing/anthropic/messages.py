@@ -39,6 +39,7 @@ class Anthropic(Provider):
         | {"temperature", "top_k", "top_p", "thinking", "output_config", "output_format", "cache_control", "speed"}
         | {"service_tier", "container", "context_management", "compaction", "diagnostics", "inference_geo", "thread"}
         | {"mcp_servers", "fallbacks", "fallback_credit_token", "billing_policy", "user_profile_id", "workspace_id"}
+        | {"safeguards"}  # no SDK has it; Claude Code sends it for some models
     )
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
