@@ -239,8 +239,8 @@ def test_the_command_takes_a_pipe_and_ctrl_c_stops_the_turn(repository: Path) ->
 
 
 RESULT_FIELDS = {
-    "type", "session_id", "cwd", "model", "outcome", "result", "error", "refused_actions", "usage", "session_usage",
-    "view_tokens", "budget", "room",
+    "type", "session_id", "cwd", "model", "outcome", "result", "error", "fault", "waited_seconds",
+    "refused_actions", "usage", "session_usage", "view_tokens", "budget", "room",
 }  # fmt: skip
 
 
@@ -275,10 +275,11 @@ def test_a_server_that_cannot_be_reached_is_named_with_its_setting(
     monkeypatch.setenv("OPENAI_API_KEY", "scripted")
     monkeypatch.setattr(sys, "stdin", None)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:9/v1")
-    assert main(["-p", "go", "-m", "openai-chat:x", "-C", str(repository)]) == 1
-    told = capsys.readouterr().err
+    assert main(["-p", "go", "-m", "openai-chat:x", "-C", str(repository), "--patience", "0.02"]) == 75
+    waits, told = capsys.readouterr().err.strip().rsplit("\n", 1)
+    assert waits.endswith(" in a row)")
     assert "cannot reach http://127.0.0.1:9/v1/ for openai:x: Connection error (" in told
-    assert told.endswith("; the address comes from OPENAI_BASE_URL\n")
+    assert told.partition("; given up after ")[0].endswith("; the address comes from OPENAI_BASE_URL")
     assert "secret" not in told
 
 

@@ -89,7 +89,8 @@ def build_agent(
         retries={"tools": RETRIES},
         # Only some requests carry the git status. If the explanation of such notes came and went with it, at the head
         # of the prompt, each change would break the cached prefix.
-        model_settings=ModelSettings(framing_announcement="always"),
+        # The session tries again, and says so.
+        model_settings=ModelSettings(framing_announcement="always", max_retries=0),
     )
 
 

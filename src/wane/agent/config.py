@@ -63,6 +63,9 @@ class Settings:
         deny: rules for what is refused, even with `yolo`; joined from all sources.
         mcp: files with MCP servers besides the user's `mcp.json`, joined from all sources.
         cost_limit: dollars after which a session makes no further model call; None for no limit.
+        patience: minutes that an outage of the provider may last before a task is given up; None for 5, or 10 seconds
+            if the provider was never reached.
+        time_limit: minutes that a task may work; None for no limit. Waiting for a provider that fails does not count.
         tool_classes: classes of tools by name, on top of the defaults.
     """
 
@@ -78,6 +81,8 @@ class Settings:
     deny: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
     cost_limit: float | None = None
+    patience: float | None = None
+    time_limit: float | None = None
     tool_classes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -174,10 +179,10 @@ def _cut(text: str) -> str:
 def _with_options(settings: Settings, options: AgentOptions) -> Settings:
     given = {
         name: value
-        for name in ("model", "budget", "strategy", "annotate", "yolo", "cost_limit")
+        for name in ("model", "budget", "strategy", "annotate", "yolo", "cost_limit", "patience", "time_limit")
         if (value := getattr(options, name)) is not None
     }
-    for name in ("budget", "cost_limit"):
+    for name in ("budget", "cost_limit", "patience", "time_limit"):
         if name in given:
             _CHECKS[name](given[name])
     for name in _ADDED:
@@ -220,6 +225,12 @@ def _one_of(values: Sequence[str], value: object) -> str:
 def _dollars(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 10**12:
         raise ConfigError(f"the cost limit is {str(value)[:40]}; it must be a number of dollars above 0")
+    return float(value)
+
+
+def _minutes(value: object, *, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 10_000:
+        raise ConfigError(f"{str(value)[:40]} is not a number of minutes from {least:g} to 10,000")
     return float(value)
 
 
@@ -272,6 +283,8 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "deny": _rules,
     "mcp": _files,
     "cost_limit": _dollars,
+    "patience": partial(_minutes, least=0),
+    "time_limit": partial(_minutes, least=0.01),
     "tool_classes": _classes,
 }
 """Every setting of a file, and the check of its value."""

@@ -6,13 +6,16 @@ Among them are the events of the context's lifecycle (`wane.conversation.events`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wane.account import Account
 from wane.conversation import events as lifecycle
 from wane.core import Episode
+
+if TYPE_CHECKING:
+    from wane.agent.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,26 @@ class Warned:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The provider failed, and will be asked again.
+
+    Attributes:
+        reason: what it said, as a clause.
+        seconds: how long until then.
+        tries: number of failed calls in a row.
+    """
+
+    reason: str
+    seconds: float
+    tries: int
+
+    @property
+    def sentence(self) -> str:
+        """The wait in a sentence."""
+        return f"{self.reason.rstrip('.')}; trying again in {self.seconds:.0f} s (failed {self.tries} in a row)"
+
+
 SessionEvent: TypeAlias = (
     TextDelta
     | ThinkingDelta
@@ -112,6 +135,7 @@ SessionEvent: TypeAlias = (
     | CommandOutput
     | Spent
     | Warned
+    | Waiting
     | lifecycle.Event
 )
 """Any event of a turn."""
@@ -126,6 +150,8 @@ class Outcome(StrEnum):
     DONE = "done"
     INTERRUPTED = "interrupted"
     COST_LIMIT = "cost_limit"
+    TIME_LIMIT = "time_limit"
+    PROVIDER = "provider"
     FAILED = "failed"
 
 
@@ -138,12 +164,16 @@ class TurnResult:
         output: the model's answer; "" unless the outcome is `DONE`.
         error: what happened, for people; None if the outcome is `DONE`.
         spent: tokens and cost of this turn.
+        fault: what is wrong with the provider if the outcome is `PROVIDER`.
+        waited: seconds that were lost to a provider that failed: its failed calls, and the waits after them.
     """
 
     outcome: Outcome
     output: str
     error: str | None
-    spent: Account
+    spent: Account = field(default_factory=Account)
+    fault: Fault | None = None
+    waited: float = 0.0
 
 
 def event_json(event: SessionEvent) -> dict[str, Any] | None:
@@ -163,6 +193,8 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
             return {"type": "command_output", "text": text}
         case Warned(text):
             return {"type": "warning", "text": text}
+        case Waiting(reason, seconds, tries):
+            return {"type": "waiting", "reason": reason, "seconds": round(seconds, 1), "tries": tries}
         case Spent(account, view, budget):
             return {"type": "usage", **account.to_dict(), "view_tokens": view, "budget": budget}
         case lifecycle.EpisodeOpened(episode):

@@ -120,7 +120,7 @@ def explain(error: BaseException, model: Model | None = None) -> str:
 
     address, hint = (_address(model), _address_hint(model)) if model is not None and model.base_url else ("", "")
     if isinstance(error, ModelHTTPError):
-        status, reason = error.status_code, _provider_message(error.body)
+        status, reason = error.status_code, provider_message(error.body)
         if address and status in _WRONG_SERVER:
             return f"the provider of {error.model_name} answered HTTP {status} at {address}: {reason}{hint}"
         return f"the provider of {error.model_name} answered HTTP {status}: {reason}"
@@ -153,8 +153,8 @@ def _with_root(error: BaseException) -> str:
     return f"{text} ({words})" if words and words.rstrip(".") != text else text
 
 
-def _provider_message(body: object) -> str:
-    """The message in a provider's error body: OpenAI has it at the top, Anthropic one level down."""
+def provider_message(body: object) -> str:
+    """Return the message in a provider's error body: OpenAI has it at the top, Anthropic one level down."""
     if isinstance(body, dict):
         inner = body.get("error", body)
         if isinstance(inner, dict) and isinstance(inner.get("message"), str):

@@ -92,6 +92,22 @@ class AgentOptions:
             "DOLLARS",
         ),
     ] = None
+    time_limit: Annotated[
+        float | None,
+        Flag(
+            "--time-limit",
+            "End a task after this many minutes. Waiting for a provider that fails does not count.",
+            "MINUTES",
+        ),
+    ] = None
+    patience: Annotated[
+        float | None,
+        Flag(
+            "--patience",
+            "How long to try again while the provider fails: 5 minutes by default, 0 to give up at once.",
+            "MINUTES",
+        ),
+    ] = None
     yolo: Annotated[
         bool | None,
         Flag("-y, --yolo", "Run commands and write files without asking. Without it, -p refuses both."),

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from wane.account import Account
 from wane.agent.costs import usage_record
+from wane.agent.faults import BrokenAnswerError, check_whole
 from wane.conversation.events import (
     Event,
     HistoryForked,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.usage import RequestUsage
 
+    from wane.agent.patience import Patience
     from wane.conversation import Conversation
 
 
@@ -107,8 +109,14 @@ class Recorder:
         self._count(record)
         self._add(spent_note(record))
 
+    def broke_off(self, answer: ModelResponse) -> None:
+        """Record a call whose answer broke off: what of it was reported, at a cost that nobody tells."""
+        record = _call_record(replace(answer, state="interrupted"), 0, answer.usage.input_tokens)
+        self._count(record)
+        self._add(spent_note(record))
+
     def _called(self, message: ModelResponse, items: int, tokens: int) -> None:
-        record = usage_record(message.usage, _model_of(message), items=items, input_tokens=tokens)
+        record = _call_record(message, items, tokens)
         self._count(record)
         self._add(record)
 
@@ -171,6 +179,12 @@ class Recorder:
         return dumped
 
 
+def _call_record(answer: ModelResponse, items: int, tokens: int) -> UsageRecord:
+    record = usage_record(answer.usage, _model_of(answer), items=items, input_tokens=tokens)
+    # The output of an answer that broke off is not reported.
+    return replace(record, cost=None) if answer.state == "interrupted" else record
+
+
 def _model_of(response: ModelResponse) -> str:
     """The model that answered, as `provider:model`."""
     return ":".join(filter(None, (response.provider_name, response.model_name)))
@@ -190,17 +204,19 @@ EQUAL_ROUNDS: Final = 10
 
 @dataclass
 class Checkpoint(AbstractCapability[Any]):
-    """The last capability before a model call: ends a turn that goes nowhere or costs too much, and syncs the journal.
+    """The capability next to a model call: ends a turn that goes nowhere or costs too much, and syncs the journal.
 
     Attributes:
         recorder: the session's journal and account.
         conversation: the session's context.
         cost_limit: dollars that the session may spend; None for no limit.
+        patience: the turn's clock.
     """
 
     recorder: Recorder
     conversation: Conversation[ModelMessage]
     cost_limit: float | None
+    patience: Patience
     _rounds: set[bytes] = field(default_factory=set)
     _equal: int = 0
 
@@ -208,6 +224,7 @@ class Checkpoint(AbstractCapability[Any]):
         """Begin a turn. Raises as `check_cost` does."""
         self._rounds.clear()
         self._equal = 0
+        self.patience.begin()
         self.check_cost()
 
     @override
@@ -222,9 +239,28 @@ class Checkpoint(AbstractCapability[Any]):
             EqualRoundsError: see `check_progress`.
         """
         self.check_cost()
-        self.check_progress()
+        if not self.patience.tries:  # else it is the same round again
+            self.check_progress()
         await asyncio.to_thread(self.recorder.flush)
+        self.patience.called()
         return request_context
+
+    @override
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Take the answer if it is whole.
+
+        Raises:
+            BrokenAnswerError: see `check_whole`.
+        """
+        try:
+            check_whole(request_context.model.model_name, response)
+        except BrokenAnswerError:
+            self.recorder.broke_off(response)
+            raise
+        self.patience.answered()
+        return response
 
     def check_progress(self) -> None:
         """Check that the latest calls of the turn or their results are new.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_messages
 from pydantic_ai.exceptions import RunCancelled
@@ -19,6 +19,7 @@ from pydantic_ai.messages import (
     FunctionToolCallEvent,
     FunctionToolResultEvent,
     ModelRequest,
+    ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
@@ -47,13 +48,16 @@ from wane.agent.events import (
     ToolCalled,
     ToolReturned,
     TurnResult,
+    Waiting,
     Warned,
 )
+from wane.agent.faults import fault_of, fitting_budget
 from wane.agent.images import media_type
 from wane.agent.interrupted import answer_open_calls
-from wane.agent.models import explain, resolve_model
+from wane.agent.models import explain, provider_message, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, record_agent
 from wane.agent.options import Strategy
+from wane.agent.patience import Patience
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, ThrashingBegan, UsageObserved
@@ -67,7 +71,12 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import AgentStreamEvent, ModelMessage
     from pydantic_ai.models import Model
 
+    from wane.agent.faults import Fault
+
 _Prompt: TypeAlias = "str | Sequence[UserContent]"
+
+SHRINKS: Final = 2
+"""How often in a turn the view is made smaller because the provider calls it too long."""
 
 __all__ = ["AgentSession", "Outcome", "SessionConfig", "TurnResult"]
 
@@ -101,7 +110,13 @@ class AgentSession:
         repaired = parts.journal.repaired if parts.journal else None
         self.warnings = [warning for warning in (repaired, tools.warning, *parts.warnings) if warning]
         self._recorder = parts.recorder
-        self._checkpoint = Checkpoint(parts.recorder, self.conversation, config.settings.cost_limit)
+        settings = config.settings
+        limit = None if settings.time_limit is None else settings.time_limit * 60
+        longest = None if settings.patience is None else settings.patience * 60
+        self._patience = Patience(longest, limit, self._expire)
+        self._checkpoint = Checkpoint(parts.recorder, self.conversation, settings.cost_limit, self._patience)
+        self._expired = False
+        self._shrunk = 0
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
         self.servers = parts.servers
@@ -231,10 +246,11 @@ class AgentSession:
         self._on_event, self._token = on_event, CancellationToken()
         try:
             await self.connect()
-            outcome, output, error = await self._turn(_content(prompt, images), self._token)
+            ended = await self._turn(_content(prompt, images), self._token)
         finally:
+            self._patience.end()
             self._on_event = self._token = None
-        return TurnResult(outcome, output, error, self.account.minus(before))
+        return replace(ended, spent=self.account.minus(before), waited=self._patience.lost)
 
     def note(self, text: str) -> None:
         """Put a text before the user's next words. It is marked as a notice (R15), so it can be evicted."""
@@ -301,46 +317,127 @@ class AgentSession:
         """
         return self.conversation.search(pattern, offset)
 
-    async def _turn(self, prompt: _Prompt, token: CancellationToken) -> tuple[Outcome, str, str | None]:
+    async def _turn(self, prompt: _Prompt, token: CancellationToken) -> TurnResult:
         notes, self._notes = self._notes, []
-        with capture_run_messages() as captured:
-            try:
-                self._checkpoint.begin()
-                # In order, so that an edit is made before the test that follows it runs.
-                with self._agent.parallel_tool_call_execution_mode("sequential"):
-                    result = await self._agent.run(
-                        prompt,
-                        model=self.model,
-                        toolsets=self.servers.toolsets,
-                        message_history=[*self.history, *notes],
-                        usage_limits=UsageLimits(request_limit=None),
-                        cancellation_token=token,
-                        event_stream_handler=self._stream,
-                    )
-                self._finish_turn(result.all_messages())
-                return Outcome.DONE, result.output, None
-            except RunCancelled as cancelled:
-                return self._stopped(cancelled.all_messages(), Outcome.INTERRUPTED, "interrupted")
-            except asyncio.CancelledError as cancelled:
-                stopped = RunCancelled.from_cancellation(cancelled)
-                self._stopped(stopped.all_messages() if stopped else captured, Outcome.INTERRUPTED, "interrupted")
-                raise
-            except CostLimitError as error:
-                return self._stopped(captured, Outcome.COST_LIMIT, str(error))
-            except EqualRoundsError as error:
-                return self._stopped(captured, Outcome.FAILED, str(error))
-            except Exception as error:
-                # Any error ends the turn, not the session.
-                return self._stopped(captured, Outcome.FAILED, explain(error, self.model))
+        history: list[ModelMessage] = [*self.history, *notes]
+        asked: _Prompt | None = prompt
+        self._expired, self._shrunk = False, 0
+        try:
+            self._checkpoint.begin()
+        except CostLimitError as error:
+            return TurnResult(Outcome.COST_LIMIT, "", str(error))
+        while True:
+            with capture_run_messages() as captured:
+                try:
+                    return await self._ask(asked, history, token)
+                except RunCancelled as cancelled:
+                    return self._interrupted(cancelled.all_messages())
+                except asyncio.CancelledError as cancelled:
+                    stopped = RunCancelled.from_cancellation(cancelled)
+                    self._interrupted(stopped.all_messages() if stopped else captured)
+                    raise
+                except CostLimitError as error:
+                    return self._stopped(captured, Outcome.COST_LIMIT, str(error))
+                except EqualRoundsError as error:
+                    return self._stopped(captured, Outcome.FAILED, str(error))
+                except Exception as error:
+                    # Any error ends the turn, not the session.
+                    failed = error
+            if (ended := await self._recover(failed, captured, token)) is not None:
+                return ended
+            if captured:
+                history, asked = self._without_broken(captured), None
 
-    def _stopped(self, history: Sequence[ModelMessage], outcome: Outcome, error: str) -> tuple[Outcome, str, str]:
+    async def _ask(
+        self, prompt: _Prompt | None, history: Sequence[ModelMessage], token: CancellationToken
+    ) -> TurnResult:
+        """Let the agent work on a prompt, or go on where the history ends."""
+        self._patience.run()
+        # In order, so that an edit is made before the test that follows it runs.
+        with self._agent.parallel_tool_call_execution_mode("sequential"):
+            result = await self._agent.run(
+                prompt,
+                model=self.model,
+                toolsets=self.servers.toolsets,
+                message_history=history,
+                usage_limits=UsageLimits(request_limit=None),
+                cancellation_token=token,
+                event_stream_handler=self._stream,
+            )
+        self._finish_turn(result.all_messages())
+        return TurnResult(Outcome.DONE, result.output, None)
+
+    async def _recover(
+        self, error: Exception, captured: Sequence[ModelMessage], token: CancellationToken
+    ) -> TurnResult | None:
+        """Wait until a failed model call can be made again; return how the turn ended if it cannot."""
+        told = explain(error, self.model)
+        fault = fault_of(error, captured[-1] if captured else None)
+        if fault is None:
+            return self._stopped(captured, Outcome.FAILED, told)
+        wait = self._patience.failed(fault)
+        if fault.kind == "context" and self._shrink(error):
+            return None
+        if fault.kind != "outage":
+            return self._stopped(captured, Outcome.PROVIDER, told, fault)
+        if wait is None:
+            tries = self._patience.tries
+            given_up = f"{told}; given up after {tries} failed calls" if tries > 1 else told
+            return self._stopped(captured, Outcome.PROVIDER, given_up, fault)
+        self._emit(Waiting(told, wait, self._patience.tries))
+        try:
+            await self._patience.wait(wait, lambda: token.cancelled)
+        except asyncio.CancelledError:
+            self._interrupted(captured)
+            raise
+        return self._interrupted(captured) if token.cancelled else None
+
+    def _shrink(self, error: Exception) -> bool:
+        """Lower the budget to what the provider takes; return whether the call can be tried again."""
+        conversation = self.conversation
+        budget = fitting_budget(provider_message(getattr(error, "body", None)), conversation.tokens)
+        if not conversation.manage or conversation.strategy == "none" or self._shrunk == SHRINKS or budget < 1:
+            return False
+        self._shrunk += 1
+        self._warn(
+            f"the provider takes no view of {conversation.tokens:,} tokens; from here on it holds at most {budget:,}"
+        )
+        conversation.budget = exact_budget(budget)
+        self._recorder.config()
+        return True
+
+    def _without_broken(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+        """The messages without a last answer that broke off, whose call is recorded."""
+        answer = messages[-1]
+        if not isinstance(answer, ModelResponse):
+            return list(messages)
+        if _has_begun(answer):
+            self._recorder.broke_off(answer)
+        return list(messages[:-1])
+
+    def _expire(self) -> None:
+        self._expired = True
+        self.cancel()
+
+    def _interrupted(self, history: Sequence[ModelMessage]) -> TurnResult:
+        if self._expired:
+            told = f"the time limit of {self.settings.time_limit:g} minutes is reached. Nothing is lost"
+            return self._stopped(history, Outcome.TIME_LIMIT, told)
+        return self._stopped(history, Outcome.INTERRUPTED, "interrupted")
+
+    def _stopped(
+        self, history: Sequence[ModelMessage], outcome: Outcome, error: str, fault: Fault | None = None
+    ) -> TurnResult:
+        if history and isinstance(history[-1], ModelResponse) and not _has_begun(history[-1]):
+            history = history[:-1]
         # A run that was stopped before it began has no messages.
         if len(history) >= len(self.history):
             try:
                 self._finish_turn(history)
             except JournalError as unwritten:
-                return Outcome.FAILED, "", error if str(unwritten) in error else f"{error}; {unwritten}"
-        return outcome, "", error
+                told = error if str(unwritten) in error else f"{error}; {unwritten}"
+                return TurnResult(Outcome.FAILED, "", told)
+        return TurnResult(outcome, "", error, fault=fault)
 
     def _finish_turn(self, history: Sequence[ModelMessage]) -> None:
         """Take in the history of a turn, valid for the next request, and write the journal to disk."""
@@ -379,6 +476,11 @@ class AgentSession:
     def _emit(self, event: SessionEvent) -> None:
         if self._on_event is not None:
             self._on_event(event)
+
+
+def _has_begun(answer: ModelResponse) -> bool:
+    """Whether anything of an answer arrived."""
+    return bool(answer.parts) or answer.usage.has_values()
 
 
 def _content(prompt: str, images: Sequence[Path]) -> _Prompt:

@@ -14,6 +14,8 @@ USAGE: Final = 2
 """It was wrong: options that make no sense, missing input, or input without messages."""
 OVER_BUDGET: Final = 3
 """`wane plan --exit-code`: the budget cannot be met. `wane eval`: a limit of cost ended the evaluation."""
+UNAVAILABLE: Final = 75
+"""The model's provider is down, or the account has no money left: try again later. The number of `EX_TEMPFAIL`."""
 NOT_FOUND: Final = 127
 """The program to run is not installed; the shells' number."""
 INTERRUPTED: Final = 130

@@ -165,7 +165,11 @@ class ConversationSettings(Generic[MessageT]):
     def budget(self, budget: int | str) -> None:
         tokens = parse_budget(budget)
         self._setup.settings = replace(self._setup.settings, budget=tokens)
-        self._line.engine.window.budget = tokens
+        window = self._line.engine.window
+        window.budget = tokens
+        if window.tokens > tokens:
+            # A request that is made again must fit, too.
+            self._line.shown = None
 
     @property
     def policy(self) -> Policy:

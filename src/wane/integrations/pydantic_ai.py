@@ -216,13 +216,17 @@ class ContextLifecycle(AbstractCapability[Any]):
         return _steady_framing if self._in_run and self._conversation.reminds else None
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:  # noqa: ARG002
-        """Take in the end of the run's history, however the run ended."""
+        """Take in the end of the run's history, however the run ended.
+
+        An answer that broke off waits for the next run: a caller who tries again leaves it out of the history.
+        """
         self._conversation.listeners.append(self._hear)
         try:
             return await handler()
         finally:
             if self._history is not None:
-                self._sync(self._history)
+                broken = [message for message in self._history[-1:] if getattr(message, "state", "") == "interrupted"]
+                self._sync(self._history[:-1] if broken else self._history)
             self._conversation.listeners.remove(self._hear)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: AgentNode[Any]) -> AgentNode[Any]:

@@ -39,7 +39,8 @@ reasoning (Responses), calls of the latest message without the thinking that led
 that sends such a view fails its test here instead of in production. `context_limit=` refuses requests that are too
 long, and `preserved_reasoning=True` refuses or drops reasoning whose conversation has changed.
 
-**Failures** are scripted too: `Reply(error=HttpError(529))`, `Reply("late", delay=2)`, `Call("read", '{"path": ')`.
+**Failures** are scripted too: `Reply(error=HttpError(529))`, `Reply("late", delay=2)`, `Call("read", '{"path": ')`,
+`Reply("half", breaks=Break(after=3))`.
 
 **Usage** is set by the reply (`usage=Usage(input=900, output=20, cache_read=800)`), or counted from the characters as
 Wane's `chars` counter does.
@@ -47,10 +48,11 @@ Wane's `chars` counter does.
 
 from wane.core.items import Kind
 from wane.testing.request import Message, Part, Request
-from wane.testing.script import Call, HttpError, Reply, Script, Usage
+from wane.testing.script import Break, Call, HttpError, Reply, Script, Usage
 from wane.testing.server import Refusal, ScriptedServer
 
 __all__ = [
+    "Break",
     "Call",
     "HttpError",
     "Kind",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import socketserver
+import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -89,6 +91,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for event in events:
             self.wfile.write(event.encode())
+
+    def reset(self) -> None:
+        """Tear the connection down, so that the client's next read fails."""
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Log nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from wane.core.errors import ConfigError
 from wane.testing.request import Request, compact, count_chars
@@ -82,6 +82,22 @@ class HttpError:
 
 
 @dataclass(frozen=True, slots=True)
+class Break:
+    """A streamed answer that breaks off. One that is not streamed breaks off before its first byte.
+
+    Attributes:
+        after: number of events that are sent before.
+        how: `close` ends the stream without its last events, `reset` also tears the connection down, `garbage` sends an
+            event that is not JSON, and `error` sends the provider's error event.
+        status: the HTTP status that the error of the event stands for.
+    """
+
+    after: int = 3
+    how: Literal["close", "reset", "garbage", "error"] = "close"
+    status: int = 529
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """One answer of the model, in the order reasoning, text, calls.
 
@@ -93,6 +109,7 @@ class Reply:
         usage: the reported usage; None counts characters (`Request.tokens` and `Reply.tokens`).
         error: an HTTP error to send instead.
         delay: seconds to wait before answering.
+        breaks: how the answer breaks off; None if it is sent whole.
     """
 
     text: str | None = None
@@ -101,6 +118,7 @@ class Reply:
     usage: Usage | None = None
     error: HttpError | None = None
     delay: float = 0.0
+    breaks: Break | None = None
 
     @property
     def reasoning_tokens(self) -> int:

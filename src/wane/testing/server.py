@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http.server import ThreadingHTTPServer
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from wane.testing.anthropic import Anthropic
 from wane.testing.handler import Handler, HttpServer
 from wane.testing.openai import OpenAIChat, OpenAIResponses
-from wane.testing.script import Reply, Script, Usage
-from wane.testing.wire import CREATED, Provider, Refused
+from wane.testing.script import Break, Reply, Script, Usage
+from wane.testing.wire import CREATED, Event, Provider, Refused
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
@@ -251,10 +252,25 @@ class ScriptedServer:
             handler.send_json(error.status, told, error.headers)
             return
         usage = reply.usage or Usage(input=request.tokens, output=reply.tokens)
-        if request.stream:
+        breaks = reply.breaks
+        if request.stream and breaks is None:
             handler.send_events(provider.stream(request, reply, usage))
+        elif breaks is not None:
+            if request.stream:
+                handler.send_events(_broken(provider, provider.stream(request, reply, usage), breaks))
+            if breaks.how == "reset":
+                handler.reset()
         else:
             handler.send_json(200, provider.answer(request, reply, usage))
+
+
+def _broken(provider: Provider, events: Iterable[Event], breaks: Break) -> Iterator[Event]:
+    """Yield the events of a stream that breaks off."""
+    yield from islice(events, breaks.after)
+    if breaks.how == "garbage":
+        yield Event('{"type": "mess')
+    elif breaks.how == "error":
+        yield provider.error_event(breaks.status, f"the script breaks off with {breaks.status}")
 
 
 def _look_up(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:

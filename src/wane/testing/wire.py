@@ -116,6 +116,10 @@ class Provider(ABC):
     def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
         """Return the body of an error."""
 
+    def error_event(self, status: int, message: str) -> Event:
+        """Return an error in the middle of a stream."""
+        return Event(self.error(status, message))
+
     @abstractmethod
     def too_long(self, tokens: int, limit: int) -> Refused:
         """Return the refusal of a request that exceeds the context window."""

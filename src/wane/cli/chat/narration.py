@@ -21,6 +21,7 @@ from wane.agent.events import (
     ToolCalled,
     ToolReturned,
     TurnResult,
+    Waiting,
     Warned,
 )
 from wane.agent.tools.names import SHELL_TOOL
@@ -179,6 +180,8 @@ class Narration:
             case StrategyActed(strategy, _, _, before, after):
                 told = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {told}", style="yellow")
+            case Waiting():
+                return Text(f"{printable(event.sentence)}. Ctrl-C stops", style="yellow")
             case Warned(text):
                 return Text(printable(text), style="yellow")
             case BudgetUnmet(report) if not self._unmet:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from wane.account import Account
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
-from wane.agent.events import Outcome, SessionEvent, TurnResult, Warned, event_json
+from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.agent.images import images_in
 from wane.agent.options import CHOOSE
 from wane.cli import failure
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wane.core import Room
 
 EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTERRUPTED}
-"""Exit code by outcome; `failure.FAILED` for any other."""
+"""Exit code by outcome; `failure.FAILED` for any other, and `failure.UNAVAILABLE` for what passes by waiting."""
 
 STDIN_PATIENCE: Final = 3.0
 """Seconds to wait for the first byte of a pipe, which may be open although nobody writes to it."""
@@ -80,6 +80,8 @@ def _result(
         "outcome": result.outcome.value,
         "result": result.output,
         "error": result.error,
+        "fault": None if result.fault is None else result.fault.to_dict(),
+        "waited_seconds": round(result.waited, 3),
         "refused_actions": refused,
         "usage": result.spent.to_dict(),
         "session_usage": account.to_dict(),
@@ -138,6 +140,8 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
     with handled(INTERRUPT + END, session.cancel):
         result = await session.run(prompt, output.event, images_in(options.prompt or "", session.cwd))
     output.end(result)
+    if result.fault is not None and result.fault.kind in ("outage", "quota"):
+        return failure.UNAVAILABLE
     return EXIT_CODES.get(result.outcome, failure.FAILED)
 
 
@@ -157,6 +161,8 @@ class _Output:
     def event(self, event: SessionEvent) -> None:
         if isinstance(event, Warned) and self._format == "text":
             say(event.text)
+        if isinstance(event, Waiting) and self._format != "stream-json":
+            say(event.sentence)
         if isinstance(event, BudgetUnmet) and self._format == "text":
             if not self._warned:
                 say(event.report.shortfall)

@@ -106,6 +106,10 @@ class Anthropic(Provider):
         kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": None}
 
+    def error_event(self, status: int, message: str) -> Event:
+        """Return Anthropic's error event."""
+        return Event(self.error(status, message), "error")
+
     def too_long(self, tokens: int, limit: int) -> Refused:
         """Return Anthropic's refusal of a request that exceeds the context window."""
         return Refused(f"prompt is too long: {tokens} tokens > {limit} maximum")

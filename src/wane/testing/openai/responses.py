@@ -83,6 +83,11 @@ class OpenAIResponses(OpenAI):
         for number, (name, data) in enumerate(events):
             yield Event({"type": name, "sequence_number": number, **data}, name)
 
+    def error_event(self, status: int, message: str) -> Event:
+        """Return the error event of Responses."""
+        error = self.error(status, message)["error"]
+        return Event({"type": "error", "code": error["type"], "message": message, "param": None}, "error")
+
     def count(self, request: Request) -> dict[str, Any]:
         """Return the tokens of the input."""
         return {"object": "response.input_tokens", **super().count(request)}

@@ -1,0 +1,104 @@
+"""How long a turn waits for a provider that fails, and the turn's own time, which stands still meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from wane.agent.faults import OUTAGES, pause
+
+if TYPE_CHECKING:
+    from wane.agent.faults import Fault
+
+PATIENCE: Final = 300.0
+"""Seconds that an outage may last if nothing else is said."""
+
+FIRST_CONTACT: Final = 10.0
+"""Seconds to wait for a server that has never been reached, as its address may be wrong, if nothing else is said."""
+
+_STEP: Final = 0.1
+"""Seconds between looks at whether the user has stopped the turn."""
+
+
+class Patience:
+    """The clock of a session's turns.
+
+    Args:
+        longest: seconds that one outage of the provider may last; None for the defaults.
+        limit: seconds that a turn may work; None for no limit. A call that fails and the wait after it do not count.
+        out_of_time: called when the limit is reached.
+
+    Attributes:
+        lost: seconds of the turn that calls which failed and waits took.
+        tries: number of failed calls in a row.
+    """
+
+    def __init__(self, longest: float | None, limit: float | None, out_of_time: Callable[[], None]) -> None:
+        self._longest = longest
+        self._reached = False
+        self.limit = limit
+        self._out_of_time = out_of_time
+        self._timer: asyncio.TimerHandle | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a turn, whose clock is not running yet."""
+        self.end()
+        self.lost = 0.0
+        self.tries = 0
+        self._worked = 0.0
+        self._running_since: float | None = None
+        self._called_at: float | None = None
+        self._failing_since = 0.0
+
+    def run(self) -> None:
+        """Let the clock run."""
+        self._running_since = monotonic()
+        if self.limit is not None:
+            left = max(0.0, self.limit - self._worked)
+            self._timer = asyncio.get_running_loop().call_later(left, self._out_of_time)
+
+    def end(self) -> None:
+        """Stop the clock."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def called(self) -> None:
+        """Note that a model call begins."""
+        self._called_at = monotonic()
+
+    def answered(self) -> None:
+        """Note that it has been answered."""
+        self._called_at = None
+        self._reached = True
+        self.tries = 0
+
+    def failed(self, fault: Fault) -> float | None:
+        """Stop the clock where the failed call began, and return the seconds to wait; None to give up."""
+        self.end()
+        now = monotonic()
+        began = now if self._called_at is None else self._called_at
+        if self._running_since is not None:
+            self._worked += began - self._running_since
+        self._running_since = self._called_at = None
+        self.lost += now - began
+        if not self.tries:
+            self._failing_since = began
+        self.tries += 1
+        wait = pause(self.tries, fault)
+        self._reached = self._reached or not fault.unreached
+        longest = self._longest
+        if longest is None:
+            longest = PATIENCE if self._reached else FIRST_CONTACT
+        lasts, in_all = now - self._failing_since + wait, self.lost + wait
+        return None if lasts > longest or in_all > OUTAGES * longest else wait
+
+    async def wait(self, seconds: float, stopped: Callable[[], bool]) -> None:
+        """Wait, unless the turn is stopped meanwhile."""
+        begun = monotonic()
+        while not stopped() and (left := begun + seconds - monotonic()) > 0:
+            await asyncio.sleep(min(left, _STEP))
+        self.lost += monotonic() - begun

@@ -1,0 +1,282 @@
+"""A provider that fails: its passing faults change nothing but the time, and the others end the turn by name."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic_ai.models.test import TestModel
+
+from tests.agent.conftest import config, dumped
+from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
+from wane.agent.faults import LONGEST_WAIT, Fault, fitting_budget, pause
+from wane.agent.patience import Patience
+from wane.agent.session import AgentSession
+from wane.journal import UsageRecord, read
+from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage
+
+APIS = ["openai_model", "openai_responses_model", "anthropic_model"]
+
+ANSWER = Reply(reasoning="Look.", text="I read it again.", calls=(Call("read_file", {"path": "app.py"}),))
+
+_OWN_IDS = re.compile(r"_n[0-9a-f]{16,}")
+"""The server's ids, which differ with the number of the request."""
+
+PASSING = {
+    "429": Reply(error=HttpError(429)),
+    "429 in 1 s": Reply(error=HttpError(429, headers={"retry-after": "1"})),
+    "408": Reply(error=HttpError(408)),
+    "500": Reply(error=HttpError(500)),
+    "502 of a gateway": Reply(error=HttpError(502, body="<html>Bad Gateway</html>")),
+    "503": Reply(error=HttpError(503)),
+    "529": Reply(error=HttpError(529)),
+    "no answer": replace(ANSWER, breaks=Break(0, "reset")),
+    "torn down": replace(ANSWER, breaks=Break(4, "reset")),
+    "nothing": replace(ANSWER, breaks=Break(0)),
+    "its beginning": replace(ANSWER, breaks=Break(1)),
+    "half": replace(ANSWER, breaks=Break(4)),
+    "not JSON": replace(ANSWER, breaks=Break(3, "garbage")),
+    "an error event": replace(ANSWER, breaks=Break(3, "error")),
+}
+"""Faults that pass by waiting, each in the middle of a task."""
+
+QUOTA = {"error": {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": None}}
+REGION = {"error": {"message": "Country not supported", "code": "unsupported_country_region_territory"}}
+CREDIT = {"type": "error", "error": {"type": "invalid_request_error", "message": "Your credit balance is too low."}}
+
+LASTING = {
+    "quota": HttpError(429, body=QUOTA),
+    "credit": HttpError(400, body=CREDIT),
+    "payment": HttpError(402),
+    "key": HttpError(401),
+    "region": HttpError(403, body=REGION),
+    "model": HttpError(404),
+}
+
+
+def task(fault: Sequence[Reply] = ()) -> list[Reply]:
+    """Read, change and answer, with faults before the second call."""
+    write = Call("write_file", {"path": "out.txt", "content": "41\n"})
+    return [Reply(calls=(Call("read_file", {"path": "app.py"}),)), *fault, Reply(calls=(write,)), Reply("Done.")]
+
+
+def run(session: AgentSession, events: list[SessionEvent] | None = None) -> TurnResult:
+    result = asyncio.run(session.run("go", None if events is None else events.append))
+    session.close()
+    return result
+
+
+def _resumed(session: AgentSession) -> AgentSession:
+    assert session.journal is not None
+    return AgentSession.resume(
+        session.journal.path, replace(config(session.cwd, TestModel()), chosen=frozenset({"model"}))
+    )
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+def test_a_passing_fault_changes_nothing_but_the_time(repository: Path, api: str, fault: Reply) -> None:
+    sessions, sent, events = [], [], list[SessionEvent]()
+    for faults in ((), (fault, fault)):
+        with ScriptedServer(task(faults)) as server:
+            session = AgentSession.create(config(repository, getattr(server, api)()))
+            result = run(session, events)
+            sessions.append(session)
+            sent.append([_OWN_IDS.sub("id", json.dumps(request.body)) for request in server.requests])
+        assert (result.outcome, result.output, result.fault) == (Outcome.DONE, "Done.", None)
+        assert server.refusals == ()
+        (repository / "out.txt").unlink()
+    smooth, rough = sent
+    # The failed request is sent again as it was, and what came of a broken answer is in no later request.
+    assert rough == [smooth[0], smooth[1], smooth[1], smooth[1], *smooth[2:]]
+    assert len(set(map(str, map(_kinds, sessions)))) == 1
+    waits = [event for event in events if isinstance(event, Waiting)]
+    assert [wait.tries for wait in waits] == [1, 2]
+    assert result.waited >= sum(wait.seconds for wait in waits)
+
+
+def _kinds(session: AgentSession) -> list[object]:
+    return [[part["part_kind"] for part in message["parts"]] for message in dumped(session.history)]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("kind", LASTING)
+def test_a_lasting_fault_ends_the_turn_by_its_name(repository: Path, api: str, kind: str) -> None:
+    with ScriptedServer([*task([Reply(error=LASTING[kind])]), Reply("Again.")]) as server:
+        session = AgentSession.create(config(repository, getattr(server, api)()))
+        result = asyncio.run(session.run("go"))
+        assert result.outcome is Outcome.PROVIDER
+        assert result.fault is not None
+        expected = {"credit": "quota", "payment": "quota", "key": "access", "region": "access"}.get(kind, kind)
+        assert (result.fault.kind, result.fault.status) == (expected, LASTING[kind].status)
+        assert str(LASTING[kind].status) in (result.error or "")
+        # The session is whole, and goes on once the cause is gone.
+        assert asyncio.run(session.run("go on")).outcome is Outcome.DONE
+        session.close()
+        assert server.refusals == ()
+
+
+def test_what_the_agent_sent_wrong_is_no_fault_of_the_provider(repository: Path) -> None:
+    with ScriptedServer(task([Reply(error=HttpError(400, body="messages: too odd"))])) as server:
+        result = run(AgentSession.create(config(repository, server.anthropic_model())))
+    assert (result.outcome, result.fault, result.waited) == (Outcome.FAILED, None, 0)
+
+
+def test_patience_ends(repository: Path) -> None:
+    events: list[SessionEvent] = []
+    with ScriptedServer(task([Reply(error=HttpError(529))] * 50)) as server:
+        session = AgentSession.create(config(repository, server.anthropic_model(), patience=0.03))
+        result = run(session, events)
+    assert result.outcome is Outcome.PROVIDER
+    assert result.fault == Fault("outage", "overloaded_error", 529)
+    waits = [event for event in events if isinstance(event, Waiting)]
+    assert waits
+    assert sum(wait.seconds for wait in waits) <= 0.03 * 60
+    assert (result.error or "").endswith(f"given up after {len(waits) + 1} failed calls")
+    assert event_json(waits[0]) == {
+        "type": "waiting",
+        "reason": waits[0].reason,
+        "seconds": round(waits[0].seconds, 1),
+        "tries": 1,
+    }
+
+
+def test_no_wait_that_the_patience_does_not_allow(repository: Path) -> None:
+    limited = Reply(error=HttpError(429, headers={"retry-after": "3600"}))
+    with ScriptedServer(task([limited])) as server:
+        result = run(AgentSession.create(config(repository, server.anthropic_model())))
+    assert result.fault == Fault("outage", "rate_limit_error", 429, 3600)
+    assert len(server.requests) == 2
+
+
+def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) -> None:
+    slow = Reply(error=HttpError(500), delay=1.5)
+    with ScriptedServer(task([slow, slow])) as server:
+        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)))
+    assert result.outcome is Outcome.DONE
+    assert result.waited > 3
+    with ScriptedServer([*task()[:1], Reply("late", delay=20)]) as server:
+        session = AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.02))
+        result = run(session)
+    assert result.outcome is Outcome.TIME_LIMIT
+    assert "0.02 minutes" in (result.error or "")
+
+
+def test_a_turn_can_be_stopped_while_it_waits(repository: Path) -> None:
+    with ScriptedServer(task([Reply(error=HttpError(429, headers={"retry-after": "60"}))])) as server:
+        session = AgentSession.create(config(repository, server.anthropic_model()))
+
+        def stop(event: SessionEvent) -> None:
+            if isinstance(event, Waiting):
+                session.cancel()
+
+        assert asyncio.run(session.run("go", stop)).outcome is Outcome.INTERRUPTED
+        assert asyncio.run(session.run("go on")).outcome is Outcome.DONE
+        session.close()
+
+    with ScriptedServer(task([Reply(error=HttpError(429, headers={"retry-after": "60"}))])) as server:
+        session = AgentSession.create(config(repository, server.anthropic_model()))
+
+        async def cancelled() -> None:
+            def watch(event: SessionEvent) -> None:
+                if isinstance(event, Waiting):
+                    asyncio.get_running_loop().call_later(0.05, turn.cancel)
+
+            turn = asyncio.create_task(session.run("go", watch))
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+
+        asyncio.run(cancelled())
+        assert run(session).outcome is Outcome.DONE
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_broken_answer_is_paid_for_and_its_cost_a_bound(repository: Path, api: str) -> None:
+    broken = replace(ANSWER, breaks=Break(5), usage=Usage(1000, 10))
+    with ScriptedServer(task([broken])) as server:
+        session = AgentSession.create(config(repository, getattr(server, api)()))
+        result = run(session)
+    assert (result.spent.calls, result.spent.priced) == (4, 3)
+    assert result.spent.cost is None
+    assert session.journal is not None
+    records = read(session.journal.path).records
+    assert sum(isinstance(record, UsageRecord) for record in records) == 3
+    resumed = _resumed(session)
+    assert resumed.account == session.account
+    resumed.close()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_view_that_the_provider_calls_too_long_is_made_to_fit(repository: Path, api: str) -> None:
+    (repository / "long.py").write_text("".join(f"value_{n} = {60 * str(n % 10)}\n" for n in range(1500)))
+    reads = [Reply(calls=(Call("read_file", {"path": "long.py", "offset": 60 * n, "limit": 60}),)) for n in range(14)]
+    events: list[SessionEvent] = []
+    with ScriptedServer([*reads, Reply("Done.")], context_limit=12_000) as server:
+        session = AgentSession.create(config(repository, getattr(server, api)(), budget=40_000, annotate="infer"))
+        result = run(session, events)
+    assert result.outcome is Outcome.DONE
+    assert server.refusals
+    assert session.conversation.budget < 12_000
+    assert [event for event in events if isinstance(event, Warned) and "takes no view of" in event.text]
+    resumed = _resumed(session)
+    assert resumed.conversation.budget == session.conversation.budget
+    assert resumed.tokens == session.tokens
+    resumed.close()
+
+
+def test_without_eviction_a_view_that_is_too_long_is_an_error(repository: Path) -> None:
+    with ScriptedServer(task(), context_limit=10) as server:
+        result = run(AgentSession.create(config(repository, server.anthropic_model(), strategy="none")))
+    assert result.outcome is Outcome.PROVIDER
+    assert result.fault is not None
+    assert result.fault.kind == "context"
+    assert len(server.refusals) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens", "budget"),
+    [
+        ("prompt is too long: 215,000 tokens > 200000 maximum", 100_000, 83_720),
+        ("This model's maximum context length is 4096 tokens. However, your messages resulted in 8192", 4000, 1800),
+        ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", 100_000, 85_263),
+        ("Your input exceeds the context window of this model.", 1000, 800),
+        ("", 1000, 800),
+    ],
+)
+def test_the_providers_count_calibrates_the_budget(message: str, tokens: int, budget: int) -> None:
+    assert fitting_budget(message, tokens) == budget
+
+
+def test_waits_grow_and_follow_the_provider() -> None:
+    outage = Fault("outage", "overloaded_error", 529)
+    waits = [[pause(tries, outage) for _ in range(50)] for tries in range(1, 12)]
+    assert all(min(later) >= max(earlier) / 2 for earlier, later in itertools.pairwise(waits))
+    assert max(waits[-1]) <= LONGEST_WAIT
+    assert len(set(waits[0])) > 1
+    assert min(pause(1, replace(outage, retry_after=7.0)) for _ in range(50)) >= 7
+
+
+def test_faults_are_json() -> None:
+    fault = Fault("quota", "insufficient_quota", 429)
+    assert json.loads(json.dumps(fault.to_dict())) == {"kind": "quota", "name": "insufficient_quota", "status": 429}
+
+
+def test_a_server_that_was_never_reached_is_given_up_sooner(repository: Path) -> None:
+    with ScriptedServer([]) as server:
+        model = server.openai_model()
+    fault = run(AgentSession.create(config(repository, model, patience=0))).fault
+    assert fault is not None
+    assert fault.unreached
+    refused, clock = replace(fault, retry_after=11.0), Patience(None, None, lambda: None)
+    clock.called()
+    assert clock.failed(refused) is None
+    clock.answered()
+    clock.begin()
+    clock.called()
+    assert clock.failed(refused) is not None
