@@ -15,8 +15,8 @@ from pydantic_ai.models.test import TestModel
 
 from tests.agent.conftest import config, dumped
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
-from wane.agent.faults import LONGEST_WAIT, Fault, fitting_budget, pause
-from wane.agent.patience import Patience
+from wane.agent.faults import Fault, fitting_budget
+from wane.agent.patience import LONGEST_WAIT, Patience, pause
 from wane.agent.session import AgentSession
 from wane.journal import UsageRecord, read
 from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage

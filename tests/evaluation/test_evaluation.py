@@ -163,7 +163,7 @@ def test_time_and_money_end_tasks_and_the_session_lives_on(evaluate: Callable[..
         code, out = ended(evaluate(server.url, **limited, limits={"cost_per_task": one / 10}))
         assert code == 0, out
     found = results(tmp_path / "limited", "single")
-    assert [(it.task, it.error_kind) for it in found.trials] == [
+    assert [(it.task, it.ended_by) for it in found.trials] == [
         ("apple", None),
         ("birch", "limit"),
         ("cedar", "limit"),

@@ -60,7 +60,7 @@ def test_an_environment_that_cannot_be_made_ends_one_trial(
     assert {name: found[name].reward for name in TASKS} == dict.fromkeys(TASKS, 1.0)
     for name, (_, error, said) in BROKEN.items():
         it = found[name]
-        assert (it.error, it.error_kind, it.phase, it.reward) == (error, "environment", "set-up", None)
+        assert (it.error, it.ended_by, it.phase, it.reward) == (error, "environment", "set-up", None)
         assert said in it.error_message
         assert (it.usage, it.context, it.seconds) == (NOTHING, ContextFigures(), None)
         assert f"{name}  -    $0.00  {error}" in out
@@ -76,9 +76,10 @@ def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
 ) -> None:
     # The image of an instance that lacks its checkout.
     code, out = ended(evaluate("", benchmark="swe-bench-lite", tasks=["apple"], protocols=["isolated"]))
-    assert code == 0, out
+    assert code == 1, out
+    assert "no trial counts in " in out
     trial = by_task(tmp_path)["apple"]
-    assert (trial.error, trial.error_kind, trial.usage) == ("RuntimeError", "environment", NOTHING)
+    assert (trial.error, trial.ended_by, trial.usage) == ("RuntimeError", "environment", NOTHING)
     assert "/testbed is not a git checkout" in trial.error_message
 
 
@@ -94,7 +95,7 @@ def test_what_harbor_cannot_collect_or_store_ends_one_trial(
     assert found["apple"].reward is None
     # It was graded before.
     birch = found["birch"]
-    assert (birch.reward, birch.error, birch.error_kind) == (1.0, "IsADirectoryError", "environment")
+    assert (birch.reward, birch.error, birch.ended_by) == (1.0, "IsADirectoryError", "environment")
     assert (found["cedar"].reward, found["cedar"].error) == (1.0, "")
     # The reference solution asks no model.
     assert (birch.usage, birch.context) == (NOTHING, None)
@@ -120,6 +121,6 @@ def test_a_reward_that_cannot_be_used_is_the_verifiers_error(
     assert code == 0, out
     found = by_task(tmp_path)
     apple = found["apple"]
-    assert (apple.reward, apple.error, apple.error_kind) == (None, "RewardError", "verifier")
+    assert (apple.reward, apple.error, apple.ended_by) == (None, "RewardError", "verifier")
     assert apple.error_message == said
     assert found["birch"].reward == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ import pytest
 from tests.evaluation.trials import CSV, needs_trials
 from wane.cli.main import main
 from wane.core.errors import ConfigError
-from wane.evaluation.planning.checks import problems
+from wane.evaluation.planning.checks import clients, problems
 from wane.evaluation.planning.estimate import estimates
 from wane.evaluation.planning.power import power
 from wane.evaluation.results import VERSION, Arm, ResultsError, Run, Trial, append, begin
@@ -205,3 +206,12 @@ def test_check_spends_nothing_and_says_what_it_would_cost(tmp_path: Path, capsys
     assert "openai:gpt-5.4 cwl 80000 single: 1 of 1 trials to come; about $0.618, 0.9M tokens" in out
     assert "! tasks: one: no root file system for the image tiny:1" in out
     assert not (tmp_path / "tb2-results").exists()
+
+
+def test_a_client_that_another_package_brought_is_looked_at() -> None:
+    pytest.importorskip("pydantic_ai")
+    assert not list(clients(["test:x", "function:y"]))
+    for line in clients(["anthropic:a", "openai-chat:b", "openai:c", "cohere:d"]):
+        assert re.fullmatch(
+            r'models: (\w+) needs \S+, and \S+ is (not )?installed: pip install "pydantic-ai-slim\[\1\]"', line
+        )

@@ -168,8 +168,36 @@ def test_a_copy_of_isolated_runs_does_not_change_what_they_are_compared_with(tmp
 def test_what_was_not_graded_is_told(tmp_path: Path) -> None:
     write(tmp_path, SINGLE, lambda task, _: None if task == "task-0" else 1.0)
     found = report([tmp_path])
-    assert row(found)["errors"] == {"not graded": 2}
-    assert any("2 of 8 trials ended without an error and were not graded" in remark for remark in found.remarks)
+    assert row(found)["errors"] == row(found)["not_counted"] == {"not graded": 2}
+    assert (row(found)["score"], row(found)["trials"], row(found)["tasks"]) == (1.0, 6, 3)
+    assert any("2 trials ended without an error and were not graded" in remark for remark in found.remarks)
+
+
+def test_what_the_agent_did_not_cause_is_in_no_score(tmp_path: Path) -> None:
+    write(tmp_path, ISOLATED, lambda *_: 1.0)
+    path = write(tmp_path, SINGLE, lambda task, _: None if task == "task-0" else 1.0)[0]
+    results = read(path)
+    path.unlink()
+    begin(path, results.run)
+    for trial in results.trials:
+        lost = trial.task == "task-0"
+        append(path, replace(trial, error="SandboxError", phase="set-up") if lost else trial)
+    found = report([tmp_path])
+    single = next(it for it in found.to_dict()["rows"] if it["protocol"] == "single")
+    assert single["score"] == 1.0
+    assert single["not_counted"] == {"environment": 1, "not graded": 1}
+    # Nor are two arms compared of which one lacks more than the other.
+    assert single["difference"]["verdict"] is None
+    assert single["difference"]["not_counted"] == [0.25, 0.0]
+    assert "none: 25.0 % not counted, and 0.0 % in isolation" in to_markdown(found)
+    assert any("in no score: environment 1." in remark for remark in found.remarks)
+
+
+def test_a_run_of_which_nothing_counts_is_told(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda *_: None)
+    found = report([tmp_path])
+    assert not found.rows
+    assert all(remark.endswith("no trial counts: not graded 4") for remark in found.remarks)
 
 
 def test_runs_of_different_tasks_are_told(tmp_path: Path) -> None:
@@ -180,8 +208,8 @@ def test_runs_of_different_tasks_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tasks", "runs"), [(1, 1), (1, 2), (2, 1), (2, 2), (30, 1), (30, 3)])
-@pytest.mark.parametrize("reward", [0.0, 0.5, 1.0, None])
-def test_no_interval_is_without_a_width(tmp_path: Path, tasks: int, runs: int, reward: float | None) -> None:
+@pytest.mark.parametrize("reward", [0.0, 0.5, 1.0])
+def test_no_interval_is_without_a_width(tmp_path: Path, tasks: int, runs: int, reward: float) -> None:
     for arm in (SINGLE, ISOLATED):
         write(tmp_path, arm, lambda *_: reward, tasks=tasks, runs=runs)
     found = report([tmp_path])
@@ -318,21 +346,21 @@ def test_real_trials(tmp_path: Path) -> None:
     found = report([tmp_path])
     isolated, single = row(found, 0), row(found, 1)
     assert [round(100 * isolated[key], 2) for key in ("score", "se_naive", "se_by_task", "se_by_run")] == [
-        39.55,
-        2.32,
-        4.54,
-        1.09,
+        40.96,
+        2.38,
+        4.68,
+        1.41,
     ]
     apart = single["difference"]
-    assert [round(100 * apart[key], 2) for key in ("value", "se_paired", "se_unpaired")] == [3.15, 2.30, 6.54]
-    assert apart["verdict"] == "not worse"
+    assert [round(100 * apart[key], 2) for key in ("value", "se_paired", "se_unpaired")] == [1.74, 2.23, 6.64]
+    assert (apart["verdict"], apart["not_counted"]) == (None, pytest.approx([0.0, 17 / 445]))
     assert (isolated["errors"]["timeout"], isolated["errors"]["cancelled"]) == (57, 14)
     # The tasks stood at random places, in sessions of their own.
     for it in (isolated, single):
         assert it["drift_ci95"][0] < 0 < it["drift_ci95"][1]
     assert [it["chance"] is None for it in found.to_dict()["paper"]["rows"]] == [False, True, True, True]
     assert (
-        "With n = 5, differences to isolated sessions under 4.6 points cannot be told from chance"
+        "With n = 5, differences to isolated sessions under 4.4 points cannot be told from chance"
         in found.cannot[1].text
     )
 

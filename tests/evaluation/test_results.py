@@ -221,7 +221,7 @@ def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
     ],
 )
 def test_errors_have_kinds(name: str, kind: str) -> None:
-    assert Trial(ARM, 1, 1, "a", None, error=name).error_kind == kind
+    assert Trial(ARM, 1, 1, "a", None, error=name).ended_by == kind
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_errors_have_kinds(name: str, kind: str) -> None:
     ],
 )
 def test_where_an_error_was_raised_counts_for_more_than_its_name(name: str, phase: Phase, kind: str) -> None:
-    assert Trial(ARM, 1, 1, "a", None, error=name, phase=phase).error_kind == kind
+    assert Trial(ARM, 1, 1, "a", None, error=name, phase=phase).ended_by == kind
 
 
 def test_a_fork_of_a_session_does_not_count_what_it_began_with_again(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_a_limit_of_a_task_ends_the_task(config: Config) -> None:
     tasks = Tasks()
     run(replace(config, limits=Limits(cost_per_task=0.25, cost_total=50)), tasks)
     (found,) = results(config)
-    assert [(trial.error_kind, trial.usage.cost) for trial in found.trials] == [("limit", 0.25)] * 4
+    assert [(trial.ended_by, trial.usage.cost) for trial in found.trials] == [("limit", 0.25)] * 4
 
 
 def test_concurrency_is_over_runs(config: Config) -> None:

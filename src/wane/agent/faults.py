@@ -1,10 +1,9 @@
-"""What a provider does wrong: which of its errors pass by waiting, how long to wait, and what the others mean."""
+"""What a provider does wrong: which of its errors pass by waiting, and what the others mean."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from random import uniform
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic_ai.exceptions import (
@@ -22,15 +21,6 @@ from pydantic_ai.messages import ModelResponse
 
 FaultKind: TypeAlias = Literal["outage", "quota", "access", "model", "context"]
 """What is wrong: the provider for a while, the account's money, its key or region, the model's name, or the length."""
-
-FIRST_WAIT: Final = 0.5
-"""Seconds before the second try."""
-
-LONGEST_WAIT: Final = 60.0
-"""Seconds between two tries, unless the provider asks for more."""
-
-OUTAGES: Final = 4
-"""A task waits for the provider at most this many times its patience in all."""
 
 _KINDS: Final[tuple[tuple[type[ModelAPIError], FaultKind], ...]] = (
     (ModelQuotaExceededError, "quota"),
@@ -120,18 +110,6 @@ def check_whole(model_name: str, response: ModelResponse) -> None:
     # Anthropic reports the input at the beginning.
     if response.provider_name == "anthropic" or not response.usage.input_tokens:
         raise BrokenAnswerError(model_name, "the answer broke off before its end", in_stream=True)
-
-
-def pause(tries: int, fault: Fault) -> float:
-    """Return the seconds to wait before the next try: growing, with jitter, and at least what the provider asks for.
-
-    Args:
-        tries: number of failed tries in a row, from 1.
-        fault: why the last one failed.
-    """
-    grown = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 10)) * uniform(0.5, 1)  # noqa: S311 - not a secret
-    asked = fault.retry_after or 0.0
-    return max(grown, asked + uniform(0, min(1.0, asked)))  # noqa: S311
 
 
 def fitting_budget(message: str, tokens: int) -> int:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import uniform
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from wane.agent.faults import OUTAGES, pause
-
 if TYPE_CHECKING:
     from wane.agent.faults import Fault
+
+FIRST_WAIT: Final = 0.5
+"""Seconds before the second try."""
+
+LONGEST_WAIT: Final = 60.0
+"""Seconds between two tries, unless the provider asks for more."""
 
 PATIENCE: Final = 300.0
 """Seconds that an outage may last if nothing else is said."""
 
 FIRST_CONTACT: Final = 10.0
 """Seconds to wait for a server that has never been reached, as its address may be wrong, if nothing else is said."""
+
+OUTAGES: Final = 4
+"""A task waits for the provider at most this many times as long as one outage may last."""
 
 _STEP: Final = 0.1
 """Seconds between looks at whether the user has stopped the turn."""
@@ -102,3 +110,15 @@ class Patience:
         while not stopped() and (left := begun + seconds - monotonic()) > 0:
             await asyncio.sleep(min(left, _STEP))
         self.lost += monotonic() - begun
+
+
+def pause(tries: int, fault: Fault) -> float:
+    """Return the seconds to wait before the next try: growing, with jitter, and at least what the provider asks for.
+
+    Args:
+        tries: number of failed tries in a row, from 1.
+        fault: why the last one failed.
+    """
+    grown = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 10)) * uniform(0.5, 1)  # noqa: S311 - not a secret
+    asked = fault.retry_after or 0.0
+    return max(grown, asked + uniform(0, min(1.0, asked)))  # noqa: S311

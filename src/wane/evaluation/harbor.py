@@ -28,7 +28,7 @@ from harbor.models.agent.context import AgentContext  # noqa: E402
 
 from wane.core.errors import WaneError  # noqa: E402
 from wane.evaluation import bundle  # noqa: E402
-from wane.evaluation.running.config import NEW_ENVIRONMENT  # noqa: E402
+from wane.evaluation.running.config import NEW_ENVIRONMENT, hung_after  # noqa: E402
 from wane.evaluation.running.journals import PROMPT, SESSIONS  # noqa: E402
 from wane.evaluation.swe_bench import PATCH  # noqa: E402
 from wane.evaluation.trajectory import FILE, write  # noqa: E402
@@ -44,7 +44,16 @@ _TIMED_OUT: Final = 124
 """Exit code of `timeout`."""
 _KILLED: Final = 137
 """The same if SIGTERM was not enough."""
+_ABOUT: Final = ("session_id", "outcome", "error", "fault", "waited_seconds")
 _OUTCOMES: Final = {"cost_limit": "the cost limit was reached", "interrupted": "it was interrupted"}
+
+
+class StartError(RuntimeError):
+    """Wane does not start: no model, key or client, so that it will not start in another task either."""
+
+
+class ProviderError(RuntimeError):
+    """The model's provider failed for longer than the patience, or refused: the task was not tried."""
 
 
 class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
@@ -55,8 +64,9 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
         budget: tokens that the view may hold: `80k`.
         annotate: who marks episodes: `model` or `infer`.
         cost_limit: dollars after which the task ends; with `session`, dollars of the whole session.
-        time_limit: seconds after which Wane is asked to stop; a little less than Harbor's own limit, so that the
-            session lives on. None leaves it to Harbor, which kills.
+        time_limit: seconds that Wane may work, without waiting for a provider that fails; a little less than Harbor's
+            own limit, so that the session lives on. None leaves it to Harbor, which kills.
+        patience: minutes that an outage of the provider may last.
         new_environment: the line ahead of the task; "" for none.
         session: folder on this machine with a session of an earlier trial, which this one continues.
         patch: folder in the environment with a git checkout; its changes are kept as `patch.diff` in the logs.
@@ -68,6 +78,7 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
     annotate: str | None = None
     cost_limit: float | None = None
     time_limit: float | None = None
+    patience: float = 30.0
     new_environment: str = NEW_ENVIRONMENT
     session: str | None = None
     patch: str | None = None
@@ -120,6 +131,8 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
 
         Raises:
             TimeoutError: if the time limit ended it; Harbor grades the task all the same.
+            ProviderError: if the model's provider did.
+            StartError: if Wane does not start.
             NonZeroAgentExitCodeError: if it ended before it was done.
         """
         line = self._chosen.new_environment
@@ -173,17 +186,18 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             if limit is not None and done.return_code in (_TIMED_OUT, _KILLED):
                 raise TimeoutError(f"wane did not stop after {limit:g} seconds, and was killed") from None
             told = await environment.exec(f"tail -c 2000 {self.environment_logs_dir}/stderr.txt")
-            raise NonZeroAgentExitCodeError(f"wane did not start: {_told(done.stdout, told.stdout)}") from None
+            raise StartError(f"wane did not start: {_told(done.stdout, told.stdout)}") from None
+        if result["session_id"] is None:
+            raise StartError(f"wane did not start: {result['error']}")
         self._session_id = result["session_id"]
         await self._write_trajectory(environment)
         context.n_input_tokens, context.n_output_tokens = usage["input_tokens"], usage["output_tokens"]
         context.n_cache_tokens, context.cost_usd = usage["cache_read_tokens"], usage["cost_usd"]
-        context.metadata = {
-            name: result[name]
-            for name in ("session_id", "outcome", "error", "usage", "session_usage", "view_tokens", "budget")
-        }
-        if limit is not None and done.return_code == _TIMED_OUT:
+        context.metadata = {name: result[name] for name in (*_ABOUT, "usage", "session_usage", "view_tokens", "budget")}
+        if result["outcome"] == "time_limit" or (limit is not None and done.return_code == _TIMED_OUT):
             raise TimeoutError(f"wane was asked to stop after {limit:g} seconds")
+        if result["outcome"] == "provider":
+            raise ProviderError(result["error"])
         if result["outcome"] != "done":
             told = _OUTCOMES.get(result["outcome"], "it failed")
             raise NonZeroAgentExitCodeError(f"wane ended before the task was done: {told}: {result['error']}")
@@ -207,10 +221,12 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         words = [bundle.COMMAND, "-p", "-", "-y", "--output-format", "json", "-m", model]
         words += flags({"--strategy": chosen.strategy, "--budget": chosen.budget, "--annotate": chosen.annotate})
         words += flags({"-l": chosen.cost_limit, "-r": self._session_id})
+        words += ["--patience", f"{chosen.patience:g}"]
         if chosen.time_limit is not None:
-            # The signal goes to Wane alone, and Wane ends the commands that it runs.
-            words = ["timeout", "--foreground", f"--kill-after={GRACE:g}", f"{chosen.time_limit:g}", *words]
-        # `timeout` exits with 124 whatever Wane says; the result is on standard output all the same.
+            words += ["--time-limit", f"{chosen.time_limit / 60:g}"]
+            # If it hangs. The signal goes to Wane alone, and Wane ends the commands that it runs.
+            hung = hung_after(chosen.time_limit, chosen.patience)
+            words = ["timeout", "--foreground", f"--kill-after={GRACE:g}", f"{hung:g}", *words]
         return (
             f"WANE_SESSION_DIR={shlex.quote(self._sessions)} {shlex.join(words)} "
             f"<{_PROMPT} 2>>{self.environment_logs_dir}/stderr.txt"

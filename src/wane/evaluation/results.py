@@ -33,8 +33,9 @@ FILE_NAME: Final = "results.jsonl"
 Protocol: TypeAlias = Literal["isolated", "single"]
 """Whether each task has a session of its own, or one session goes through all of them."""
 
-ErrorKind: TypeAlias = Literal["timeout", "limit", "cancelled", "environment", "verifier", "agent"]
-"""Why a trial ended early: its time, a limit of cost or calls, a person, the environment, the grading, or the agent."""
+ErrorKind: TypeAlias = Literal["timeout", "limit", "cancelled", "provider", "environment", "verifier", "agent"]
+"""What ended a trial early: its time, a limit of cost or calls, a person, the model's provider, the environment, the
+grading, or the agent."""
 
 Phase: TypeAlias = Literal["set-up", "agent", "grading", "tear-down"]
 """Part of a trial: before the agent begins, while it works, while its work is graded, and after that."""
@@ -82,13 +83,17 @@ class Trial:
         run: number of the run, from 1.
         position: place of the task in the run's order, from 1.
         task: name of the task.
-        reward: the verifier's reward, 0 to 1; None if nothing was graded, which counts as 0 in `score`.
-        error: name of the exception that ended the trial, such as `AgentTimeoutError`; "" for none. A trial may have
-            both: a timeout is graded too.
+        reward: the verifier's reward, 0 to 1; None if nothing was graded.
+        error: name of the error that ended the trial, such as `AgentTimeoutError` or the provider's own
+            `overloaded_error`; "" for none. A trial may have both: a timeout is graded too.
         error_message: its text, in a line.
         phase: the part of the trial in which it was raised; None if that is not known, or there is no error.
+        ended_by: what raised it; None if there is no error. By default the phase and the error's name tell: before the
+            agent begins and after the grading it is the environment, while grading it is the verifier, unless it was a
+            person; while the agent works, its name decides, and an unknown one is the agent's.
         started: when the agent began; None if it did not or is not known.
-        seconds: how long the agent worked; None if it is not known.
+        seconds: how long the agent worked, without `waited`; None if it is not known.
+        waited: seconds that were lost to a provider that failed; None if that is not known.
         usage: usage of its model calls, in this task alone.
         context: figures of its context, in this task alone; None if they are not known.
         steps: the rewards of its steps, for a task of several steps.
@@ -107,33 +112,40 @@ class Trial:
     error: str = ""
     error_message: str = ""
     phase: Phase | None = None
+    ended_by: ErrorKind | None = None
     started: datetime | None = None
     seconds: float | None = None
+    waited: float | None = None
     usage: Usage = field(default_factory=Usage)
     context: ContextFigures | None = None
     steps: tuple[StepReward, ...] = ()
     journal: str = ""
     directory: str = ""
 
+    def __post_init__(self) -> None:
+        if self.error and self.ended_by is None:
+            object.__setattr__(self, "ended_by", _kind_of(self.error, self.phase))
+
+    @property
+    def counts(self) -> bool:
+        """Whether it tells something of the agent: it was graded, or the agent or a limit ended it before that.
+
+        What the provider ended does not, even if it was graded, as the agent could not finish it.
+        """
+        return self.ended_by != "provider" and (self.reward is not None or self.ended_by in _OWN)
+
     @property
     def score(self) -> float:
-        """The reward; 0 if there is none."""
+        """The reward; 0 if there is none. Only that of a trial that `counts` is in a report."""
         return self.reward or 0.0
 
-    @property
-    def error_kind(self) -> ErrorKind | None:
-        """The kind of the error that ended it; None if none did.
 
-        Before the agent begins and after the grading an error is the environment's, while grading it is the verifier's,
-        unless it was a person's. While the agent works, its name decides, and one of an unknown name is the agent's.
-        """
-        if not self.error:
-            return None
-        kinds = (kind for kind, words in _ERROR_WORDS.items() if any(word in self.error for word in words))
-        named: ErrorKind = next(kinds, "agent")
-        if named == "cancelled" or self.phase in (None, "agent"):
-            return named
-        return "verifier" if self.phase == "grading" and named != "environment" else "environment"
+def _kind_of(error: str, phase: Phase | None) -> ErrorKind:
+    kinds = (kind for kind, words in _ERROR_WORDS.items() if any(word in error for word in words))
+    named: ErrorKind = next(kinds, "agent")
+    if named == "cancelled" or phase in (None, "agent"):
+        return named
+    return "verifier" if phase == "grading" and named != "environment" else "environment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +227,14 @@ class RunResults:
         return tuple(task for task in self.run.order if task not in done)
 
 
-# In order: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's.
+_OWN: Final = frozenset({"agent", "timeout", "limit"})
+"""What can end a trial that counts before it is graded."""
+
+# In order: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's, and an
+# ApiRateLimitError, as Harbor names what other agents say of their provider, no limit of ours.
 _ERROR_WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
     "cancelled": ("Cancelled", "KeyboardInterrupt"),
+    "provider": ("Api", "Authentication", "ModelNotFound", "NetworkConnection"),
     "limit": ("Limit",),
     "verifier": ("Verifier", "Reward"),
     "environment": ("Environment", "Docker", "Daytona", "Sandbox", "Healthcheck"),
@@ -332,7 +349,7 @@ def _impossible(record: Trial | Abandoned) -> str:
     amounts = {f"usage: {name}": value for name, value in encode(record.usage).items()}
     shares: dict[str, float | None] = {}
     if isinstance(record, Trial):
-        amounts |= {"seconds": record.seconds}
+        amounts |= {"seconds": record.seconds, "waited": record.waited}
         amounts |= {f"context: {name}": value for name, value in (encode(record.context) or {}).items()}
         shares = {"reward": record.reward} | {f"steps: {it.name}: reward": it.reward for it in record.steps}
         if record.position < 1:

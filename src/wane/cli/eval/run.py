@@ -23,7 +23,7 @@ from wane.evaluation.planning.estimate import estimates
 from wane.evaluation.report import report, to_markdown, write_page
 from wane.evaluation.results import Trial
 from wane.evaluation.running.config import Config, load
-from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, StoppedError
+from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, PausedError, StoppedError
 from wane.evaluation.usage import Total
 from wane.journal.codec import SchemaError, decode, encode
 from wane.money import dollars
@@ -97,6 +97,9 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
         except StoppedError as error:
             say(str(error))
             return failure.OVER_BUDGET
+        except PausedError as error:
+            say(f"{error}. Go on with: wane eval resume {config.output}")
+            return failure.UNAVAILABLE
         except asyncio.CancelledError:
             say(
                 f"stopped after {evaluation.done} of {evaluation.total} trials; "
@@ -105,12 +108,29 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
             return failure.INTERRUPTED
     if evaluation.not_limited:
         say(evaluation.not_limited)
+    if evaluation.uncounted:
+        say(_uncounted(evaluation, config.output))
+    if evaluation.empty:
+        say(f"no trial counts in {'; '.join(evaluation.empty)}")
+        return failure.FAILED
     if not options.as_json:
         say(
             f"{counted(evaluation.done, 'trial')} in {config.output}; {evaluation.spent.describe()}. "
             f"Next: wane eval report {config.output}"
         )
     return failure.OK
+
+
+def _uncounted(evaluation: Evaluation, output: str) -> str:
+    """Say which trials do not count, and how to do them again."""
+    causes = evaluation.uncounted
+    number = sum(causes.values())
+    by_cause = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
+    again = "".join(f" --again {cause}" for cause in causes)
+    return (
+        f"{counted(number, 'trial')} will be in no score, as the agent did not end {'it' if number == 1 else 'them'}: "
+        f"{by_cause}. Those of isolated sessions are done again by: wane eval resume {output}{again}"
+    )
 
 
 async def _stoppable(evaluation: Evaluation) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +45,7 @@ def problems(config: Config, tasks: Sequence[Task], environ: Mapping[str, str] =
         tasks: its tasks.
         environ: this machine's environment, of which only names are looked at.
     """
-    found = [*_harbor(), *_models(config, environ)]
+    found = [*_harbor(), *_models(config, environ), *clients(config.models)]
     if config.environment.type == "linux":
         found += _linux(config, tasks)
     elif config.environment.type == "docker":
@@ -76,6 +77,28 @@ def _models(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
                 f"limits: no prices are known for {model}, so {', '.join(limited)} cannot hold; set minutes_per_task "
                 "instead, or a limit at the provider"
             )
+
+
+def clients(models: Sequence[str]) -> Iterator[str]:
+    """Say which models' clients are not installed in a version that Pydantic AI can use.
+
+    Another package may have brought an older one, with which every call fails.
+    """
+    from packaging.requirements import Requirement
+
+    for extra in dict.fromkeys(model.partition(":")[0].partition("-")[0] for model in models):
+        for text in requires("pydantic-ai-slim") or ():
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate() or not needed.marker.evaluate({"extra": extra}):
+                continue
+            try:
+                installed = version(needed.name)
+            except PackageNotFoundError:
+                installed = ""
+            if not needed.specifier.contains(installed or "0", prereleases=True):
+                there = f"{installed} is installed" if installed else "it is not installed"
+                remedy = f'pip install "pydantic-ai-slim[{extra}]"'
+                yield f"models: {extra} needs {needed.name}{needed.specifier}, and {there}: {remedy}"
 
 
 def _linux(config: Config, tasks: Sequence[Task]) -> Iterator[str]:

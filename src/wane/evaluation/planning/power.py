@@ -159,7 +159,7 @@ def _spreads(place: Path) -> list[Spread]:
         arm = results.run.arm
         name = " ".join(filter(None, (arm.benchmark, arm.model, arm.strategy, str(arm.budget or ""), arm.protocol)))
         for trial in results.trials:
-            _note(tables.setdefault(name, {}), ungraded, name, trial.task, trial.reward)
+            _note(tables.setdefault(name, {}), ungraded, name, trial.task, trial.score if trial.counts else None)
     return [_spread(name, table, ungraded.get(name, 0)) for name, table in tables.items()]
 
 

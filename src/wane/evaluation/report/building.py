@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -79,11 +80,11 @@ def report(places: Iterable[Path]) -> Report:
     """
     found = [read(path) for path in find(places)]
     remarks = [it.remark for it in found if it.remark]
-    remarks += [f"{it.path}: no trial yet" for it in found if not it.trials]
+    remarks += [_empty(it) for it in found if not any(trial.counts for trial in it.trials)]
     kept = _distinct(found, remarks)
     arms: dict[Arm, list[RunResults]] = {}
     for it in kept:
-        if it.trials:
+        if any(trial.counts for trial in it.trials):
             arms.setdefault(it.run.arm, []).append(it)
     rows: list[Row] = []
     views: list[View] = []
@@ -131,6 +132,13 @@ def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
     return min(same or [it for it in alike if it.strategy == "none"], key=_place, default=None)
 
 
+def _empty(results: RunResults) -> str:
+    """Say why a run is in no table."""
+    causes = Counter(trial.ended_by or UNGRADED for trial in results.trials)
+    named = ", ".join(f"{cause} {number:,}" for cause, number in causes.items())
+    return f"{results.path}: no trial counts: {named}" if causes else f"{results.path}: no trial yet"
+
+
 def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
     arm, found = row.arm, []
     name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
@@ -138,9 +146,12 @@ def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
         found.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
     if ungraded := row.errors.get(UNGRADED):
         found.append(
-            f"{name}: {ungraded:,} of {row.score.trials:,} trials ended without an error and were not graded; they "
-            'count as 0 until "wane eval grade" takes in the verdicts of a grader.'
+            f"{name}: {ungraded:,} trials ended without an error and were not graded; they do not count until "
+            '"wane eval grade" takes in the verdicts of a grader.'
         )
+    if causes := {cause: number for cause, number in row.uncounted.items() if cause != UNGRADED}:
+        named = ", ".join(f"{cause} {number:,}" for cause, number in causes.items())
+        found.append(f"{name}: in no score: {named}.")
     partly: dict[str, list[str]] = {}
     for what, total in row.took.items():
         if total.exact is None and not total.unknown:

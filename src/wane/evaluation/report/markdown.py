@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from wane.evaluation.report.building import PaperRow, Report
 from wane.evaluation.report.paper import BUDGET, MODEL
 from wane.evaluation.report.rows import CONTEXT, TOKENS, Row
-from wane.evaluation.report.words import VERDICTS, points
+from wane.evaluation.report.words import points, verdict_of
 from wane.evaluation.results import Arm, Run
 from wane.evaluation.statistics import Interval
 from wane.evaluation.usage import Total
@@ -16,7 +16,8 @@ from wane.strategies.base import ANNOTATED
 _NONE = "-"
 _OF_SCORES = (
     "Shares in percent, errors and differences in points. The verdict takes the wider of two intervals: that over "
-    "tasks, paired, and that over runs."
+    "tasks, paired, and that over runs. A score is over the trials that count: what the provider or the environment "
+    "ended counts nowhere."
 )
 _OF_TOOK = (
     "Calls, tokens, dollars, passes and requests are means of a run. ≥: some trials are missing, or the figure is not "
@@ -62,7 +63,7 @@ def to_markdown(report: Report) -> str:
 _ARM = ("Benchmark", "Model", "Strategy", "Budget", "Protocol")
 _SCORE = (
     *("Tasks x runs", "Score", "SE, tasks", "SE, runs", "95 %", "To isolated", "95 %", "Verdict", "Drift in 10 tasks"),
-    *("pass@k", "pass^k", "Errors"),
+    *("pass@k", "pass^k", "Errors", "Not counted"),
 )
 _TOOK = (
     *("Calls", "Input", "Cached", "Output", "Cost", "Broken off", "Seconds a task", "Passes", "Evicted", "Peak view"),
@@ -99,7 +100,7 @@ def _score(row: Row) -> Iterator[str]:
         against = f" (of {to.strategy} at {_budget(to)})" if other else ""
         yield f"{100 * apart.value:+.2f}{against}"
         yield _interval(apart.interval(), signed=True)
-        yield f"{VERDICTS[apart.verdict]} (±{points(apart.margin)})"
+        yield verdict_of(row.compared)
     if row.drift is None or row.drift.error is None:
         yield _NONE
     else:
@@ -108,6 +109,7 @@ def _score(row: Row) -> Iterator[str]:
     for place in (0, 1):
         yield f"{100 * row.passed[most][place]:.1f} (k = {most})" if most > 1 else _NONE
     yield _counts(row.errors) or "none"
+    yield _counts(row.uncounted) or "none"
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[str]:

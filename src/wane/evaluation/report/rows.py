@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from statistics import fmean
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from wane.evaluation.statistics import (
     Interval,
     Score,
     Table,
+    Verdict,
     bootstrap,
     detectable,
     difference,
@@ -34,6 +36,9 @@ EDGE: Final = 0.1
 """Scores this close to 0 or 1 get Wilson's interval, which stays within these bounds."""
 
 
+_SAME: Final = 1e-9
+"""Shares this close are the same."""
+
 UNGRADED: Final = "not graded"
 """The kind of a trial without an error that has no reward, such as one of SWE-bench before its grader ran."""
 
@@ -52,11 +57,22 @@ class Compared:
         to: the other arm.
         difference: this arm's score minus the other's.
         drawn: the difference's 95 % bootstrap interval, over tasks and over the runs of each; None with one task.
+        uncounted: the shares of this arm's and of the other's planned trials that do not count.
     """
 
     to: Arm
     difference: Difference
     drawn: Interval | None
+    uncounted: tuple[float, float]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict; None if the arms differ in the share of trials that do not count.
+
+        What does not count is seldom a fair sample: the rest of an arm may be the easier tasks.
+        """
+        here, there = self.uncounted
+        return self.difference.verdict if abs(here - there) < _SAME else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +116,18 @@ class Row:
     Attributes:
         arm: the arm.
         margin: differences below this count as none.
-        score: its score with its errors.
+        score: its score with its errors, over the trials that count.
         benchmark_tasks: tasks that the benchmark has, of which only some may have been chosen; None if not known.
         interval: 95 % interval of the score, over draws of tasks; None if unknown, such as for a single task.
         missing: number of trials that its runs plan and do not have.
+        uncounted: trials that count for no score, by what ended them; and those without an error that were not graded.
         compared: its comparison with isolated sessions; None if it is one of them, or there are none.
         drift: how the score changes with the position; None if every run has the same order.
         windows: the score by position.
         steps: the steps of tasks that have several, in order.
         passed: by k, how likely one of k tries, and all of them, solve a task.
-        errors: trials that ended in an error, by kind; and those without an error that were not graded.
+        errors: trials that ended in an error, by kind; and those without an error that were not graded. Those in
+            `uncounted` are among them.
         exceptions: the same, by name.
         took: what the trials that count took, by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`.
         abandoned: dollars of trials that were stopped and tried again.
@@ -124,6 +142,7 @@ class Row:
     benchmark_tasks: int | None
     interval: Interval | None
     missing: int
+    uncounted: Mapping[str, int]
     compared: Compared | None
     drift: Drift | None
     windows: tuple[Window, ...]
@@ -162,6 +181,7 @@ class Row:
             "runs": self.score.runs,
             "trials": self.score.trials,
             "missing": self.missing,
+            "not_counted": dict(self.uncounted),
             "score": self.score.value,
             "se_by_task": by_task and by_task.se,
             "se_by_run": by_run and by_run.se,
@@ -202,11 +222,12 @@ def row_of(
 
     Args:
         arm: the arm.
-        runs: its runs, with at least one trial.
+        runs: its runs, with at least one trial that counts.
         baseline: the runs that it is compared with; may be empty.
         annotations: how its agent marked its work, if known.
     """
     trials = [trial for run in runs for trial in run.trials]
+    tried = [trial for trial in trials if trial.counts]
     table, other = table_of(runs), table_of(baseline)
     found = score(table)
     margin = min(run.run.margin for run in runs)
@@ -218,10 +239,11 @@ def row_of(
         benchmark_tasks=max((run.run.benchmark_tasks or 0 for run in runs), default=0) or None,
         interval=_interval(found, table),
         missing=sum(len(run.missing) for run in runs),
-        compared=_compared(table, other, baseline, margin),
+        uncounted=Counter(_why_not(trial) for trial in trials if not trial.counts),
+        compared=_compared(table, other, runs, baseline, margin),
         drift=drift(table, table_of(runs, lambda trial: trial.position)),
-        windows=tuple(_windows(trials, other)),
-        steps=tuple(_steps(trials)),
+        windows=tuple(_windows(tried, other)),
+        steps=tuple(_steps(tried)),
         passed=_passed(table),
         errors=Counter(filter(None, map(_why_not, trials))),
         exceptions=Counter(trial.error for trial in trials if trial.error),
@@ -236,7 +258,7 @@ def row_of(
 def _why_not(trial: Trial) -> str:
     if trial.reward is None and not trial.error:
         return UNGRADED
-    return trial.error_kind or ""
+    return trial.ended_by or ""
 
 
 def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
@@ -255,10 +277,10 @@ def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
 
 
 def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda trial: trial.score) -> Table:
-    """Return the scores of some runs, or another figure of their trials, by task and run."""
+    """Return the scores of some runs, or another figure of their trials that count, by task and run."""
     table: dict[str, dict[int, float]] = {}
     for run in runs:
-        for trial in run.trials:
+        for trial in filter(attrgetter("counts"), run.trials):
             table.setdefault(trial.task, {})[trial.run] = of(trial)
     return table
 
@@ -278,11 +300,20 @@ def _interval(found: Score, table: Table) -> Interval | None:
     return Interval(max(0.0, ends.low), min(1.0, ends.high))
 
 
-def _compared(table: Table, other: Table, baseline: Sequence[RunResults], margin: float) -> Compared | None:
+def _compared(
+    table: Table, other: Table, runs: Sequence[RunResults], baseline: Sequence[RunResults], margin: float
+) -> Compared | None:
     apart = difference(table, other, margin) if other else None
     if apart is None:
         return None
-    return Compared(baseline[0].run.arm, apart, bootstrap(table, other) if apart.tasks > 1 else None)
+    drawn = bootstrap(table, other) if apart.tasks > 1 else None
+    return Compared(baseline[0].run.arm, apart, drawn, (_uncounted(runs), _uncounted(baseline)))
+
+
+def _uncounted(runs: Sequence[RunResults]) -> float:
+    """The share of the planned trials that do not count, from 0 to 1."""
+    tried = sum(trial.counts for run in runs for trial in run.trials)
+    return 1 - tried / sum(len(run.run.order) for run in runs)
 
 
 def _windows(trials: Sequence[Trial], other: Table) -> list[Window]:
@@ -331,7 +362,8 @@ def _compared_dict(it: Compared) -> dict[str, Any]:
         "ci90": _ends(apart.interval(0.9)),
         "ci95_bootstrap": _ends(it.drawn),
         "margin": apart.margin,
-        "verdict": apart.verdict,
+        "verdict": it.verdict,
+        "not_counted": list(it.uncounted),
         "detectable": max(map(detectable, known), default=None),
     }
 

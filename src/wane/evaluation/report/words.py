@@ -18,6 +18,14 @@ VERDICTS: dict[Verdict, str] = {
 """The verdicts in a few words."""
 
 
+def verdict_of(compared: Compared) -> str:
+    """Return the verdict of a comparison in words."""
+    here, there = compared.uncounted
+    if compared.verdict is None:
+        return f"none: {100 * here:.1f} % not counted, and {100 * there:.1f} % in isolation"
+    return f"{VERDICTS[compared.verdict]} (±{points(compared.difference.margin)})"
+
+
 def points(share: float) -> str:
     """Return a difference of scores in points, to a tenth."""
     return f"{100 * share:.1f}"

@@ -65,6 +65,8 @@ class Limits:
         cost_total: dollars of all runs; as for a run.
         minutes_per_task: for the agent; None for the task's own limit.
         timeout_factor: factor for the tasks' own limits.
+        patience: minutes that an outage of the provider may last before the run pauses. Meanwhile the task's time
+            stands still.
     """
 
     cost_per_task: float | None = None
@@ -72,9 +74,10 @@ class Limits:
     cost_total: float | None = None
     minutes_per_task: float | None = None
     timeout_factor: float = 1.0
+    patience: float = 30.0
 
     def __post_init__(self) -> None:
-        for name in ("cost_per_task", "cost_per_run", "cost_total", "minutes_per_task", "timeout_factor"):
+        for name in ("cost_per_task", "cost_per_run", "cost_total", "minutes_per_task", "timeout_factor", "patience"):
             value = getattr(self, name)
             # YAML's .nan is below nothing and above nothing, so it would switch a limit off.
             if value is not None and not 0 < value < math.inf:
@@ -276,6 +279,16 @@ def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
         raise ConfigError(f"sample: {sample.count} of {len(tasks)} tasks cannot be drawn")
     kept = set(in_order(tasks, sample.seed, 0)[: sample.count])
     return tuple(task for task in tasks if task in kept)
+
+
+def hung_after(seconds: float, patience: float) -> float:
+    """Return the seconds after which Wane in a task must have ended; it waits for at most four outages.
+
+    Args:
+        seconds: that the task may take.
+        patience: minutes that one outage may last.
+    """
+    return seconds + 5 * 60 * patience + 60
 
 
 def kept_by_wane(strategy: str) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ import json
 import platform
 import re
 import shutil
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,7 +34,7 @@ from wane.evaluation.results import (
 )
 from wane.evaluation.running.config import RIVAL, Config, drawn, in_order
 from wane.evaluation.running.tasks import Task, find_tasks, size_of
-from wane.evaluation.running.trial import COST_LIMIT, Attempt, try_task
+from wane.evaluation.running.trial import COST_LIMIT, START, Attempt, try_task
 from wane.evaluation.usage import Total, Usage
 from wane.journal.codec import encode
 from wane.money import dollars
@@ -56,6 +57,10 @@ class EvaluationError(WaneError, RuntimeError):
 
 class StoppedError(WaneError, RuntimeError):
     """A limit of cost ended the evaluation before all was done."""
+
+
+class PausedError(WaneError, RuntimeError):
+    """Nothing more can be tried: a provider failed for longer than the patience or refused, or Wane does not start."""
 
 
 @dataclass(slots=True)
@@ -118,6 +123,7 @@ class Evaluation:
         self._busy = 0
         self._stopped = False
         self._reasons: dict[str, None] = {}
+        self._paused: dict[str, None] = {}
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -142,6 +148,19 @@ class Evaluation:
         return sum(len(run.done) for run in self._runs)
 
     @property
+    def uncounted(self) -> dict[ErrorKind, int]:
+        """Number of trials that say nothing of the agent, by what ended them."""
+        trials = (trial for run in self._runs for trial in run.done.values() if not trial.counts)
+        return dict(Counter(trial.ended_by for trial in trials if trial.ended_by is not None))
+
+    @property
+    def empty(self) -> list[str]:
+        """The runs that have results of which none counts, though none waits for a grader, in words."""
+        runs = [run for run in self._runs if run.done]
+        failed = [run for run in runs if all(trial.ended_by and not trial.counts for trial in run.done.values())]
+        return [f"{run.file.parent.parent.name}, run {run.number}" for run in failed]
+
+    @property
     def spent(self) -> Total:
         """Dollars that all runs have cost so far, including abandoned trials."""
         return sum((run.spent for run in self._runs), Total())
@@ -162,6 +181,7 @@ class Evaluation:
 
         Raises:
             StoppedError: if a limit of cost ended it; results stay, and it can continue with a higher limit.
+            PausedError: if a provider did. The trials that it interrupted are not tried, and are done again.
             EvaluationError: if the folder holds results of another configuration.
         """
         for run in self._runs:
@@ -175,6 +195,9 @@ class Evaluation:
                     group.create_task(self._lane(lane, slots))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        if self._paused:
+            told = "; ".join(self._paused)
+            raise PausedError(f"paused, with {self.done} of {self.total} trials done: {told}")
         if self._reasons:
             told = "; ".join(filter(None, (*self._reasons, self.not_limited)))
             raise StoppedError(f"{told}. {self.done} of {self.total} trials are done; raise it and go on")
@@ -201,7 +224,7 @@ class Evaluation:
             ended = {trial.task: trial for trial in found.trials}
             _check_same(found, header)
             again = self._again if run.arm.protocol == "isolated" else ()
-            run.done = {trial.task: trial for trial in found.trials if trial.error_kind not in again}
+            run.done = {trial.task: trial for trial in found.trials if trial.ended_by not in again}
             paid = [*(it.usage for it in run.done.values()), *(it.usage for it in found.abandoned)]
             run.spent = Total.cost(paid)
         else:
@@ -257,6 +280,11 @@ class Evaluation:
             # Not the task's own limit: with more money it would have gone on, so it is no result.
             self._abandon(run, attempt, "cost limit", trial.usage)
             return self._stop(run, scope if priced else "price")
+        if trial.ended_by == "provider" or trial.error == START:
+            self._abandon(run, attempt, f"not tried: {trial.error}", trial.usage)
+            self._stopped = True
+            self._paused[f"{trial.error} in {trial.task}: {trial.error_message}"] = None
+            return False
         append(run.file, trial)
         run.done[trial.task] = trial
         run.spent += Total.cost([trial.usage])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
-from wane.evaluation.results import Arm, Phase, StepReward, Trial
-from wane.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, kept_by_wane
+from wane.evaluation.results import Arm, ErrorKind, Phase, StepReward, Trial
+from wane.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, hung_after, kept_by_wane
 from wane.evaluation.running.journals import SESSIONS, STORE, figures_of, has_begun, journals_in, usage_of
 from wane.evaluation.running.tasks import Task
 from wane.evaluation.usage import NOTHING, ContextFigures, Usage
 
 if TYPE_CHECKING:
+    from harbor.models.agent.context import AgentContext
     from harbor.models.trial.config import TrialConfig
     from harbor.models.trial.result import ExceptionInfo, StepResult, TrialResult
     from harbor.models.verifier.result import VerifierResult
@@ -30,6 +31,9 @@ GRACE: Final = 120.0
 
 COST_LIMIT: Final = "CostLimitError"
 """Name of the error of a trial that reached its cost limit."""
+
+START: Final = "StartError"
+"""Name of the error of a trial in which Wane did not start, as it will not in any other."""
 
 REWARD: Final = "RewardError"
 """Name of the error of a trial whose verifier gave no reward that can be used."""
@@ -181,6 +185,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         annotate=config.annotate,
         new_environment=config.new_environment,
         time_limit=seconds,
+        patience=limits.patience,
         # The agent's limit is for its whole session.
         cost_limit=None if attempt.allowance is None else attempt.allowance + attempt.spent_before.known_cost,
         patch=swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
@@ -190,7 +195,8 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     return AgentConfig(
         import_path="wane.evaluation.harbor:WaneAgent",
         **common,
-        override_timeout_sec=seconds and seconds + GRACE,
+        # Wane's own limit stands still while it waits for a provider that fails.
+        override_timeout_sec=seconds and hung_after(seconds, limits.patience) + GRACE,
         # In a session over tasks, a task's steps are turns of it; isolated, each step has a session of its own.
         resume_trajectory=arm.protocol == "single",
         kwargs=kwargs,
@@ -248,7 +254,15 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
         usage = NOTHING if attempt.arm.strategy == ORACLE else _told(told)
     reward, graded_steps, wrong = _graded(result)
     error, message, phase = _error(result)
-    if wrong:
+    said = _metadata(told)
+    fault, waited = said.get("fault"), _waited(told)
+    ended_by: ErrorKind | None = "environment" if error == START else None
+    if fault:
+        error, message = fault["name"], said["error"]
+        # Without a budget, a context that grows until the window is full is what the arm shows.
+        full = fault["kind"] == "context" and attempt.arm.budget is None
+        ended_by = "limit" if full else "provider"
+    if wrong and not fault:
         error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
     return replace(
         trial,
@@ -256,8 +270,10 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
         error=error,
         error_message=_line(message),
         phase=phase,
+        ended_by=ended_by,
         started=timings[0].started_at if timings else None,
-        seconds=sum(spans) if spans and len(spans) == len(timings) else None,
+        seconds=sum(spans) - (waited or 0.0) if spans and len(spans) == len(timings) else None,
+        waited=waited,
         usage=usage,
         context=context,
         steps=graded_steps,
@@ -269,8 +285,7 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
 def _error(result: TrialResult) -> tuple[str, str, Phase | None]:
     """The name of the error that ended a trial, its text, and the part of the trial in which it was raised."""
     steps = result.step_results or []
-    told = [it.agent_result for it in (result, *steps) if it.agent_result is not None]
-    said: Mapping[str, Any] = next((it.metadata for it in reversed(told) if it.metadata), {})
+    said = _metadata([it.agent_result for it in (result, *steps) if it.agent_result is not None])
     failed_in = next((step for step in steps if step.exception_info), None)
     failed = result.exception_info or (failed_in and failed_in.exception_info)
     limited = said.get("outcome") == "cost_limit"
@@ -278,6 +293,17 @@ def _error(result: TrialResult) -> tuple[str, str, Phase | None]:
         return (COST_LIMIT, "", "agent") if limited else ("", "", None)
     last = failed_in or (steps[-1] if steps else result)
     return COST_LIMIT if limited else failed.exception_type, failed.exception_message, _phase(last, failed)
+
+
+def _metadata(told: Sequence[AgentContext]) -> Mapping[str, Any]:
+    """What the agent said of its last turn."""
+    return next((it.metadata for it in reversed(told) if it.metadata), {})
+
+
+def _waited(told: Sequence[AgentContext]) -> float | None:
+    """Seconds that the turns lost to the provider; None if an agent does not say."""
+    waits = [(it.metadata or {}).get("waited_seconds") for it in told]
+    return sum(filter(None, waits)) if waits and None not in waits else None
 
 
 def _phase(part: TrialResult | StepResult, failed: ExceptionInfo) -> Phase:

@@ -6,6 +6,7 @@ const signed = (share, count) => `${share < 0 ? "−" : "+"}${Math.abs(100 * sha
 const span = (ends) => `${(100 * ends[0]).toFixed(1)} – ${(100 * ends[1]).toFixed(1)}`;
 const signedSpan = (ends) => `${signed(ends[0], 1)} … ${signed(ends[1], 1)}`;
 const counts = (kinds) => Object.entries(kinds).sort((a, b) => b[1] - a[1]).map(([kind, count]) => `${kind} ${n0(count)}`).join(", ");
+const verdict = (it) => (it.verdict ? data.verdicts[it.verdict] : `none: ${percentOf(it.not_counted[0])} not counted, and ${percentOf(it.not_counted[1])} in isolation`);
 const dollars = (value) => `$${cents.format(value)}`;
 const most = (row) => Math.max(1, ...Object.keys(row.pass_at).map(Number));
 
@@ -19,10 +20,11 @@ const SCORES = [
   ["To isolated", "Score minus that of isolated sessions, paired by task, in points.", (row) => row.difference && signed(row.difference.value, 2)],
   ["Held against", "The isolated sessions, where they are of another strategy or budget.", (row) => row.difference && (row.difference.to.strategy !== row.strategy || row.difference.to.budget !== row.budget) && `${row.difference.to.strategy} · ${budgetOf(row.difference.to)}`],
   ["95% of that", "The wider of two intervals: over tasks, paired, and over runs.", (row) => row.difference && row.difference.ci95 && signedSpan(row.difference.ci95)],
-  ["Verdict", "At the margin that was set before. Equal: the 90% interval lies within the margin. Better, worse: the 95% interval excludes 0.", (row) => row.difference && data.verdicts[row.difference.verdict]],
+  ["Verdict", "At the margin that was set before. Equal: the 90% interval lies within the margin. Better, worse: the 95% interval excludes 0.", (row) => row.difference && verdict(row.difference)],
   ["Drift / 10", "Change of the score in ten positions of the session, tasks held fixed, in points, with its 95% interval.", (row) => row.drift_per_10 !== null && `${signed(row.drift_per_10, 1)}${row.drift_ci95 ? ` (${signedSpan(row.drift_ci95)})` : ""}`],
   ["pass@k", "How likely at least one of k tries solves a task; k is the number of runs.", (row) => most(row) > 1 && percentOf(row.pass_at[most(row)])],
   ["pass^k", "How likely all of k tries solve it.", (row) => most(row) > 1 && percentOf(row.pass_all[most(row)])],
+  ["Not counted", "Trials in no score: those that the provider, the environment, the grading or a person ended, and those that were not graded.", (row) => counts(row.not_counted) || "none"],
   ["Errors", "Trials that ended in an error, by kind, and those that were not graded. A timeout is graded all the same.", (row) => counts(row.errors) || "none"],
 ];
 

@@ -77,7 +77,7 @@ function drawDifferences(width, rows) {
   rows.forEach((row, at) => {
     const it = row.difference, { stroke } = drawn(row), y = top + LINE * at + 30;
     node.append(svg("rect", { x: x(-it.margin), width: x(it.margin) - x(-it.margin), y: y - 10, height: 20, class: "margin" }));
-    node.append(svg("text", { x: left, y: y - 14, class: "armname" }, width < 560 ? named(row) : `${named(row)}: ${signed(it.value, 2)}, ${data.verdicts[it.verdict]}`));
+    node.append(svg("text", { x: left, y: y - 14, class: "armname" }, width < 560 ? named(row) : `${named(row)}: ${signed(it.value, 2)}, ${verdict(it)}`));
     node.append(bar(it.ci95, x, y, stroke, "thin"), bar(it.ci90, x, y, stroke, "thick"));
     node.append(dot(row, x(it.value), y, `${signed(it.value, 2)} points, 95% ${signedSpan(it.ci95)}`));
   });
