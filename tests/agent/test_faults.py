@@ -156,12 +156,12 @@ def test_no_wait_that_the_patience_does_not_allow(repository: Path) -> None:
 
 
 def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) -> None:
-    slow = Reply(error=HttpError(500), delay=1.5)
-    with ScriptedServer(task([slow, slow])) as server:
+    slow = Reply(error=HttpError(500), delay=3.5)  # longer than the limit
+    with ScriptedServer(task([slow])) as server:
         result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)))
     assert result.outcome is Outcome.DONE
-    assert result.waited > 3
-    with ScriptedServer([*task()[:1], Reply("late", delay=20)]) as server:
+    assert result.waited > 3.5
+    with ScriptedServer([*task()[:1], Reply("late", delay=2)]) as server:
         session = AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.02))
         result = run(session)
     assert result.outcome is Outcome.TIME_LIMIT

@@ -123,7 +123,8 @@ class Waiting:
     @property
     def sentence(self) -> str:
         """The wait in a sentence."""
-        return f"{self.reason.rstrip('.')}; trying again in {self.seconds:.0f} s (failed {self.tries} in a row)"
+        wait = "at once" if self.seconds < 1 else f"in {self.seconds:.0f} s"
+        return f"{self.reason.rstrip('.')}; trying again {wait} (failed {self.tries} in a row)"
 
 
 SessionEvent: TypeAlias = (

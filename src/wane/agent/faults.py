@@ -109,7 +109,7 @@ def check_whole(model_name: str, response: ModelResponse) -> None:
         return
     # Anthropic reports the input at the beginning.
     if response.provider_name == "anthropic" or not response.usage.input_tokens:
-        raise BrokenAnswerError(model_name, "the answer broke off before its end", in_stream=True)
+        raise BrokenAnswerError(model_name, "the stream ended before the answer did", phase="read", in_stream=True)
 
 
 def fitting_budget(message: str, tokens: int) -> int:

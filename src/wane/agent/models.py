@@ -116,7 +116,7 @@ def explain(error: BaseException, model: Model | None = None) -> str:
         error: the error.
         model: the model that was called. An error of its server then names the address and the variable that sets it.
     """
-    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+    from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError
 
     address, hint = (_address(model), _address_hint(model)) if model is not None and model.base_url else ("", "")
     if isinstance(error, ModelHTTPError):
@@ -124,6 +124,8 @@ def explain(error: BaseException, model: Model | None = None) -> str:
         if address and status in _WRONG_SERVER:
             return f"the provider of {error.model_name} answered HTTP {status} at {address}: {reason}{hint}"
         return f"the provider of {error.model_name} answered HTTP {status}: {reason}"
+    if isinstance(error, ModelConnectionError) and error.phase == "read" and model is not None:
+        return f"the answer of {model.model_id} broke off: {_with_root(error)}"
     if isinstance(error, ModelAPIError) and model is not None and address:
         return f"cannot reach {address} for {model.model_id}: {_with_root(error)}{hint}"
     text = " ".join(str(error).split())

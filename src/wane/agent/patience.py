@@ -35,7 +35,8 @@ class Patience:
 
     Args:
         longest: seconds that one outage of the provider may last; None for the defaults.
-        limit: seconds that a turn may work; None for no limit. A call that fails and the wait after it do not count.
+        limit: seconds that a turn may work; None for no limit. A call that fails and the wait after it do not count,
+            so a call to which the provider has said nothing yet is waited for.
         out_of_time: called when the limit is reached.
 
     Attributes:
@@ -59,6 +60,8 @@ class Patience:
         self._worked = 0.0
         self._running_since: float | None = None
         self._called_at: float | None = None
+        self._silent = False
+        self._overdue = False
         self._failing_since = 0.0
 
     def run(self) -> None:
@@ -66,7 +69,7 @@ class Patience:
         self._running_since = monotonic()
         if self.limit is not None:
             left = max(0.0, self.limit - self._worked)
-            self._timer = asyncio.get_running_loop().call_later(left, self._out_of_time)
+            self._timer = asyncio.get_running_loop().call_later(left, self._due)
 
     def end(self) -> None:
         """Stop the clock."""
@@ -76,13 +79,27 @@ class Patience:
 
     def called(self) -> None:
         """Note that a model call begins."""
-        self._called_at = monotonic()
+        self._called_at, self._silent = monotonic(), True
+
+    def heard(self) -> None:
+        """Note that the provider says something."""
+        self._silent = False
+        if self._overdue:
+            self._overdue = False
+            self._out_of_time()
+
+    def _due(self) -> None:
+        if self._silent:
+            self._overdue = True  # what comes next tells whose time it was
+        else:
+            self._out_of_time()
 
     def answered(self) -> None:
         """Note that it has been answered."""
         self._called_at = None
         self._reached = True
         self.tries = 0
+        self.heard()
 
     def failed(self, fault: Fault) -> float | None:
         """Stop the clock where the failed call began, and return the seconds to wait; None to give up."""
@@ -92,9 +109,10 @@ class Patience:
         if self._running_since is not None:
             self._worked += began - self._running_since
         self._running_since = self._called_at = None
+        self._silent = self._overdue = False
         self.lost += now - began
         if not self.tries:
-            self._failing_since = began
+            self._failing_since = now
         self.tries += 1
         wait = pause(self.tries, fault)
         self._reached = self._reached or not fault.unreached

@@ -447,6 +447,7 @@ class AgentSession:
 
     async def _stream(self, _ctx: RunContext[Any], stream: AsyncIterable[AgentStreamEvent]) -> None:
         async for event in stream:
+            self._patience.heard()
             if (translated := _translate(event)) is not None:
                 self._emit(translated)
 
