@@ -335,7 +335,6 @@ def grid() -> list[Contender]:
         "": [Policy(low_water=low, guard=guard) for low, guard in product(around, wide)],
         ", no guard": [Policy(low_water=low, guard=0.0) for low in (*few, 0.7)],
         ", order paper": [Policy("paper", low_water=low, guard=guard) for low, guard in product(few, some)],
-        ", by level": [Policy(by_level=True, low_water=low, guard=guard) for low, guard in product(few, some)],
         ", not when cold": [
             Policy(evict_when_cold=False, low_water=low, guard=guard) for low, guard in product(few, some)
         ],

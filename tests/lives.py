@@ -33,7 +33,6 @@ def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = 
         policy.evict_when_cold,
         tool_classes or {},
         policy.order,
-        policy.by_level,
         policy.guarded(1.0),
         policy.prologue,
         policy.overflow,

@@ -311,12 +311,6 @@ def last_use(reading: Reading, episode: Ep) -> int:
     return max([episode.number, *users])
 
 
-def stage(state: State, episode: Ep) -> int:
-    """R8, level by level: how far it has been stripped; an act has no reasoning to lose, and starts one further."""
-    order = (None, "reasoning", "bulk", "artifact", "remove")
-    return max(order.index(state.reached.get(episode.number)), 1 if episode.type == "act" else 0)
-
-
 def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] = ()) -> Ep | None:
     """R8."""
     candidates = [episode for episode in reading.episodes if eligible(reading, state, rules, episode)]
@@ -325,8 +319,6 @@ def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] =
         candidates.sort(key=lambda episode: (episode.type != "act", episode.number))
     else:
         candidates.sort(key=lambda episode: (last_use(reading, episode), episode.number))
-    if rules.by_level:
-        candidates.sort(key=lambda episode: stage(state, episode))
     return candidates[0] if candidates else None
 
 
@@ -462,7 +454,6 @@ class Rules:
     evict_when_cold: bool = False
     tool_classes: Mapping[str, str] = field(default_factory=dict)
     order: str = "paper"
-    by_level: bool = False
     guard: float = 0.0
     prologue: str = "whole"
     overflow: str = "surface"
@@ -625,7 +616,7 @@ class Pass:
                 self.strip(episode, level)
                 if level == "remove":
                     self.drop_while(self.too_much_described)
-                if self.within(share) or self.rules.by_level:
+                if self.within(share):
                     break
 
 

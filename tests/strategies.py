@@ -391,7 +391,6 @@ def policies() -> st.SearchStrategy[Policy]:
         low_water=st.sampled_from((1.0, 1.0, 0.85, 0.7, 0.5, 0.1)),
         description_share=st.sampled_from((None, None, 1.0, 0.5, 0.2, 0.1, 0.02)),
         evict_when_cold=st.booleans(),
-        by_level=st.sampled_from((False, False, True)),
         guard=st.sampled_from((None, 0.0, 0.1, 0.3, 0.6, 1.0)),
         prologue=st.sampled_from(("turns", "whole")),
         overflow=st.sampled_from(("strip", "strip", "surface")),

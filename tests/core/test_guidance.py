@@ -13,11 +13,11 @@ from wane.core.guidance import guidance
 from wane.counters import get_counter
 from wane.strategies.fold import FOLDING
 
-ORDERS, SHARES, LEVELS, OVERFLOWS = ("paper", "last_use"), (None, 0.0, 0.2), (False, True), ("strip", "surface")
+ORDERS, SHARES, OVERFLOWS = ("paper", "last_use"), (None, 0.0, 0.2), ("strip", "surface")
 
 VARIANTS = [
-    guidance(Policy(order=order, description_share=share, by_level=by_level, overflow=overflow), recall=recall)
-    for order, share, by_level, overflow, recall in product(ORDERS, SHARES, LEVELS, OVERFLOWS, (False, True))
+    guidance(Policy(order=order, description_share=share, overflow=overflow), recall=recall)
+    for order, share, overflow, recall in product(ORDERS, SHARES, OVERFLOWS, (False, True))
 ] + [guidance(leaving=FOLDING), guidance(leaving=FOLDING, recall=True)]
 
 MOST = 300
@@ -93,14 +93,6 @@ def test_what_is_said_to_leave_first_does(order: Any, first: str) -> None:
         "old": "what went unused longest leaves",
     }
     assert words[first] in session.told
-
-
-@pytest.mark.parametrize("by_level", [False, True])
-def test_search_results_leave_before_the_rest_where_that_is_said(by_level: bool) -> None:
-    session = Session(OPEN + 100, low_water=1.0, by_level=by_level)
-    levels = [step.level for step in session.report.steps]
-    assert (levels == sorted(levels, key=lambda level: level.rank)) == by_level
-    assert ("search results before the rest" in session.told) == by_level
 
 
 @pytest.mark.parametrize(

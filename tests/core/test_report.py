@@ -76,11 +76,6 @@ def test_a_pass_that_finds_nothing() -> None:
     assert " over the budget of 2,000. A pass found nothing to evict. 2,5" in told
 
 
-def test_level_by_level() -> None:
-    told = fitted(2_000, Policy(order="paper", guard=0.0, by_level=True)).explain()
-    assert "acts before explorations, the oldest first, level by level, from fix to look" in told
-
-
 def test_a_pass_that_has_to_take_of_what_is_not_finished() -> None:
     window = ContextWindow(2_000, Policy())
     window.add(Item(Kind.USER, 3))

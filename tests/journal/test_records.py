@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
@@ -24,6 +25,7 @@ from wane.journal import (
     Record,
     StrategyRecord,
     UsageRecord,
+    read,
 )
 from wane.journal.lines import (
     MESSAGE_PREFIX,
@@ -102,9 +104,15 @@ FORMAT = [
 
 def test_the_format_on_disk_stays_as_it_is() -> None:
     # Files of earlier days hold these lines: change one only together with VERSION.
-    lines = Path(__file__).with_name("session_v3.jsonl").read_bytes().splitlines(keepends=True)
+    lines = Path(__file__).with_name("session_v4.jsonl").read_bytes().splitlines(keepends=True)
     assert chained(FORMAT) == lines
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
+
+
+def test_the_version_before_is_read() -> None:
+    file = read(Path(__file__).with_name("session_v3.jsonl"))
+    assert file.header == replace(FORMAT[0], version=3)
+    assert list(file.records) == FORMAT[1:]
 
 
 @given(records, st.data())
@@ -155,8 +163,8 @@ def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
 
 
 def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(JournalVersionError, match=r"version 4 of .* reads version 3. .* pip install --upgrade wane"):
-        read_header(b'{"kind":"session","version":4,"shape":"other"}\n', "a file")
+    with pytest.raises(JournalVersionError, match=r"version 5 of .* reads versions 3 to 4\. .* pip install --upgrade"):
+        read_header(b'{"kind":"session","version":5,"shape":"other"}\n', "a file")
 
 
 def test_an_older_header_is_refused_too() -> None:

@@ -371,7 +371,7 @@ class TestTune:
             assert not (more and not dearer), it
 
     def test_a_choice_gives_way_to_what_is_better(self) -> None:
-        other = replace(Policy(), by_level=True)
+        other = replace(Policy(), evict_when_cold=False)
         chosen, better, dearer = candidate(100, 0.9), candidate(98, 0.9, other), candidate(120, 0.99)
         assert unbeaten(chosen, [chosen, better, dearer]) == better
         assert unbeaten(chosen, [chosen, dearer]) == chosen
@@ -386,11 +386,11 @@ class TestTune:
         )
 
     def test_a_policy_must_keep_enough_more_to_be_another(self) -> None:
-        other = replace(Policy(), by_level=True)
+        other = replace(Policy(), evict_when_cold=False)
         assert choose([candidate(100, 0.9), candidate(101, 0.95, other)]).policy == other
         assert choose([candidate(100, 0.9), candidate(101, 0.901, other)]).policy == Policy()
         assert choose([candidate(100, 0.9), candidate(110, 0.99, other)]).policy == Policy()
-        assert departures(other) == {"by_level": True}
+        assert departures(other) == {"evict_when_cold": False}
 
     def test_what_is_kept_is_the_mean_of_recall_and_grounding(self) -> None:
         loss = LossTotals(uses=10, found=9, edits=10, grounded=5)

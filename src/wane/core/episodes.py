@@ -166,15 +166,13 @@ class OpenCall:
     index: int
 
 
-Key = tuple[int, int, int]
+Key = tuple[int, int]
 
-ORDERS: Final[dict[tuple[str, bool], Callable[[Episode], Key]]] = {
-    ("paper", False): lambda episode: (0, episode.type is EpisodeType.EXPL, episode.number),
-    ("paper", True): lambda episode: (episode.stage, episode.type is EpisodeType.EXPL, episode.number),
-    ("last_use", False): lambda episode: (0, episode.used, episode.number),
-    ("last_use", True): lambda episode: (episode.stage, episode.used, episode.number),
+ORDERS: Final[dict[str, Callable[[Episode], Key]]] = {
+    "paper": lambda episode: (episode.type is EpisodeType.EXPL, episode.number),
+    "last_use": lambda episode: (episode.used, episode.number),
 }
-"""Sort key of each order (R8), plain and level by level. Keys are unique because they end in the number."""
+"""Sort key of each order (R8). Keys are unique because they end in the number."""
 
 
 class EpisodeGraph:
@@ -198,7 +196,7 @@ class EpisodeGraph:
         self._by_name: dict[str, Episode] = {}
         self.waiting: list[Episode] = []
         self._queue: list[tuple[Key, Episode]] = []
-        self._key: Callable[[Episode], Key] = ORDERS["paper", False]
+        self._key: Callable[[Episode], Key] = ORDERS["paper"]
         self._whole = False
 
     def start(
@@ -250,7 +248,7 @@ class EpisodeGraph:
 
     def arrange(self, policy: Policy) -> None:
         """Set the order of `pick`, and what it skips. The queue is rebuilt only if these change."""
-        key, whole = ORDERS[policy.order, policy.by_level], policy.prologue == "whole"
+        key, whole = ORDERS[policy.order], policy.prologue == "whole"
         if key is self._key and whole == self._whole:
             return
         self._key, self._whole = key, whole

@@ -64,11 +64,11 @@ class Eviction:
             if episode.number >= first_guarded:
                 guarded.append(episode)
                 continue
-            self._empty(episode, policy, target, limit)
+            self._empty(episode, target, limit)
         for episode in guarded:
             self._graph.offer(episode)
         while self._accounting.total > budget and (episode := self._graph.pick()):
-            self._empty(episode, policy, budget, limit)
+            self._empty(episode, budget, limit)
         if limit is not None:
             while self._accounting.total > budget and self._drop_oldest_description():
                 pass
@@ -105,10 +105,9 @@ class Eviction:
                     f"{step.number} at level {step.level.value!r}"
                 )
 
-    def _empty(self, episode: Episode, policy: Policy, target: float, limit: float | None) -> None:
-        """Strip an episode until the target is met, or by one level if the policy goes level by level (R9)."""
-        first = episode.stage + 1
-        for rank in range(first, first + 1 if policy.by_level else REMOVE_RANK + 1):
+    def _empty(self, episode: Episode, target: float, limit: float | None) -> None:
+        """Strip an episode until the target is met (R9)."""
+        for rank in range(episode.stage + 1, REMOVE_RANK + 1):
             self._strip(episode, rank)
             if episode.removed and limit is not None:
                 while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():

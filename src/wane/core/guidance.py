@@ -43,11 +43,10 @@ def _leaving(policy: Policy) -> str:
         if by_paper
         else "what went unused longest leaves first"
     )
-    level = ", search results before the rest" if policy.by_level else ""
     share = policy.description_share
     kept = "descriptions stay" if share is None else "descriptions stay longer" if share else "descriptions leave too"
     after = "If that is not enough, open episodes are cut" if policy.overflow == "strip" else "Open episodes stay whole"
     return (
-        f"When the window is full, {first}{level}; {kept}. {after}. "
+        f"When the window is full, {first}; {kept}. {after}. "
         "User messages never leave; what your acts did is in the environment."
     )

@@ -36,8 +36,6 @@ class Policy:
         order: which eligible episode goes first (R8). `"paper"`: acts before explorations, the oldest first.
             `"last_use"`: the one that was used longest ago, where an exploration was last used by the latest
             act that declared it (the paper's Principle 4).
-        by_level: strip level by level across the episodes, so that all lose a level before any loses the
-            next one; otherwise empty one episode after another.
         low_water: a pass that runs evicts down to `budget * low_water`; above 0, at most 1 (R10).
         description_share: share of the budget that the closing pairs of removed explorations may hold,
             0 to 1; None keeps them all (R11).
@@ -59,7 +57,6 @@ class Policy:
     low_water: float = 0.5
     description_share: float | None = 0.2
     evict_when_cold: bool = True
-    by_level: bool = False
     guard: float | None = None
     prologue: Prologue = "turns"
     overflow: Overflow = "strip"

@@ -180,8 +180,7 @@ class FitReport:
         removed = {step.number for step in steps if step.level is Level.REMOVE}
         first, *others = names.values()
         if others:
-            levels = ", level by level" * self.policy.by_level
-            order = f", {_ORDERS[self.policy.order]}{levels}, from {first} to {others[-1]}"
+            order = f", {_ORDERS[self.policy.order]}, from {first} to {others[-1]}"
             whole = f", and removed {len(removed):,} of them" if removed else ""
             yield f"It stripped {len(names):,} episodes{order}{whole}."
         else:

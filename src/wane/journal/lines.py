@@ -21,7 +21,7 @@ from zlib import crc32
 
 from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError
 from wane.journal.codec import SchemaError, decode, encode
-from wane.journal.records import RECORDS, VERSION, Header, Record
+from wane.journal.records import OLDEST, RECORDS, VERSION, Header, Record
 
 T = TypeVar("T", Header, Record)
 
@@ -135,11 +135,11 @@ def read_header(line: bytes, place: str) -> Header:
     if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
         raise _damaged(first, 'it does not begin with the header of a session, {"kind":"session","version":…}')
     # Checked first: in another version everything except these two fields may differ.
-    if data["version"] != VERSION:
+    if not OLDEST <= data["version"] <= VERSION:
         advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
         raise JournalVersionError(
-            f"{place}, line 1: version {data['version']} of the session format, and this Wane reads version {VERSION}."
-            f" {advice}"
+            f"{place}, line 1: version {data['version']} of the session format, and this Wane reads versions"
+            f" {OLDEST} to {VERSION}. {advice}"
         )
     _check(line, 0, first)
     return _decode(Header, data, f"{place}, line 1")
@@ -229,6 +229,9 @@ def _check(line: bytes, after: int, place: str) -> None:
 
 def _decode(cls: type[T], data: dict[str, Any], place: str) -> T:
     del data["kind"], data["crc"]
+    if isinstance(policy := data.get("policy"), dict):
+        # An option of policies in version 3. A pass is repeated as it was recorded, so nothing depends on it.
+        policy.pop("by_level", None)
     try:
         return decode(cls, data)
     except SchemaError as error:

@@ -15,8 +15,11 @@ from typing import Any, ClassVar, Final
 from wane.core import Added, FitReport, Mark, Policy, Step
 from wane.journal.codec import SchemaError, decode, encode
 
-VERSION: Final = 3
-"""Version of the file format that this Wane writes, and the only one that it reads."""
+VERSION: Final = 4
+"""Version of the file format that this Wane writes."""
+
+OLDEST: Final = 3
+"""The oldest version that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

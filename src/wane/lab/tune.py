@@ -30,7 +30,6 @@ DEPTHS: Final[Mapping[str, tuple[Any, ...]]] = {"low_water": (0.85, 0.7, 0.55, 0
 
 KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {
     "order": get_args(Order),
-    "by_level": (False, True),
     "guard": (None, 0.0, 0.15, 0.45),
     "evict_when_cold": (False, True),
 }
