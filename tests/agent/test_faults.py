@@ -14,6 +14,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from tests.agent.conftest import config, dumped
+from tests.marks import first_quick
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.agent.faults import Fault, fitting_budget
 from wane.agent.patience import LONGEST_WAIT, Patience, pause
@@ -21,7 +22,7 @@ from wane.agent.session import AgentSession
 from wane.journal import UsageRecord, read
 from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage
 
-APIS = ["openai_model", "openai_responses_model", "anthropic_model"]
+APIS = ["anthropic_model", "openai_model", "openai_responses_model"]
 
 ANSWER = Reply(reasoning="Look.", text="I read it again.", calls=(Call("read_file", {"path": "app.py"}),))
 
@@ -79,7 +80,7 @@ def _resumed(session: AgentSession) -> AgentSession:
     )
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", first_quick(*APIS))
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
 def test_a_passing_fault_changes_nothing_but_the_time(repository: Path, api: str, fault: Reply) -> None:
     sessions, sent, events = [], [], list[SessionEvent]()
