@@ -44,7 +44,7 @@ FLOORS: dict[str, set[str]] = {
         "strategies",
         "recall",
     },
-    "conversation": {"core", "counters", "formats", "inference", "strategies", "recall", "tools"},
+    "conversation": {"core", "counters", "formats", "inference", "journal", "strategies", "recall", "tools"},
     "search": set(),
     "recall": {"core", "formats", "search"},
     "integrations": {"conversation", "core", "counters", "formats", "inference", "strategies", "recall"},

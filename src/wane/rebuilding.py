@@ -7,26 +7,19 @@ accounting. No policy runs, and nothing is inferred again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 from wane.conversation.engine import Engine
+from wane.conversation.host import Adapter
+from wane.conversation.past import follow
+from wane.conversation.timeline import CACHE_LIFETIME, Setup, Timeline
 from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars
 from wane.core.errors import ConfigError, JournalError
 from wane.formats import Part, StoredFormat, Transcript
-from wane.journal import (
-    ConfigRecord,
-    MessageRecord,
-    NoteRecord,
-    PassRecord,
-    Record,
-    StrategyRecord,
-    UsageRecord,
-)
-from wane.journal.following import follow
-from wane.strategies.base import EPISODIC, Settings
-
-_BEGUN: Final = ("agent", "proxy")  # topics of the notes that name the strategy of a session
+from wane.journal import ConfigRecord, PassRecord, Record, UsageRecord
+from wane.journal.records import settings_after
+from wane.strategies.base import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,107 +82,40 @@ def rebuild(
         MissingExtraError: if the session's strategy needs a library that is not installed.
     """
     records = list(records)
-    strategy = _strategy_of(records)
-    recorded = [record.message for record in records if isinstance(record, MessageRecord)]
-    messages = format.load(recorded)
-    if len(messages) != len(recorded):
-        raise JournalError("the session does not replay: its records hold parts of messages, not whole ones")
+    last = settings_after(records)
     try:
-        engine = Engine(_engine_for(strategy), _settings_of(records))
+        line = _empty(last, next((each for each in records if isinstance(each, ConfigRecord)), last), format, counter)
     except ConfigError as error:
         raise JournalError(f"the session does not replay: {error}") from error
-    fold = _Fold(engine, Transcript(format, counter), messages)
-    follow(records, fold.take, lambda: engine.item_count)
+    items, shortfalls = list[tuple[Item, Part]](), list[Pinned | None]()
+    engine = line.engine
+    for record, taken in follow(line, records):
+        items += [(each.item, each.part) for each in taken]
+        if not engine.evicts and line.history.settings.strategy in ("cwl", "paper", "none"):
+            _repeat_in(engine.window, record)
+        if isinstance(record, PassRecord):
+            shortfalls.append(None if record.satisfied else engine.window.pinned)
     if not engine.evicts:
         engine.redo(None)  # what follows from the history alone has no record, such as folding
-    return Rebuilt(strategy, engine, fold.transcript, tuple(fold.items), tuple(fold.shortfalls))
+    return Rebuilt(last.strategy or None, engine, line.transcript, tuple(items), tuple(shortfalls))
 
 
-def _strategy_of(records: Iterable[Record]) -> str | None:
-    strategy: str | None = None
-    for record in records:
-        strategy = _strategy_after(record, strategy)
-    return strategy
+def _repeat_in(window: ContextWindow, record: Record) -> None:
+    """Repeat what evicted by episode before another strategy took over: it tells what became of the episodes."""
+    if isinstance(record, PassRecord):
+        window.apply(record.trace)
+    elif isinstance(record, UsageRecord) and record.anchors and record.input_tokens:
+        window.apply(())
+        window.observe(record.input_tokens)
 
 
-def _strategy_after(record: Record, before: str | None) -> str | None:
-    if isinstance(record, NoteRecord) and record.topic in _BEGUN:
-        named = record.data.get("strategy")
-        return named if isinstance(named, str) else before
-    if isinstance(record, StrategyRecord):
-        return record.strategy
-    return "cwl" if isinstance(record, PassRecord) and before not in EPISODIC else before
-
-
-def _settings_of(records: Iterable[Record]) -> Settings:
-    """The settings with which a session began, as far as they are recorded; later records may change some."""
-    first = next((record for record in records if isinstance(record, ConfigRecord)), None)
-    settings = Settings() if first is None else Settings(first.budget, policy=first.policy)
-    for record in records:
-        if isinstance(record, NoteRecord) and record.topic in _BEGUN:
-            infers = record.data.get("annotate") == "infer" or record.data.get("infer") is True
-            settings = replace(settings, annotate="infer" if infers else "model")
-    return settings
-
-
-def _engine_for(strategy: str | None) -> str:
-    """The strategy of the engine: `cwl` for all that evict by episode, and where nothing is managed."""
-    return "cwl" if strategy is None or strategy == "none" or strategy in EPISODIC else strategy
-
-
-class _Fold:
-    """A session between two of its records."""
-
-    def __init__(self, engine: Engine, transcript: Transcript[Any], messages: Iterable[Any]) -> None:
-        self.engine = engine
-        self.transcript = transcript
-        self.items: list[tuple[Item, Part]] = []
-        self.shortfalls: list[Pinned | None] = []
-        self._coming = iter(messages)
-        self._strategy: str | None = None  # that of the next request
-        self._proxied = False
-        self._anchored = -1  # number of items in the history at the last report
-
-    def take(self, record: Record) -> None:
-        self._strategy = _strategy_after(record, self._strategy)
-        self._proxied |= isinstance(record, NoteRecord) and record.topic == "proxy"
-        if isinstance(record, MessageRecord):
-            self._add(record)
-        elif isinstance(record, PassRecord):
-            self._repeat(record)
-        elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
-            self.engine.redo(record.done)
-        elif isinstance(record, UsageRecord):
-            self._observe(record)
-        elif isinstance(record, ConfigRecord):
-            window = self.engine.window
-            window.budget, window.policy, self.engine.overhead = record.budget, record.policy, record.overhead
-            window.set_tool_classes(record.tool_classes)
-
-    def _add(self, record: MessageRecord) -> None:
-        marks = record.marks_at
-        for item, part in self.transcript.take(next(self._coming)):
-            self.engine.add(item, part, marks.get(self.engine.item_count, ()))
-            self.items.append((item, part))
-
-    def _repeat(self, record: PassRecord) -> None:
-        if self.engine.evicts:
-            self.engine.redo(record.trace)
-        else:  # it ran before another strategy took over, but tells what became of the episodes
-            self.engine.window.apply(record.trace)
-        self.shortfalls.append(None if record.satisfied else self.engine.window.pinned)
-
-    def _observe(self, record: UsageRecord) -> None:
-        # Further reports of the proxy on the same history include rounds that are not in it yet.
-        if not record.input_tokens or (self._proxied and self._anchored == record.items):
-            return
-        self._anchored = record.items
-        # The request was the view as it stands now, whether or not a pass ran before it.
-        self.engine.redo(None)
-        sender = _engine_for(self._strategy)
-        if sender == self.engine.name:
-            self.engine.observe(record.input_tokens)
-        elif sender == "cwl":
-            # Another strategy took over later, but the window tells what held the tokens at a pass.
-            self.engine.window.apply(())
-            self.engine.window.observe(record.input_tokens)
+def _empty(
+    last: ConfigRecord,
+    first: ConfigRecord,
+    format: StoredFormat[Any],  # noqa: A002 - the field's word
+    counter: Counter,
+) -> Timeline[Any]:
+    """A timeline under the last strategy of a session, with the first of its settings."""
+    strategy = "cwl" if last.strategy in ("", "none") else last.strategy
+    settings = Settings(first.budget, policy=first.policy, annotate=last.annotate)
+    return Timeline(Setup(format, Adapter(), counter, strategy, settings, None, CACHE_LIFETIME, manage=True, events=[]))

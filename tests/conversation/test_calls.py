@@ -15,6 +15,7 @@ from tests.strategies import times
 from wane import ConfigError, FormatError, HistoryError, Kind
 from wane.conversation import Call, Conversation
 from wane.conversation.calls import NOT_A_CALL
+from wane.journal import MessageRecord
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 
@@ -204,14 +205,14 @@ def test_a_saved_history_brings_the_results_of_own_calls_itself(
     assert again.ended == conversation.ended
 
 
-@pytest.mark.parametrize("retaken", [False, True])
-def test_a_result_that_comes_with_a_whole_history_is_not_written_again(retaken: bool) -> None:
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_result_that_comes_with_a_whole_history_is_not_written_again(followed: bool) -> None:
     history = [user("Go."), answer(("m1", "delimiter", start("look"))), result("m1", "as it was")]
     conversation = Conversation()
-    conversation.extend(history[:2])
-    if retaken:
-        conversation.retake(history[2])
+    if followed:
+        conversation.follow(MessageRecord(message) for message in history)
     else:
+        conversation.extend(history[:2])
         conversation.ingest(history)
     assert conversation.request().messages == history
     assert conversation.messages == history

@@ -10,39 +10,16 @@ from hypothesis import strategies as st
 
 from tests.conversation.support import DIALECTS, Dialect, Log, Session, Told, histories, is_answer, live, standing
 from tests.strategies import policies, times
-from wane import HistoryError, Policy
+from wane import Policy
 from wane.conversation import Adapter, Call, Conversation
-from wane.conversation.events import (
-    Event,
-    MessageTaken,
-    OverheadChanged,
-    PassRan,
-    StrategyActed,
-    UsageObserved,
-)
 from wane.core import exact_budget
+from wane.core.errors import ConfigError, JournalError
+from wane.formats.frameworks.strands import StrandsFormat
+from wane.journal import MessageRecord, PassRecord, Record
 from wane.strategies.registry import STRATEGY_NAMES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
-
-
-def replay(conversation: Conversation[Any], log: list[Event], strategy: str) -> None:
-    """Do again what was recorded, as from a journal."""
-    overhead = 0
-    for event in log:
-        match event:
-            case MessageTaken(message, _, _, added):
-                conversation.retake(message, {entry.index: entry.marks for entry in added if entry.marks})
-            case OverheadChanged(tokens):
-                overhead = tokens
-            case PassRan(report):
-                overflowed = report.overflowed
-                conversation.redo(report.trace, strategy=strategy, overhead=overhead, overflowed=overflowed)
-            case StrategyActed(done=done):
-                conversation.redo(done, strategy=strategy, overhead=overhead)
-            case UsageObserved(tokens):
-                conversation.redo(strategy=strategy, overhead=overhead, input_tokens=tokens)
 
 
 @every_dialect
@@ -65,15 +42,13 @@ def test_a_recorded_conversation_goes_on_as_if_nothing_had_happened(
     data: st.DataObject,
 ) -> None:
     messages = dialect.write(session)
-    told, log = Told(messages, usages), Log()
+    told = Told(messages, usages)
     cut = data.draw(st.integers(0, len(messages)))
 
-    def make(**more: Any) -> Conversation[Any]:
-        return Conversation(
-            dialect.name, budget=exact_budget(budget), policy=policy, annotate=annotate, adapter=told, **more
-        )
+    def make() -> Conversation[Any]:
+        return Conversation(dialect.name, budget=exact_budget(budget), policy=policy, annotate=annotate, adapter=told)
 
-    lived, revived = make(on_event=log), make()
+    lived, revived = make(), make()
     lived.overhead = 7
     for stop in range(cut):
         if is_answer(dialect.name, messages[stop]):
@@ -82,7 +57,7 @@ def test_a_recorded_conversation_goes_on_as_if_nothing_had_happened(
         lived.ingest(messages[: stop + 1])
     silent = Log()
     revived.listeners.append(silent)
-    replay(revived, log, "cwl")
+    revived.follow(lived.records())
     assert not silent
     assert revived.messages == lived.messages
     revived.overhead = 7
@@ -99,8 +74,8 @@ def test_a_recorded_conversation_goes_on_as_if_nothing_had_happened(
 @times(0.4)
 @given(session=histories(), budget=st.integers(1, 400), data=st.data())
 def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget: int, data: st.DataObject) -> None:
-    cut, log = data.draw(st.integers(0, len(session))), Log()
-    lived = Conversation(budget=exact_budget(budget), strategy=strategy, on_event=log)
+    cut = data.draw(st.integers(0, len(session)))
+    lived = Conversation(budget=exact_budget(budget), strategy=strategy)
     revived = Conversation(budget=exact_budget(budget), strategy=strategy)
     for stop in range(cut):
         if is_answer("openai", session[stop]):
@@ -108,7 +83,7 @@ def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget:
             if lived.request().for_summary:
                 lived.summarised(f"What happened up to {stop}.")
         lived.ingest(session[: stop + 1])
-    replay(revived, log, strategy)
+    revived.follow(lived.records())
     for conversation in (lived, revived):
         conversation.ingest(session)
         if conversation.request().for_summary:
@@ -121,15 +96,15 @@ def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget:
 def test_a_recorded_model_is_reminded_as_if_nothing_had_happened(
     session: Session, budget: int, share: float, data: st.DataObject
 ) -> None:
-    cut, log = data.draw(st.integers(0, len(session))), Log()
-    lived = Conversation(budget=exact_budget(budget), remind_at=share, on_event=log)
+    cut = data.draw(st.integers(0, len(session)))
+    lived = Conversation(budget=exact_budget(budget), remind_at=share)
     revived = Conversation(budget=exact_budget(budget), remind_at=share)
     for stop in range(cut):
         if is_answer("openai", session[stop]):
             lived.ingest(session[:stop])
             lived.request()
         lived.ingest(session[: stop + 1])
-    replay(revived, log, "cwl")
+    revived.follow(lived.records())
     assert reminders(revived, session, cut) == reminders(lived, session, cut)
 
 
@@ -143,7 +118,7 @@ def reminders(conversation: Conversation[Any], session: Session, known: int) -> 
     return said
 
 
-def test_requests_of_other_budgets_and_those_not_managed_reminded_by_their_own() -> None:
+def test_requests_of_other_budgets_and_those_not_managed_are_repeated_with_their_own_reminders() -> None:
     history = [it for n in range(10) for it in ({"role": "user", "content": "Go."}, LONG[1] | {"name": str(n)})]
     history.append({"role": "user", "content": "Go."})
     lived = Conversation(budget=100_000)
@@ -154,31 +129,59 @@ def test_requests_of_other_budgets_and_those_not_managed_reminded_by_their_own()
     live(lived, history, known=15)
     reminder = lived.request().reminder
     assert reminder is not None
-    for budgets, told in (({0: 100_000, 5: None, 16: 1_000}, True), ({0: 1_000}, False)):
-        revived = Conversation()
-        for number, message in enumerate(history):
-            if number in budgets:
-                revived.manage = budgets[number] is not None
-                revived.budget = budgets[number] or 1_000
-            revived.retake(message)
-        assert (revived.request().reminder == reminder) == told
+    revived = Conversation(budget=1_000)
+    revived.follow(lived.records())
+    assert revived.request().reminder == reminder
+    # It has been reminded, so it is not reminded again.
+    for conversation in (lived, revived):
+        conversation.append({"role": "assistant", "content": "x"})
+        conversation.append({"role": "user", "content": "Go."})
+    assert revived.request().reminder == lived.request().reminder is None
+
+
+def test_a_usage_that_is_told_late_counts_for_its_own_request() -> None:
+    lived, revived = Conversation(), Conversation()
+    lived.append({"role": "user", "content": "x" * 4_000})
+    lived.request()
+    lived.append({"role": "assistant", "content": "y" * 4_000})
+    lived.observe(1_400)
+    revived.follow(lived.records())
+    assert revived.tokens == lived.tokens > 2_400
+
+
+def test_records_are_given_in_pieces() -> None:
+    lived, revived, kept = Conversation(budget="0.3k"), Conversation(budget="0.3k"), list[Record]()
+    for message in LONG:
+        if message["role"] == "assistant":
+            lived.request()
+        lived.append(message)
+        kept += lived.records(len(kept))
+    revived.follow(kept)
+    assert revived.evicted == lived.evicted > 0
+    assert revived.records() == kept
 
 
 def test_what_was_not_done_here_is_not_done_again() -> None:
-    log = Log()
-    live(Conversation(budget="0.3k", on_event=log), LONG)
-    ran = [number for number, event in enumerate(log) if isinstance(event, PassRan) and event.report.steps]
-    shorter = [event for event in log[ran[0] :] if not isinstance(event, MessageTaken)]
-    with pytest.raises(HistoryError):
-        replay(Conversation(budget="0.3k"), shorter, "cwl")
+    lived = Conversation(budget="0.3k")
+    live(lived, LONG)
+    records = lived.records()
+    ran = next(number for number, record in enumerate(records) if isinstance(record, PassRecord) and record.steps)
+    with pytest.raises(JournalError, match=r"line 2 \(pass\): it was recorded after \d+ items, but comes after 0"):
+        Conversation(budget="0.3k").follow(records[ran:])
+
+
+def test_messages_of_a_format_without_json_are_not_kept() -> None:
+    conversation = Conversation(StrandsFormat())
+    with pytest.raises(ConfigError, match="cannot be kept as JSON"):
+        conversation.records()
 
 
 def test_verdicts_on_calls_that_are_still_open_are_known() -> None:
     start = '{"action": "start", "name": "x", "type": "expl"}'
     call = {"id": "c1", "type": "function", "function": {"name": "delimiter", "arguments": start}}
     conversation = Conversation()
-    conversation.retake({"role": "user", "content": "Go."})
-    conversation.retake({"role": "assistant", "content": None, "tool_calls": [call]})
+    messages = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    conversation.follow(MessageRecord(message) for message in messages)
     assert conversation.answer(Call("delimiter", start, "c1")).startswith('Started exploration "x"')
 
 

@@ -28,7 +28,7 @@ from wane.journal import (
     StrategyRecord,
     UsageRecord,
 )
-from wane.journal.records import VERSION
+from wane.journal.records import VERSION, ReminderRecord
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 SOURCE = Path(wane.journal.__file__).parents[2]
@@ -136,6 +136,7 @@ records: st.SearchStrategy[Record] = st.one_of(
         cache_write_tokens=counts,
         cost=st.none() | st.floats(0, 1e6),
         model=texts,
+        anchors=st.booleans(),
         at=moments,
     ),
     st.builds(
@@ -144,9 +145,12 @@ records: st.SearchStrategy[Record] = st.one_of(
         policy=policies(),
         tool_classes=st.dictionaries(names, st.sampled_from(("bulk", "artifact", "durable")), max_size=3),
         overhead=counts,
-        managed=st.booleans(),
+        required=counts,
+        strategy=names,
+        annotate=st.sampled_from(("model", "infer")),
         at=moments,
     ),
+    st.builds(ReminderRecord, items=counts, text=texts, at=moments),
     st.builds(StrategyRecord, items=counts, strategy=names, done=objects, at=moments),
     st.builds(NoteRecord, topic=texts, data=objects, at=moments),
 )

@@ -35,7 +35,7 @@ from wane.journal.lines import (
     read_record,
     write_line,
 )
-from wane.journal.records import RECORDS, VERSION
+from wane.journal.records import RECORDS, VERSION, ReminderRecord, settings_after
 
 
 def chained(records: Iterable[Header | Record]) -> list[bytes]:
@@ -84,7 +84,7 @@ def test_numbers_that_json_lacks_come_back() -> None:
 
 FORMAT = [
     Header(VERSION, "abc", NOON, "/home/me/project", "openai", "0.1.0"),
-    ConfigRecord(80_000, Policy.paper(), {"peek": "bulk"}, 900, at=NOON),
+    ConfigRecord(80_000, Policy.paper(), {"peek": "bulk"}, 900, 70, "paper", "infer", at=NOON),
     MessageRecord(message={"role": "user", "content": "hi \ud800"}, at=NOON),
     PassRecord(9, 100, 120, 90, True, False, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
     PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), at=NOON),
@@ -99,6 +99,7 @@ FORMAT = [
         at=NOON,
     ),
     StrategyRecord(9, "truncate", {"from": 4}, at=NOON),
+    ReminderRecord(9, "[Start an episode.]", at=NOON),
 ]
 
 
@@ -112,7 +113,28 @@ def test_the_format_on_disk_stays_as_it_is() -> None:
 def test_the_version_before_is_read() -> None:
     file = read(Path(__file__).with_name("session_v3.jsonl"))
     assert file.header == replace(FORMAT[0], version=3)
-    assert list(file.records) == FORMAT[1:]
+    # It has no reminders, and names the strategy in notes.
+    config = replace(FORMAT[1], required=0, strategy="", annotate="model")
+    assert list(file.records) == [config, *FORMAT[2:-1]]
+
+
+def test_notes_of_the_version_before_name_what_is_in_force() -> None:
+    config = ConfigRecord(700, strategy="")
+    agent = NoteRecord("agent", {"model": "x:y", "strategy": "truncate", "annotate": "infer"})
+    proxy = NoteRecord("proxy", {"api": "openai", "strategy": "paper", "infer": False, "required": 40})
+    for told, settings in [
+        ((config,), config),
+        ((config, agent), replace(config, strategy="truncate", annotate="infer")),
+        (
+            (agent, config, replace(config, overhead=9)),
+            replace(config, strategy="truncate", annotate="infer", overhead=9),
+        ),
+        ((proxy, config), replace(config, strategy="paper", required=40)),
+        ((proxy, replace(config, strategy="none", at=NOON)), replace(config, strategy="none")),
+        ((config, StrategyRecord(0, "mask", {})), replace(config, strategy="mask")),
+        ((NoteRecord("agent", {"model": "x:y"}), replace(config, strategy="fold")), replace(config, strategy="fold")),
+    ]:
+        assert settings_after(told) == settings
 
 
 @given(records, st.data())

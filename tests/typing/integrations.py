@@ -12,6 +12,7 @@ from pydantic_ai.models import Model
 import wane
 from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
 from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
+from wane.journal import Record
 
 
 def listener(event: Event) -> None:
@@ -43,6 +44,6 @@ assert_type(conversation.window, wane.ContextWindow)
 assert_type(conversation.messages, list[ModelMessage])
 assert_type(conversation.episodes, Sequence[wane.Episode])
 assert_type(conversation.recall("look", 0), str)
-conversation.retake(conversation.messages[0])
-conversation.redo(strategy="cwl", overhead=900, input_tokens=1_200)
+assert_type(conversation.records(), list[Record])
+conversation.follow(conversation.records())
 conversation.strategy = "truncate"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
@@ -16,13 +16,13 @@ from wane.agent.approval.rules import FILE, RememberedRules, Rule
 from wane.agent.config import Settings, user_file
 from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
-from wane.agent.options import AGENT_FORMAT, Strategy
+from wane.agent.options import AGENT_FORMAT
 from wane.agent.project import project_of
 from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
-from wane.core import DEFAULT_BUDGET, Policy, exact_budget
+from wane.core import exact_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.inference import is_annotated
@@ -32,21 +32,17 @@ from wane.journal import (
     Journal,
     MessageRecord,
     NoteRecord,
-    PassRecord,
     Record,
     SessionStore,
-    StrategyRecord,
-    UsageRecord,
 )
-from wane.journal.following import follow
 from wane.journal.reader import open_session, read_header_of
-from wane.strategies.base import ANNOTATED
+from wane.journal.records import settings_after
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 AGENT_NOTE = "agent"
-"""Topic of the note that names a session's model, strategy and who marks its episodes."""
+"""Topic of the note that names the model that answers from here on."""
 
 _FORMAT = PydanticAIFormat()
 
@@ -103,9 +99,9 @@ def create(config: SessionConfig) -> SessionParts:
     journal = None
     if config.store is not None:
         journal = config.store.create(config.cwd, message_format=_FORMAT.name)
-    recorder = _recorder(config, conversation, journal)
+    recorder = _recorder(conversation, journal)
     recorder.config()
-    record_agent(recorder, config.settings, model)
+    record_model(recorder, config.settings, model)
     return SessionParts(config, model, conversation, recorder, journal, permissions, servers, warnings)
 
 
@@ -159,68 +155,30 @@ def servers_of(config: SessionConfig) -> tuple[Servers, tuple[str, ...]]:
     return Servers(list(dict.fromkeys(files))), (warning,) if unused else ()
 
 
-def record_agent(recorder: Recorder, settings: Settings, model: Model) -> None:
-    """Record the model and the strategy that hold from here on, and who marks episodes."""
-    recorder.note(AGENT_NOTE, **_agent_note(settings, model))
+def record_model(recorder: Recorder, settings: Settings, model: Model) -> None:
+    """Record the model that answers from here on."""
+    recorder.note(AGENT_NOTE, model=_name_of(settings, model))
 
 
 def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
     records = journal.found.records
-    messages = _FORMAT.load([record.message for record in records if isinstance(record, MessageRecord)])
-    recorded = next((record for record in reversed(records) if isinstance(record, ConfigRecord)), None)
-    noted = _noted(records)
-    config = replace(config, settings=_resumed_settings(config, recorded, noted))
+    recorded, model_name = settings_after(records), _noted_model(records)
+    config = replace(config, settings=_resumed_settings(config, recorded, model_name))
     warnings: tuple[str, ...] = ()
-    parts = (part for message in messages for part in _FORMAT.parts(message))
+    recorded_messages = _FORMAT.load([record.message for record in records if isinstance(record, MessageRecord)])
+    parts = (part for message in recorded_messages for part in _FORMAT.parts(message))
     if config.settings.annotate == "infer" and is_annotated(parts):
         # Where the model has marked episodes, its marks count.
         config = replace(config, settings=replace(config.settings, annotate="model"))
         warnings = ("The model marked episodes in this session itself and keeps doing so; none are inferred.",)
     model, conversation = _model_and_conversation(config.settings)
-    _replay_into(conversation, records, messages)
-    conversation.budget = exact_budget(budget_tokens(config.settings.budget, model))
-    conversation.manage = config.settings.strategy != "none"
-    conversation.set_tool_classes(config.settings.tool_classes)
-    recorder = _recorder(config, conversation, journal)
+    conversation.follow(records)
+    recorder = _recorder(conversation, journal)
     permissions, (servers, unused) = permissions_of(config), servers_of(config)
     recorder.config(unless=recorded)
-    if noted != _agent_note(config.settings, model):
-        record_agent(recorder, config.settings, model)
+    if model_name != _name_of(config.settings, model):
+        record_model(recorder, config.settings, model)
     return SessionParts(config, model, conversation, recorder, journal, permissions, servers, (*warnings, *unused))
-
-
-def _replay_into(
-    conversation: Conversation[ModelMessage], records: Sequence[Record], messages: Iterable[ModelMessage]
-) -> None:
-    """Replay the records into a conversation, which then continues under its own strategy.
-
-    What a strategy left out stays out whenever that strategy is chosen again. A strategy that is new to the session
-    starts with everything else in view.
-
-    Raises:
-        JournalError: if a record does not fit the history.
-    """
-    coming, config, noted = iter(messages), ConfigRecord(DEFAULT_BUDGET, Policy()), dict[str, str]()
-
-    def take(record: Record) -> None:
-        nonlocal config, noted
-        match record:
-            case MessageRecord():
-                conversation.retake(next(coming), record.marks_at)
-            case PassRecord(trace=trace, overflowed=overflowed):
-                conversation.redo(trace, strategy="cwl", overhead=config.overhead, overflowed=overflowed)
-            case StrategyRecord(strategy=strategy, done=done):
-                conversation.redo(done, strategy=strategy, overhead=config.overhead)
-            case UsageRecord(input_tokens=tokens):
-                strategy = _conversation_strategy(_recorded_strategy(config, noted))
-                conversation.redo(strategy=strategy, overhead=config.overhead, input_tokens=tokens)
-            case NoteRecord(topic=topic) if topic == AGENT_NOTE:
-                noted = _noted([record])
-            case ConfigRecord():
-                config, conversation.budget, conversation.manage = record, record.budget, record.managed
-                conversation.set_tool_classes(record.tool_classes)
-
-    follow(records, take, lambda: conversation.window.item_count)
 
 
 def _conversation_strategy(strategy: str) -> str:
@@ -243,7 +201,7 @@ def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[Mod
     return model, conversation
 
 
-def _recorder(config: SessionConfig, conversation: Conversation[ModelMessage], journal: Journal | None) -> Recorder:
+def _recorder(conversation: Conversation[ModelMessage], journal: Journal | None) -> Recorder:
     requests = (message for message in reversed(conversation.messages) if isinstance(message, ModelRequest))
     return Recorder(
         journal,
@@ -251,39 +209,28 @@ def _recorder(config: SessionConfig, conversation: Conversation[ModelMessage], j
         account=Account.of(journal.found.records if journal else ()),
         # They are recorded only where they changed.
         instructions=next((each.instructions for each in requests if each.instructions is not None), None),
-        tool_classes=config.settings.tool_classes,
     )
 
 
-def _resumed_settings(config: SessionConfig, record: ConfigRecord | None, noted: Mapping[str, str]) -> Settings:
+def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str | None) -> Settings:
     """The recorded settings of a session, except those that the user chose for this start."""
-    recorded: dict[str, Any] = dict(noted)
-    if record is not None:
-        recorded |= {"budget": record.budget, "strategy": _recorded_strategy(record, noted)}
-        if recorded["strategy"] != "paper":  # whose policy is fixed
-            recorded["policy"] = record.policy
-    settings = config.settings
-    if settings.model is not None and not isinstance(settings.model, str):
-        recorded.pop("model", None)  # a model object is kept: the recorded name may not resolve to it
-    return replace(settings, **{name: value for name, value in recorded.items() if name not in config.chosen})
+    settings, values = config.settings, dict[str, Any]()
+    if recorded.strategy:
+        values = {"budget": recorded.budget, "strategy": recorded.strategy, "annotate": recorded.annotate}
+        if recorded.strategy != "paper":  # whose policy is fixed
+            values["policy"] = recorded.policy
+    if model is not None and (settings.model is None or isinstance(settings.model, str)):
+        values["model"] = model  # not in place of a model object: the recorded name may not resolve to it
+    return replace(settings, **{name: value for name, value in values.items() if name not in config.chosen})
 
 
-def _recorded_strategy(record: ConfigRecord, noted: Mapping[str, str]) -> str:
-    strategy = noted.get("strategy", "none")
-    if record.managed:
-        return strategy if strategy in ANNOTATED else "cwl"
-    return strategy if strategy in get_args(Strategy) and strategy not in ANNOTATED else "none"
-
-
-def _noted(records: Sequence[Record]) -> dict[str, str]:
-    """The content of the latest note about the agent."""
+def _noted_model(records: Sequence[Record]) -> str | None:
+    """The model that a session was recorded with last."""
     notes = [record.data for record in records if isinstance(record, NoteRecord) and record.topic == AGENT_NOTE]
-    # Notes without `annotate` are from sessions in which the model marked its episodes.
-    noted = {"annotate": "model", **(notes[-1] if notes else {})}
-    return {name: value for name in ("model", "strategy", "annotate") if isinstance(value := noted.get(name), str)}
+    name = notes[-1].get("model") if notes else None
+    return name if isinstance(name, str) else None
 
 
-def _agent_note(settings: Settings, model: Model) -> dict[str, str]:
-    # The model as the user named it: `openai-chat:x` is not the `openai:x` of the model's id.
-    spec = settings.model if isinstance(settings.model, str) else model.model_id
-    return {"model": spec, "strategy": settings.strategy, "annotate": settings.annotate}
+def _name_of(settings: Settings, model: Model) -> str:
+    """The model as the user named it: `openai-chat:x` is not the `openai:x` of the model's id."""
+    return settings.model if isinstance(settings.model, str) else model.model_id

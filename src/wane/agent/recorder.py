@@ -24,6 +24,7 @@ from wane.conversation.events import (
     MessageTaken,
     OverheadChanged,
     PassRan,
+    Reminded,
     StrategyActed,
     UsageObserved,
 )
@@ -36,12 +37,12 @@ from wane.journal import (
     NoteRecord,
     PassRecord,
     Record,
+    ReminderRecord,
     StrategyRecord,
     UsageRecord,
     spent_note,
 )
 from wane.money import dollars
-from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -63,7 +64,6 @@ class Recorder:
         conversation: the conversation whose events it records.
         account: the account of the session before this start.
         instructions: the instructions of the journal's last request.
-        tool_classes: the user's tool classes, for the recorded settings.
     """
 
     def __init__(
@@ -73,13 +73,11 @@ class Recorder:
         *,
         account: Account | None = None,
         instructions: str | None = None,
-        tool_classes: Mapping[str, str] | None = None,
     ) -> None:
         self.account = account or Account()
         self._journal = journal
         self._conversation = conversation
         self._instructions = instructions
-        self._tool_classes = dict(tool_classes or {})
         self._format = PydanticAIFormat()
         self._waiting: deque[Record] = deque()
         self._broken: str | None = None
@@ -88,15 +86,8 @@ class Recorder:
 
     def config(self, *, unless: ConfigRecord | None = None) -> None:
         """Record the settings that hold from here on, unless they equal an earlier record's."""
-        conversation, window = self._conversation, self._conversation.window
-        record = ConfigRecord(
-            budget=window.budget,
-            policy=window.policy,
-            tool_classes=self._tool_classes,
-            overhead=window.overhead,
-            managed=conversation.manage and conversation.strategy in ANNOTATED,
-        )
-        if unless is None or record != replace(unless, at=None):
+        record = self._conversation.config
+        if record != unless:
             self._add(record)
 
     def note(self, topic: str, **data: Any) -> None:
@@ -149,6 +140,8 @@ class Recorder:
                 self._add(PassRecord.of(report, items))
             case StrategyActed(strategy, items, done) if done is not None:
                 self._add(StrategyRecord(items, strategy, dict(done)))
+            case Reminded(text, items):
+                self._add(ReminderRecord(items, text))
             case OverheadChanged():
                 self.config()
             case HistoryForked() | HistoryReplaced():

@@ -55,7 +55,7 @@ from wane.agent.faults import fault_of, fitting_budget
 from wane.agent.images import media_type
 from wane.agent.interrupted import answer_open_calls
 from wane.agent.models import explain, provider_message, resolve_model
-from wane.agent.opening import SessionConfig, SessionParts, record_agent
+from wane.agent.opening import SessionConfig, SessionParts, record_model
 from wane.agent.options import Strategy
 from wane.agent.patience import Patience
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
@@ -273,7 +273,7 @@ class AgentSession:
         budget = budget_tokens(self.settings.budget, model)
         self.settings = replace(self.settings, model=spec)
         self.model = model
-        record_agent(self._recorder, self.settings, model)
+        record_model(self._recorder, self.settings, model)
         if budget != self.conversation.budget:
             self.conversation.budget = exact_budget(budget)
             self._recorder.config()
@@ -298,7 +298,6 @@ class AgentSession:
         self.conversation.strategy = strategy
         self.conversation.manage = on
         self.settings = replace(self.settings, strategy=strategy if on else "none")
-        record_agent(self._recorder, self.settings, self.model)
         self._recorder.config()
 
     def recall(self, name: str, offset: int = 0) -> str:

@@ -3,7 +3,7 @@
 from wane.conversation.calls import Call, calls_of
 from wane.conversation.conversation import Conversation
 from wane.conversation.conversations import Conversations, States
-from wane.conversation.history import Adapter, Aligner, Alignment, Change
+from wane.conversation.host import Adapter, Aligner, Alignment, Change
 from wane.conversation.request import Request, Tool
 
 __all__ = [

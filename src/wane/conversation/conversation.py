@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from threading import RLock
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from wane.conversation import past
 from wane.conversation.calls import Call, Verdicts, WaitingCalls, still_open
 from wane.conversation.engine import REMIND_AT
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
-from wane.conversation.history import Adapter, Aligner, ByMessage, Change, HostHistory
+from wane.conversation.history import Taken
+from wane.conversation.host import Adapter, Aligner, ByMessage, Change, HostHistory
 from wane.conversation.request import Request
 from wane.conversation.settings import ConversationSettings, serialised
 from wane.conversation.state import Digest, export_conversation, restore_conversation
@@ -26,7 +26,6 @@ from wane.core import (
     ContextWindow,
     Counter,
     Kind,
-    Mark,
     Policy,
     Room,
     ToolClass,
@@ -37,8 +36,9 @@ from wane.counters import get_counter
 from wane.formats import get_format
 from wane.formats.base import Format
 from wane.formats.writing import WritingFormat, writing
+from wane.journal.records import Record
 from wane.recall import RECALL, answer
-from wane.strategies.base import Annotate, Done, Settings, SummaryNeeded
+from wane.strategies.base import Annotate, Settings, SummaryNeeded
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -174,7 +174,7 @@ class Conversation(ConversationSettings[M]):
     @property
     def ended(self) -> bool:
         """Whether the model has ended its turn: the last message is an answer, maybe an empty one, without calls."""
-        return self._line.ended
+        return self._line.history.ended
 
     @property
     @serialised
@@ -211,7 +211,7 @@ class Conversation(ConversationSettings[M]):
         first = self.length
         self._append_all(message if isinstance(message, (list, tuple)) else [message], None, input_tokens, at)
         if not message and self.asked:
-            self._line.ended = True  # an answer without items
+            self._line.history.ended = True  # an answer without items
         return self._open(first)
 
     @serialised
@@ -364,7 +364,7 @@ class Conversation(ConversationSettings[M]):
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self._setup.strategy!r}")
             view = [*line.view.read(outcome.view), format_.turn(outcome.instructions)]
-            return Request(format_.wire(view), view, self.tokens, number=len(line.requests), for_summary=True)
+            return Request(format_.wire(view), view, self.tokens, number=line.requests, for_summary=True)
         view = line.view.of(outcome.view, keep_opening=self.keep_opening)
         return Request(
             self._wire(view, outcome.reminder),
@@ -372,7 +372,7 @@ class Conversation(ConversationSettings[M]):
             outcome.tokens + line.engine.added_by(outcome.reminder),
             outcome.report,
             outcome.reminder,
-            len(line.requests),
+            line.requests,
         )
 
     @serialised
@@ -393,56 +393,49 @@ class Conversation(ConversationSettings[M]):
             input_tokens: all its input tokens; 0 or less is ignored.
             request: the request; None for the latest. A report of an earlier one is ignored.
         """
-        if request is None or request.number == len(self._line.requests):
+        if request is None or request.number == self._line.requests:
             self._line.observe(input_tokens)
             self._tell()
 
     # Recorded histories
 
     @serialised
-    def retake(self, message: M, marks: Mapping[int, tuple[Mark, ...]] = MappingProxyType({})) -> None:
-        """Take in the next message of a recorded history, such as a journal's, without new decisions or events.
+    def records(self, first: int = 0) -> list[Record]:
+        """Return what has happened as records, for a journal: another conversation can `follow` them.
 
         Args:
-            message: the message.
-            marks: the marks that were inferred at the time, by index of the item that follows them.
+            first: number of records to leave out, because they were kept before. After a fork they begin anew.
 
         Raises:
-            FormatError: for a message of another format; nothing is changed then.
-            HistoryError: for a message that cannot stand here; nothing is changed then. Also for marks that cannot be
-                made; do not use the conversation after that.
+            ConfigError: if messages of the format cannot be written as JSON.
         """
-        (prepared,) = self._line.prepare([message])
-        self._host.extend([message], left_out=prepared is None)
-        if prepared is not None:
-            self._judged(prepared, past.follow(self._line, prepared, marks))
+        return past.records(self._line, first)
 
     @serialised
-    def redo(
-        self,
-        done: Done | None = None,
-        *,
-        strategy: str,
-        overhead: int = 0,
-        overflowed: bool = False,
-        input_tokens: int = 0,
-    ) -> None:
-        """Repeat what was done before a recorded request, independent of the present settings (R14).
+    def follow(self, records: Iterable[Record]) -> None:
+        """Go on from the records of a session, such as a journal's, as if it had never ended (R14).
 
-        What another strategy did is not repeated. Call it once for each record of the request. If the context was not
-        managed, or the budget was different, set `manage` and `budget` first, so that the same reminders are given.
+        No pass runs, nothing is inferred again, and there are no events. What another strategy did is not repeated.
+        From then on this conversation's own settings are in force. Call it once, on a new conversation.
 
         Args:
-            done: the trace of a pass, or what a strategy did (`StrategyActed.done`); None if nothing.
-            strategy: the strategy that was in force.
-            overhead: tokens that the request carried besides its messages.
-            overflowed: whether a pass had to take unfinished work (`FitReport.overflowed`).
-            input_tokens: its tokens by the provider's report; 0 if not known.
+            records: the records, in order (`wane.journal`), with messages of this conversation's format.
 
         Raises:
-            HistoryError: if it does not fit this history.
+            ConfigError: if messages of the format cannot be read from JSON.
+            FormatError: if a message is not in the format.
+            JournalError: if the records contradict each other; the error names the line. Do not use the conversation
+                after that.
         """
-        past.redo(self._line, done, strategy, overhead, overflowed=overflowed, tokens=input_tokens)
+
+        def note(message: M, prepared: Prepared[M] | None, taken: Sequence[Taken]) -> None:
+            self._host.extend([message], left_out=prepared is None)
+            if prepared is not None:
+                self._judged(prepared, [each.added for each in taken])
+
+        for _ in past.follow(self._line, records, note):
+            pass
+        self._line.configure()
 
     # Own calls, if a framework runs the tools
 

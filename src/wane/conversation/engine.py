@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from wane.conversation.thrashing import Thrashing, ThrashingDetector
-from wane.core import Added, ContextWindow, Counter, Episode, EpisodeType, Item, Kind, Level, Mark, Room, chars
+from wane.core import Added, ContextWindow, Counter, Episode, Item, Kind, Mark, Room, chars
 from wane.core.delimiter import quote
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
@@ -36,6 +36,7 @@ from wane.strategies.base import (
 )
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
+from wane.strategies.window import WindowStrategy
 
 SEARCHED: Final = frozenset({"memgpt"})
 """Strategies that warn the model before content leaves, and always give it the tool `recall`."""
@@ -60,8 +61,6 @@ class Engine:
 
     Attributes:
         name: name of the strategy.
-        window: the window; it has the budget and the policy, which may be changed between requests.
-        episodes: all episodes so far, including removed ones, in order of start.
         history: tokens of the whole history, evicted or not, by our own count.
 
     Raises:
@@ -85,17 +84,27 @@ class Engine:
         self._inference_budget = settings.budget
         self._counter = counter
         self._reminder = Reminder(remind_at)
-        overhead, policy = settings.overhead, policy_of(strategy, settings.policy, settings.low_water)
-        self.window = ContextWindow(settings.budget, policy, overhead=overhead, tool_classes=settings.tool_classes)
-        self.episodes: list[Episode] = []
-        self._annotator = settings.annotator()
+        policy = policy_of(strategy, settings.policy, settings.low_water)
+        self._by_episode = WindowStrategy(strategy, settings, policy)
         self._detector = ThrashingDetector()
         self._other = None if strategy in EPISODIC else _other(strategy, settings)
-        self._accounting = self.window.accounting if self._other is None else Accounting(overhead=overhead)
-        self._view: list[Slot] = []  # grows with the history, since most requests evict nothing
-        self._counts = array("Q")  # tokens of each item, for another strategy
+        others = Accounting(overhead=settings.overhead)
+        self._accounting = self.window.accounting if self._other is None else others
+        # For another strategy: its view, and the tokens of each item.
+        self._view: list[Slot] = []
+        self._counts = array("Q")
 
     # State
+
+    @property
+    def window(self) -> ContextWindow:
+        """The window; it has the budget and the policy, which may be changed between requests."""
+        return self._by_episode.window
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """All episodes so far, including removed ones, in order of start."""
+        return self._by_episode.episodes
 
     @property
     def overhead(self) -> int:
@@ -161,7 +170,7 @@ class Engine:
     @property
     def view(self) -> Sequence[Slot]:
         """The view of the next request if nothing is evicted; valid until the next call of the engine."""
-        return self._view
+        return self._by_episode.view if self._other is None else self._view
 
     # Items and requests
 
@@ -176,12 +185,10 @@ class Engine:
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        added = self._annotator.add_to(self.window, item, part, marks)
-        if added.opened is not None:
-            self.episodes.append(added.opened)
+        added = self._by_episode.add(item, part, marks)
         self.history += item.tokens
-        self._view.append(added.index)
         if self._other is not None:
+            self._view.append(added.index)
             self._counts.append(item.tokens)
             self._accounting.items += item.tokens
             self._other.follow(item, part, added)
@@ -196,12 +203,10 @@ class Engine:
             cold: the provider's cache has expired, so that a changed prefix costs nothing.
         """
         if self._other is None:
-            report = self.window.fit(cold=cold)
-            ran = any(step.removed for step in report.trace)
-            if ran:
-                self._view = [*self.window.visible]
+            fitted = self._by_episode.fit(cold=cold)
+            if fitted.ran:
                 self._detector.passed()
-            return Fitted(self._view, ran, report, report.trace or None)
+            return fitted
         self._other.budget, self._other.overhead = self._limits()
         return self._shown(self._other.fit(cold=cold))
 
@@ -230,7 +235,7 @@ class Engine:
     def remind(self, *, overflowed: bool = False) -> str | None:
         """Return the note to the model at the end of the next request; usually None.
 
-        Call it once the view is ready, or was repeated by `redo`. Until the next item it returns the same. A reminder
+        Call it once the view is ready. Until the next item it returns the same. A reminder
         that would take the request over the budget waits for a later request.
 
         Args:
@@ -242,8 +247,25 @@ class Engine:
             return not self.tokens <= budget < self.tokens + self.added_by(reminder)
 
         if self.name in SEARCHED:
-            return self._reminder.warn(WARNING, full=self.tokens > WARN_AT * budget, fits=fits)
+            return self._reminder.warn(WARNING, full=self._full, fits=fits)
         return self._reminder.ask(budget, overflowed=overflowed, active=self.window.active, fits=fits)
+
+    @property
+    def reminder(self) -> str | None:
+        """The note at the end of the request that goes out now; usually None."""
+        return self._reminder.text
+
+    def reminded(self, text: str | None = None) -> None:
+        """Repeat the reminder of a request; None if it had none."""
+        if text is None:
+            self._reminder.requested(full=self._full)
+        else:
+            self._reminder.told(text)
+
+    @property
+    def _full(self) -> bool:
+        """Whether the window is as full as a strategy with searches warns of."""
+        return self.tokens > WARN_AT * self.window.budget
 
     def added_by(self, reminder: str | None) -> int:
         """Return the tokens that a reminder adds to a request, by the provider's last report."""
@@ -265,8 +287,7 @@ class Engine:
             if isinstance(done, Mapping):
                 raise HistoryError("the record to repeat is of another strategy")
             if done:
-                self.window.apply(done)
-                self._view = [*self.window.visible]
+                self._by_episode.redo(done)
                 self._detector.passed()
         else:
             if isinstance(done, Mapping):
@@ -294,10 +315,10 @@ class Engine:
             HistoryError: if the state does not fit the items.
         """
         if window is not None:
-            self._follow(window)
+            window.set_tool_classes(self._tool_classes)
+            self._by_episode.adopt(window)
         if self._other is None:
             self._accounting = self.window.accounting
-            self._view = [*self.window.visible]
         else:
             if state["standing"] is not None:
                 self._other.redo(state["standing"])
@@ -305,18 +326,6 @@ class Engine:
             self._accounting = Accounting(**state["accounting"])
             self.window.overhead = self._accounting.overhead
         self._reminder.restore(state["reminder"])
-
-    def _follow(self, window: ContextWindow) -> None:
-        # The present budget and policy apply, not the exported ones.
-        window.budget, window.policy = self.window.budget, self.window.policy
-        window.set_tool_classes(self._tool_classes)
-        live = {episode.number: episode for episode in (*window.episodes, *window.described)}
-        for episode in self.episodes:
-            if episode.number not in live:  # it has been removed
-                marked = episode.type is EpisodeType.EXPL and not episode.implicit and not episode.inferred
-                episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
-        self.window = window
-        self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
 
     def _shows(self, index: int) -> bool:
         return self.window.shows(index) if self._other is None else index in self._view
@@ -464,9 +473,7 @@ class Reminder:
         """
         if self._share is None or not self._asking:
             return self.text
-        self.text, self._asking = None, False
-        if not self._asked:
-            self._asked, self._unmarked = True, 0
+        self.requested()
         words, full = None, self._share * budget * self._wait
         if overflowed and active is not None and not active.inferred:
             if self._since is None or self._since >= full:
@@ -474,9 +481,22 @@ class Reminder:
         elif self._unmarked and self._unmarked >= full:
             words = _LATER if self._started else _NEVER
         if words is not None and fits(text := _note(words)):
-            self.text, self._unmarked, self._since = text, 0, 0
-            self._wait = max(1.0, 2 * self._wait)
+            self.told(text)
         return self.text
+
+    def requested(self, *, full: bool = False) -> None:
+        """Note a request without a reminder; `full` as for `warn`."""
+        if self._asking:
+            self.text, self._asking = None, False
+            self._warned = self._warned and full
+        if not self._asked:
+            self._asked, self._unmarked = True, 0
+
+    def told(self, text: str) -> None:
+        """Note the reminder of the request that goes out now."""
+        self.text, self._unmarked, self._since = text, 0, 0
+        self._wait = max(1.0, 2 * self._wait)
+        self._warned = True
 
     def warn(self, words: str, *, full: bool, fits: Callable[[str], bool] = lambda _: True) -> str | None:
         """Return a warning for the next request if the window has become full, and keep it as `text`.
@@ -489,10 +509,9 @@ class Reminder:
             fits: whether a warning has room.
         """
         if self._asking:
-            self.text, self._asking = None, False
+            self.requested(full=full)
             if full and not self._warned and fits(text := _note(words)):
-                self.text, self._warned = text, True
-            self._warned = self._warned and full
+                self.told(text)
         return self.text
 
 

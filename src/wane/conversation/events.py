@@ -141,9 +141,11 @@ class Reminded:
 
     Attributes:
         text: the reminder.
+        items: number of items in the history.
     """
 
     text: str
+    items: int
 
 
 @dataclass(frozen=True, slots=True)

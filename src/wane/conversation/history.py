@@ -1,247 +1,280 @@
-"""What a host's history tells: ids, usage and times of its messages, and how far it agrees with the known one."""
+"""The history of a session without its content: parts go in, records and the positions of what is in view come out.
+
+Whoever keeps messages adds them: a `Conversation` by holding them, the proxy by receiving them again with each request.
+Each step is a record. `follow` repeats one, and is the only place in which a session is repeated: after a restart, a
+fork, or a switch of the strategy.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
-from wane.formats.base import Format, MessageT, Part, is_answer
+from wane.conversation.engine import Engine, compatible
+from wane.core import Added, Item, Kind, Mark
+from wane.core.errors import ConfigError, HistoryError, JournalError
+from wane.formats.base import Outline, Part
+from wane.journal.records import (
+    ConfigRecord,
+    MessageRecord,
+    PassRecord,
+    PlacedMark,
+    Record,
+    ReminderRecord,
+    StrategyRecord,
+    UsageRecord,
+    in_force,
+)
+from wane.strategies.base import Fitted, Slot, SummaryNeeded, item_of
+
+T = TypeVar("T")
+
+_NO_CONTENT: Final[Mapping[str, Any]] = MappingProxyType({})
+_OF_REQUESTS: Final = (PassRecord, StrategyRecord, UsageRecord, ReminderRecord)
 
 
-class Adapter(Generic[MessageT]):
-    """Reads data about messages. This one finds none; a framework's adapter overrides what its messages support.
+class Taken(NamedTuple):
+    """An item that was taken in.
 
     Attributes:
-        drops_orphans: whether results that answer no open call are left out, for a framework that leaves them out of
-            its requests. Otherwise they are an error.
-        adds_fields: whether the framework adds fields of its own to messages of a provider's format. They stay where
-            they are; only a field that another format knows is an error.
+        item: the item.
+        part: its content.
+        added: what the window made of it.
     """
 
-    drops_orphans = False
-    adds_fields = False
+    item: Item
+    part: Part
+    added: Added
 
-    def key(self, message: MessageT) -> Hashable | None:  # noqa: ARG002 - for subclasses
-        """Return the message's own id, which is the same wherever it is read from; None to compare its content."""
-        return None
 
-    def usage(self, message: MessageT) -> int:  # noqa: ARG002 - for subclasses
-        """Return the tokens of the request that a message answers, including cached ones; 0 if it does not say."""
-        return 0
+class History:
+    """The history of a session without its content.
 
-    def time(self, message: MessageT) -> float | None:  # noqa: ARG002 - for subclasses
-        """Return the time of a message, in seconds from any fixed moment; None if it does not say."""
-        return None
+    Args:
+        engine: decides the view; it is at its beginning.
+        outline: gives messages their items.
+        settings: the settings in force. The engine has them already.
 
-    def fixed(self, message: MessageT) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the text that the request ending with a message carries besides messages, such as instructions.
+    Attributes:
+        engine: see above.
+        outline: see above.
+        settings: the settings in force.
+        log: a record of each step, in order. Those of messages have no content, unless `take` was given it.
+        ended: whether the history ends with an answer that calls no tool; it may be empty.
+        requested: whether a request has shown the history as it stands.
+        items_sent: number of items in the history at the latest request.
+    """
 
-        None means that it has not changed.
-        """
-        return None
+    def __init__(self, engine: Engine, outline: Outline, settings: ConfigRecord) -> None:
+        self.engine = engine
+        self.outline = outline
+        self.settings = settings
+        self.log: list[Record] = [settings]
+        self.ended = self.requested = False
+        self.items_sent = 0
+        self._overflowed = False  # whether a pass since the last item took unfinished work (R16)
 
-    def answers(self, message: MessageT, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the parts are enough
-        """Return whether a model made a message.
+    def drain(self) -> list[Record]:
+        """Return the log, and begin a new one."""
+        log, self.log = self.log, []
+        return log
+
+    # Steps
+
+    def configure(self, settings: ConfigRecord) -> None:
+        """Put settings in force."""
+        if settings != self.settings:
+            self._apply(settings)
+
+    def take(self, parts: list[Part], *, answers: bool, content: Mapping[str, Any] = _NO_CONTENT) -> list[Taken]:
+        """Take in the next message.
 
         Args:
-            message: the message.
             parts: its parts.
+            answers: whether a model made it.
+            content: what its record keeps of it.
+
+        Raises:
+            HistoryError: for an item that cannot stand here.
         """
-        return is_answer(parts)
+        taken = self._add(parts, answers)
+        marks = tuple(PlacedMark(each.added.index, mark) for each in taken for mark in each.added.marks)
+        self.log.append(MessageRecord(content, marks))
+        return taken
 
+    def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
+        """Return the next request's view, after a pass if one is due; or ask for a summary first."""
+        return self._fitted(self.engine.fit(cold=cold))
 
-@dataclass(frozen=True, slots=True)
-class Alignment(Generic[MessageT]):
-    """How far a history agrees with the known one.
+    def summarised(self, text: str) -> Fitted | SummaryNeeded:
+        """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
+        return self._fitted(self.engine.summarised(text))
 
-    Attributes:
-        kept: number of known messages that are still part of it, from the first on.
-        fresh: the messages to take in after them.
-        renewed: messages that stay but are no longer equal, for example in metadata that the model does not see: their
-            position and the new message.
-    """
+    def hold(self) -> Fitted:
+        """Return the next request's view without evicting anything."""
+        fitted = self.engine.hold()
+        self.sent()
+        return fitted
 
-    kept: int
-    fresh: Sequence[MessageT]
-    renewed: Sequence[tuple[int, MessageT]] = ()
+    def remind(self) -> str | None:
+        """Return the note to the model at the end of the next request, once its view is ready; usually None."""
+        if self.ended:  # the provider continues the answer, so nothing may come after it
+            return None
+        before = self.engine.reminder
+        text = self.engine.remind(overflowed=self._overflowed)
+        if text is not None and text is not before:
+            self.log.append(ReminderRecord(self.engine.item_count, text))
+        return text
 
+    def observe(self, usage: UsageRecord) -> bool:
+        """Take in a provider's report of the latest request; return whether it tells the size of its view."""
+        self.log.append(usage)
+        return usage.anchors and self.engine.observe(usage.input_tokens)
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How a history that was taken in relates to the known one.
+    # Repeating
 
-    Attributes:
-        kept: number of known messages that are part of it.
-        dropped: number of known messages that are not.
-        added: number of new messages.
-    """
+    def follow(self, record: Record, parts: list[Part] | None = None, *, answers: bool = False) -> list[Taken]:
+        """Repeat a step. No pass runs, nothing is inferred, and the settings of now do not matter (R14).
 
-    kept: int
-    dropped: int
-    added: int
-
-    @property
-    def continued(self) -> bool:
-        """Whether it continues the known history."""
-        return not self.dropped
-
-    @property
-    def forked(self) -> bool:
-        """Whether it continues from an earlier message."""
-        return bool(self.dropped and self.kept)
-
-    @property
-    def replaced(self) -> bool:
-        """Whether it is another history."""
-        return bool(self.dropped and not self.kept)
-
-
-class Aligner(Protocol[MessageT]):
-    """Finds what is new in a history. A framework may have its own, with its own rules."""
-
-    def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
-        """Compare a whole history with the known one; nothing changes."""
-        ...
-
-    def accept(self, history: Sequence[MessageT], alignment: Alignment[MessageT]) -> None:
-        """Remember a history that was taken in, as it was aligned."""
-        ...
-
-    def extend(self, messages: Sequence[MessageT]) -> None:
-        """Remember messages that were taken in after the known ones, without a comparison."""
-        ...
-
-
-class HostHistory(Generic[MessageT]):
-    """The history that the host last gave, with the messages that were left out of ours (`Adapter.drops_orphans`).
-
-    Positions in it are the aligner's.
-
-    Args:
-        aligner: compares it.
-    """
-
-    def __init__(self, aligner: Aligner[MessageT]) -> None:
-        self._aligner = aligner
-        self._count = 0
-        self._left_out: list[int] = []  # positions
-
-    def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
-        """Compare another whole history with it; nothing changes."""
-        return self._aligner.align(history)
-
-    def taken(self, count: int) -> int:
-        """Return how many of its first messages were taken in."""
-        return count - bisect_left(self._left_out, count)
-
-    def renewed(self, alignment: Alignment[MessageT]) -> list[tuple[int, MessageT]]:
-        """Return the renewed messages, each with its position among those that were taken in."""
-        return [(self.taken(number), message) for number, message in alignment.renewed if number not in self._left_out]
-
-    def accept(
-        self, history: Sequence[MessageT], alignment: Alignment[MessageT], fresh: Sequence[object | None]
-    ) -> None:
-        """Remember another history.
+        What another strategy did is not repeated, and its requests say nothing about those of this one.
 
         Args:
-            history: the history.
-            alignment: how far it agrees.
-            fresh: what was taken in for each of its last messages; None for one that was left out.
-        """
-        self._aligner.accept(history, alignment)
-        # Not by the length of the history: a message that grew in place counts once for each time.
-        self._count = kept = alignment.kept + len(alignment.fresh) - len(fresh)
-        self._left_out = [number for number in self._left_out if number < kept]
-        for each in fresh:
-            self._note(left_out=each is None)
+            record: its record.
+            parts: the parts of its message.
+            answers: whether a model made the message.
 
-    def extend(self, messages: Sequence[MessageT], *, left_out: bool = False) -> None:
-        """Remember further messages without a comparison.
+        Raises:
+            HistoryError: for a step that does not fit.
+            ConfigError: for settings that cannot work.
+        """
+        engine, taken = self.engine, list[Taken]()
+        before = engine.item_count
+        late = isinstance(record, UsageRecord) and record.items == self.items_sent
+        if isinstance(record, _OF_REQUESTS) and record.items != before and not late:
+            raise HistoryError(f"it was recorded after {record.items} items, but comes after {before}")
+        match record:
+            case MessageRecord():
+                if answers:
+                    self._request()
+                marks = record.marks_at
+                taken = self._add(parts or [], answers, marks)
+                if wrong := [index for index in marks if not before <= index < engine.item_count]:
+                    raise HistoryError(f"it marks items {wrong}, which are not items of the message")
+            case PassRecord(trace=trace) if engine.evicts:
+                engine.redo(trace)
+                self._request(done=True)
+            case StrategyRecord(strategy=engine.name, done=done):
+                engine.redo(done)
+                self._request(done=True)
+            case UsageRecord(input_tokens=tokens):
+                if record.items == before:
+                    self._request()
+                strategy = self.settings.strategy
+                if record.anchors and tokens > 0 and (strategy in ("", "none") or compatible(strategy, engine.name)):
+                    engine.observe(tokens)
+            case ReminderRecord(text=text):
+                self._request()
+                engine.reminded(text)
+        self.configure(in_force(self.settings, record))
+        if not isinstance(record, ConfigRecord):
+            self.log.append(record)
+        return taken
+
+    def sent(self) -> None:
+        """Note that a request shows the history as it stands."""
+        self.requested, self.items_sent = True, self.engine.item_count
+
+    # Internals
+
+    def _add(
+        self, parts: list[Part], answers: bool, marks: Mapping[int, tuple[Mark, ...]] | None = None
+    ) -> list[Taken]:
+        engine, first = self.engine, self.engine.item_count
+        taken = [
+            Taken(item, part, engine.add(item, part, None if marks is None else marks.get(index, ())))
+            for index, (item, part) in enumerate(self.outline.number(parts), first)
+        ]
+        # A message without parts is an empty answer (`Format.parts`).
+        self.ended = (answers or not parts) and not any(part.kind is Kind.CALL for part in parts)
+        self.requested = self._overflowed = False
+        return taken
+
+    def _fitted(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
+        if isinstance(outcome, SummaryNeeded):
+            return outcome
+        items, report, done = self.engine.item_count, outcome.report, outcome.done
+        if report is not None and report.ran:
+            self._overflowed |= report.overflowed
+            self.log.append(PassRecord.of(report, items))
+        elif isinstance(done, Mapping):
+            self.log.append(StrategyRecord(items, self.engine.name, dict(done)))
+        self.sent()
+        return outcome
+
+    def _request(self, *, done: bool = False) -> None:
+        """Repeat a request, unless one has shown the history as it stands.
 
         Args:
-            messages: the messages.
-            left_out: whether they were left out.
+            done: whether the engine has repeated what was done ahead of it.
         """
-        self._aligner.extend(messages)
-        for _ in messages:
-            self._note(left_out=left_out)
+        if self.requested:
+            return
+        if not done:
+            self.engine.redo(None)
+        self.sent()
+        if self.settings.strategy != "none" and not self.ended:
+            self.engine.reminded()
 
-    def _note(self, *, left_out: bool) -> None:
-        if left_out:
-            self._left_out.append(self._count)
-        self._count += 1
+    def _apply(self, settings: ConfigRecord) -> None:
+        engine, window = self.engine, self.engine.window
+        overhead = settings.overhead + settings.required
+        if overhead != engine.overhead:
+            engine.overhead, self.requested = overhead, False
+        window.budget, window.policy = settings.budget, settings.policy
+        window.set_tool_classes(settings.tool_classes)
+        self.settings = settings
+        self.log.append(settings)
 
 
-class ByMessage(Generic[MessageT]):
-    """Compares message by message: by object and value, by the messages' own ids, and by content.
-
-    The same object is the same message, except that the last known one is always compared by content, because hosts add
-    to it in place.
+def replay(records: Iterable[Record], step: Callable[[Record], T]) -> Iterator[tuple[Record, T]]:
+    """Repeat the records of a session, and yield each with what its step returned.
 
     Args:
-        format: the messages' format.
-        adapter: gives their ids.
+        records: the records, in order.
+        step: repeats one.
+
+    Raises:
+        JournalError: if the records contradict each other: one stands in the wrong place, a message has a mark at an
+            item that is not its own, a pass removes what is not there. They were then written under other rules, or in
+            another order. The error names the line.
+    """
+    for line, record in enumerate(records, start=2):
+        try:
+            outcome = step(record)
+        except (HistoryError, ConfigError, LookupError, TypeError, ValueError) as error:
+            raise JournalError(f"the session does not replay: line {line} ({record.kind}): {error}") from error
+        yield record, outcome
+
+
+def by_message(outline: Outline, view: Sequence[Slot]) -> Iterator[tuple[int, dict[int, Slot]]]:
+    """Yield the messages of a view, in order: the number of each, and its visible parts by position.
+
+    A text that replaces no single item has the number -1, and its place among such texts for a position.
     """
 
-    def __init__(self, format: Format[MessageT], adapter: Adapter[MessageT]) -> None:  # noqa: A002 - the field's word
-        self._format = format
-        self._adapter = adapter
-        self._known: list[MessageT] = []
-        self._last: list[Any] = []  # the content of the last known message when it was taken in
+    def number(slot: Slot) -> int:
+        item = item_of(slot)
+        return -1 if item is None else outline.message_of(item)
 
-    def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
-        """Compare a whole history with the known one."""
-        known, count = self._known, len(self._known)
-        begin = list(history[:count])
-        # The common case, at the speed of C: a list compares its entries by object first, then by value.
-        if count and count == len(begin) and _equal(known, begin):
-            kept = count if self._content(begin[-1]) == self._last else count - 1
-            return Alignment(kept, history[kept:])
-        kept, renewed = 0, list[tuple[int, MessageT]]()
-        for number, (old, new) in enumerate(zip(known, begin, strict=False)):
-            if not self._same(old, new, self._last if number == count - 1 else None):
-                break
-            kept = number + 1
-            if old is not new and not _equal(old, new):
-                renewed.append((number, new))
-        return Alignment(kept, history[kept:], renewed)
-
-    def accept(self, history: Sequence[MessageT], alignment: Alignment[MessageT]) -> None:  # noqa: ARG002
-        """Remember a history that was taken in."""
-        for number, message in alignment.renewed:
-            self._known[number] = message
-        del self._known[alignment.kept :]
-        self.extend(alignment.fresh)
-
-    def extend(self, messages: Sequence[MessageT]) -> None:
-        """Remember messages that were taken in."""
-        self._known += messages
-        self._last = self._content(self._known[-1]) if self._known else []
-
-    def _same(self, old: MessageT, new: MessageT, last: list[Any] | None) -> bool:
-        """Whether a message is a known one; `last` is the content of the last known one when it was taken in."""
-        if old is not new and self._adapter.key(old) != self._adapter.key(new):
-            return False
-        if last is not None:
-            return self._content(new) == last
-        return old is new or _equal(old, new) or self._content(old) == self._content(new)
-
-    def _content(self, message: MessageT) -> list[Any]:
-        return content_of(self._format, message)
+    for message, slots in groupby(view, number):
+        if message < 0:
+            yield message, dict(enumerate(slots))
+        else:
+            yield message, {outline.position(item_of(slot) or 0): slot for slot in slots}
 
 
-def content_of(format: Format[MessageT], message: MessageT) -> list[Any]:  # noqa: A002 - the field's word
-    """Return a message's content in a form that survives JSON; it identifies a message without an id."""
-    return [
-        (part.kind.value, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)
-        for part in format.parts(message)
-    ]
-
-
-def _equal(one: object, other: object) -> bool:
-    try:
-        return bool(one == other)
-    except Exception:  # a framework's own comparison may fail at anything
-        return False
+def with_more(view: Sequence[Slot], items: Iterable[int]) -> list[Slot]:
+    """Return a view with further items in their places."""
+    return sorted([*view, *items], key=lambda slot: item_of(slot) or 0)

@@ -1,19 +1,19 @@
-"""Repeats what was done for a history: after a fork, under another strategy, from records.
+"""Goes back in a conversation, and on from the records of one: after a fork, under another strategy, from a journal.
 
 What left the view at a request leaves it again, whatever the settings are now (R14).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from wane.conversation.engine import compatible
-from wane.conversation.timeline import Prepared, Sent, Setup, Shown, Timeline
-from wane.core import Added, Mark
-from wane.core.errors import HistoryError
-from wane.formats.base import MessageT
-from wane.strategies.base import Done
+from wane.conversation.history import Taken, replay
+from wane.conversation.timeline import Prepared, Setup, Timeline
+from wane.core.errors import ConfigError, HistoryError, JournalError
+from wane.formats.base import Format, MessageT, StoredFormat
+from wane.journal.records import MessageRecord, Record, UsageRecord
 
 
 def answer_within(line: Timeline[MessageT], count: int) -> bool:
@@ -46,48 +46,66 @@ def under(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT
 
 
 def follow(
-    line: Timeline[MessageT], prepared: Prepared[MessageT], marks: Mapping[int, tuple[Mark, ...]]
-) -> list[Added]:
-    """Take in a message of a recorded history, with its recorded marks and without events.
-
-    Args:
-        line: the timeline.
-        prepared: the message.
-        marks: by index of the item that follows them.
-    """
-    if prepared.answers and line.shown is None:
-        # Its request was sent, though there is no record of it.
-        redo(line, None, line.engine.name, line.engine.overhead)
-    return [added for _, added in line.enter(prepared, marks)]
-
-
-def redo(
     line: Timeline[MessageT],
-    done: Done | None,
-    strategy: str,
-    overhead: int,
-    *,
-    overflowed: bool = False,
-    tokens: int = 0,
-) -> None:
-    """Repeat what was done before a recorded request, without events.
+    records: Iterable[Record],
+    taken_in: Callable[[MessageT, Prepared[MessageT] | None, list[Taken]], object] = lambda *_: None,
+) -> Iterator[tuple[Record, list[Taken]]]:
+    """Repeat the records of a session, without events, and yield each with what it added.
 
     Args:
-        line: the timeline.
-        done: what was done; None for nothing, or nothing more.
-        strategy: the strategy that did it.
-        overhead: tokens that the request carried besides its messages.
-        overflowed: whether a pass had to take unfinished work (R16).
-        tokens: its tokens; 0 if not known.
+        line: a timeline of the format that the session was recorded in, at its beginning.
+        records: the records.
+        taken_in: called with each message, as it was taken in: None if it was left out.
 
     Raises:
-        HistoryError: if it does not fit this history.
+        ConfigError: if messages of the format cannot be read from JSON.
+        FormatError: if a message is not in the format.
+        JournalError: if the records contradict each other; see `replay`.
     """
-    line.host_overhead = max(0, overhead - line.message_overhead)
-    if line.shown is None or done is not None:
-        _redo(line, Sent(len(line.transcript.messages), overhead, strategy, done, overflowed, line.setup.manage))
-    if tokens and compatible(strategy, line.engine.name) and line.engine.observe(tokens):
-        line.requests[-1].tokens = tokens
+    records = list(records)
+    recorded = [record.message for record in records if isinstance(record, MessageRecord)]
+    messages = _stored(line.setup.format).load(recorded)
+    if len(messages) != len(recorded):
+        raise JournalError("the session does not replay: its records hold parts of messages, not whole ones")
+    coming = iter(messages)
+
+    def step(record: Record) -> list[Taken]:
+        if not isinstance(record, MessageRecord):
+            return line.follow(record)
+        message = next(coming)
+        (prepared,) = line.prepare([message])
+        taken = [] if prepared is None else line.follow(record, prepared)
+        taken_in(message, prepared, taken)
+        return taken
+
+    return replay(records, step)
+
+
+def records(line: Timeline[MessageT], first: int) -> list[Record]:
+    """Return the records of a timeline, with the content of its messages.
+
+    Args:
+        line: the timeline.
+        first: number of records to leave out.
+
+    Raises:
+        ConfigError: if messages of the format cannot be written as JSON.
+    """
+    log, stored = line.history.log, _stored(line.setup.format)
+    number = sum(isinstance(record, MessageRecord) for record in log[:first])
+    messages = iter(line.transcript.messages[number:])
+
+    def whole(record: MessageRecord) -> MessageRecord:
+        message: Any = next(messages)
+        return replace(record, message=message if isinstance(message, Mapping) else stored.dump([message])[0])
+
+    return [whole(record) if isinstance(record, MessageRecord) else record for record in log[first:]]
+
+
+def _stored(format: Format[MessageT]) -> StoredFormat[MessageT]:  # noqa: A002 - the field's word
+    if not isinstance(format, StoredFormat):
+        raise ConfigError(f"messages of the format {format.name!r} cannot be kept as JSON")
+    return format
 
 
 def _again(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
@@ -105,7 +123,7 @@ def _repeated(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> T
         try:
             return _redone(line, prepared, setup)
         except HistoryError:
-            pass  # tool classes have changed, so other items would be evicted
+            pass  # tool classes were others before a state was restored, so other items would be evicted
     other = _afresh(line, replace(setup, events=[]))
     for number, each in enumerate(prepared):
         other.take(each, at=line.times.get(number))
@@ -119,30 +137,29 @@ def _redone(
     same = setup.strategy == line.setup.strategy
     other = line.origin(setup) if line.origin is not None and same else Timeline(setup)
     other.host_overhead = line.host_overhead
-    due = [sent for sent in line.requests[len(other.requests) :] if sent.messages <= len(prepared)]
-    for number, each in enumerate(prepared[other.base :], other.base):
-        while due and due[0].messages == number:
-            _redo(other, due.pop(0))
-        other.enter(each, line.marks, at=line.times.get(number))
-    for sent in due:
-        # Its usage was in an answer that is not part of this history.
-        _redo(other, replace(sent, tokens=0))
+    for record in _about(line, other.base, len(prepared)):
+        if isinstance(record, MessageRecord):
+            number = len(other.transcript.messages)
+            other.follow(record, prepared[number], at=line.times.get(number))
+        else:
+            other.follow(record)
+    other.host_overhead = line.host_overhead
+    other.configure()
     return other
 
 
-def _redo(line: Timeline[MessageT], sent: Sent) -> None:
-    engine = line.engine
-    engine.overhead = sent.overhead
-    # What another strategy did is not repeated, and its usage says nothing about this one's requests.
-    same = compatible(sent.strategy, engine.name)
-    engine.redo(sent.done if same else None)
-    reminder = line.remind(overflowed=sent.overflowed) if sent.managed else None
-    tokens = engine.tokens
-    if sent.tokens and same:
-        engine.observe(sent.tokens)
-    line.requests.append(replace(sent))
-    line.view.changed()
-    line.shown = Shown(engine.view, tokens, None, reminder)
+def _about(line: Timeline[MessageT], first: int, stop: int) -> Iterator[Record]:
+    """The records on some messages, by their numbers, up to the request behind them."""
+    number, transcript = 0, line.transcript
+    items = transcript.first(stop) if stop < len(transcript.messages) else transcript.item_count + 1
+    for record in line.history.log:
+        message = isinstance(record, MessageRecord)
+        if message and number == stop:
+            return
+        # The usage of the request behind them is in an answer that is not among them.
+        if number >= first and not (isinstance(record, UsageRecord) and record.items >= items):
+            yield record
+        number += message
 
 
 def _afresh(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT]:

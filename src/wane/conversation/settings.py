@@ -17,6 +17,7 @@ from wane.core.errors import ConfigError
 from wane.core.guidance import guidance
 from wane.formats.base import Format, MessageT
 from wane.formats.writing import writing
+from wane.journal.records import ConfigRecord
 from wane.strategies.base import ANNOTATED
 from wane.strategies.fold import FOLDING
 
@@ -141,6 +142,11 @@ class ConversationSettings(Generic[MessageT]):
     # Settings that may be changed between requests
 
     @property
+    def config(self) -> ConfigRecord:
+        """All settings that are in force, as a record for a journal."""
+        return self._setup.config(self._line.engine.overhead)
+
+    @property
     def strategy(self) -> str:
         """How the budget is kept.
 
@@ -165,11 +171,7 @@ class ConversationSettings(Generic[MessageT]):
     def budget(self, budget: int | str) -> None:
         tokens = parse_budget(budget)
         self._setup.settings = replace(self._setup.settings, budget=tokens)
-        window = self._line.engine.window
-        window.budget = tokens
-        if window.tokens > tokens:
-            # A request that is made again must fit, too.
-            self._line.shown = None
+        self._line.configure()
 
     @property
     def policy(self) -> Policy:
@@ -181,6 +183,7 @@ class ConversationSettings(Generic[MessageT]):
     def policy(self, policy: Policy) -> None:
         self._line.engine.window.policy = policy
         self._setup.settings = replace(self._setup.settings, policy=policy)
+        self._line.configure()
 
     @property
     def manage(self) -> bool:
@@ -190,6 +193,7 @@ class ConversationSettings(Generic[MessageT]):
     @manage.setter
     def manage(self, manage: bool) -> None:
         self._setup.manage = manage
+        self._line.configure()
 
     @serialised
     def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
@@ -200,3 +204,4 @@ class ConversationSettings(Generic[MessageT]):
         """
         self._line.engine.window.set_tool_classes(tool_classes)
         self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
+        self._line.configure()

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic
 
 from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine
-from wane.conversation.history import Adapter, content_of
-from wane.conversation.timeline import Sent, Setup, Shown, Timeline
+from wane.conversation.host import Adapter, content_of
+from wane.conversation.timeline import Setup, Shown, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
@@ -158,7 +158,8 @@ def restore_timeline(
     line.origin = lambda again: restore_timeline(again, state, messages)
     line.view.changed()
     if state["shown"] is not None:
-        line.requests.append(Sent(line.base, line.engine.overhead, line.engine.name, None, managed=setup.manage))
+        line.requests += 1
+        line.history.sent()
         line.shown = Shown(line.engine.view, line.engine.tokens, None, state["shown"]["reminder"])
     return line
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any, Final, Generic
 
 from wane.conversation.engine import Engine, Reminder
@@ -22,14 +21,16 @@ from wane.conversation.events import (
     ThrashingBegan,
     UsageObserved,
 )
-from wane.conversation.history import Adapter
-from wane.core import Added, Counter, FitReport, Item, Kind, Mark
+from wane.conversation.history import History, Taken, by_message, with_more
+from wane.conversation.host import Adapter
+from wane.core import Added, Counter, FitReport, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
 from wane.formats.turns import required_opening
 from wane.formats.writing import WritingFormat, writing
+from wane.journal.records import ConfigRecord, Record, UsageRecord
 from wane.recall import Archive
-from wane.strategies.base import ANNOTATED, Done, Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of
+from wane.strategies.base import ANNOTATED, Fitted, Settings, Slot, Substitute, SummaryNeeded, policy_of
 
 CACHE_LIFETIME: Final = 300.0
 """Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
@@ -85,6 +86,18 @@ class Setup(Generic[MessageT]):
         engine.window.budget = self.settings.budget
         return engine
 
+    def config(self, overhead: int = 0) -> ConfigRecord:
+        """Return the settings in force, with the tokens that every request carries besides its messages."""
+        settings = self.settings
+        return ConfigRecord(
+            settings.budget,
+            policy_of(self.strategy, settings.policy, settings.low_water),
+            {tool: str(tool_class) for tool, tool_class in (settings.tool_classes or {}).items()},
+            overhead,
+            strategy=self.strategy if self.manage else "none",
+            annotate=settings.annotate,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[MessageT]):
@@ -118,29 +131,6 @@ class Shown:
     reminder: str | None = None
 
 
-@dataclass(slots=True)
-class Sent:
-    """A request of the past.
-
-    Attributes:
-        messages: number of messages in the history at the time.
-        overhead: tokens that it carried besides them.
-        strategy: name of the strategy that decided its view.
-        done: what was done before it; None for nothing.
-        overflowed: whether a pass had to take unfinished work (R16).
-        managed: whether anything could leave the view, and the model be reminded.
-        tokens: its tokens by the provider's count; 0 if not known.
-    """
-
-    messages: int
-    overhead: int
-    strategy: str
-    done: Done | None
-    overflowed: bool = False
-    managed: bool = True
-    tokens: int = 0
-
-
 class Timeline(Generic[MessageT]):
     """A history as taken in.
 
@@ -152,16 +142,14 @@ class Timeline(Generic[MessageT]):
         limits: the budget by which episodes are inferred; None for the present one.
 
     Attributes:
-        engine: its engine.
         setup: see above.
         transcript: its messages.
+        history: the history without them.
         view: the messages of its requests.
-        requests: its requests, in order.
-        marks: by item, the inferred marks ahead of it.
+        requests: number of its requests.
         shown: view of the latest request; None if a message was taken in since.
         base: number of messages when it was restored from a state; what was done for them is unknown.
         origin: restores it again from that state; None if it was not restored.
-        ended: whether the history ends with an answer that calls no tool.
         host_overhead: tokens that every request carries besides its messages, by the host.
         message_overhead: tokens that every request carries besides its messages, by the messages themselves.
         asked: time of the latest message that is not an answer, in seconds; None if not known.
@@ -171,14 +159,14 @@ class Timeline(Generic[MessageT]):
 
     def __init__(self, setup: Setup[MessageT], limits: int | None = None) -> None:
         self.setup = setup
-        self.engine = setup.engine(limits)
+        engine = setup.engine(limits)
         self.transcript: Transcript[MessageT] = Transcript(setup.format, setup.counter)
-        self.view = ViewMessages(self.transcript, self.engine)
-        self.requests: list[Sent] = []
+        self.history = History(engine, self.transcript, setup.config())
+        self.view = ViewMessages(self.transcript, engine)
+        self.requests = 0
         self.shown: Shown | None = None
         self.base = 0
         self.origin: Callable[[Setup[MessageT]], Timeline[MessageT]] | None = None
-        self.ended = False
         self.host_overhead = self.message_overhead = 0
         self._fixed: str | None = None  # the text of the latter
         self.asked: float | None = None
@@ -186,9 +174,13 @@ class Timeline(Generic[MessageT]):
         self.times: dict[int, float] = {}
         self._parts: list[Part] = []  # the content of each item
         self._thrashing = False  # at the latest request
-        self.marks: dict[int, tuple[Mark, ...]] = {}
 
     # State
+
+    @property
+    def engine(self) -> Engine:
+        """Decides the view."""
+        return self.history.engine
 
     @property
     def overhead(self) -> int:
@@ -297,8 +289,8 @@ class Timeline(Generic[MessageT]):
                 self.observe(tokens, message)
         first, events = self.transcript.item_count, self.setup.events
         taken = self.enter(prepared, at=at)
-        added = [outcome for _, outcome in taken]
-        events.append(MessageTaken(message, first, tuple(item for item, _ in taken), tuple(added)))
+        added = [each.added for each in taken]
+        events.append(MessageTaken(message, first, tuple(each.item for each in taken), tuple(added)))
         for outcome in added:
             if outcome.closed:
                 events.append(EpisodeClosed(outcome.closed, outcome.index))
@@ -306,21 +298,48 @@ class Timeline(Generic[MessageT]):
                 events.append(EpisodeOpened(outcome.opened, outcome.index))
         return added
 
-    def enter(
-        self,
-        prepared: Prepared[MessageT],
-        marks: Mapping[int, tuple[Mark, ...]] | None = None,
-        *,
-        at: float | None = None,
-    ) -> list[tuple[Item, Added]]:
+    def follow(
+        self, record: Record, prepared: Prepared[MessageT] | None = None, *, at: float | None = None
+    ) -> list[Taken]:
+        """Repeat a recorded step, without events; see `History.follow`.
+
+        Args:
+            record: its record.
+            prepared: its message.
+            at: the message's time, if the host knew it.
+        """
+        if prepared is not None:
+            self.view.changed()
+            taken = self.history.follow(record, prepared.parts, answers=prepared.answers)
+            return self._entered(prepared, taken, at)
+        self.history.follow(record)
+        self.view.changed()
+        if isinstance(record, ConfigRecord):
+            self.host_overhead = max(0, record.overhead - self.message_overhead)
+        engine, before = self.engine, self.shown
+        self.shown = Shown(engine.view, engine.tokens, None, engine.reminder) if self.history.requested else None
+        if before is None and self.shown is not None:
+            self.requests += 1
+        return []
+
+    def enter(self, prepared: Prepared[MessageT], *, at: float | None = None) -> list[Taken]:
         """Take in a message by itself: no request is repeated for it, and there are no events.
 
         Args:
             prepared: the message.
-            marks: by index of the item that follows them, if they are known; None to infer them.
             at: its time, if the host knows it.
         """
-        adapter, message, engine = self.setup.adapter, prepared.message, self.engine
+        return self._entered(prepared, self.history.take(prepared.parts, answers=prepared.answers), at)
+
+    def configure(self) -> None:
+        """Put the setup's settings in force."""
+        self.history.configure(self.setup.config(self.engine.overhead))
+        if self.engine.window.tokens > self.setup.settings.budget:
+            self.shown = None  # a request that is made again must fit, too
+
+    def _entered(self, prepared: Prepared[MessageT], taken: list[Taken], at: float | None) -> list[Taken]:
+        """Note a message that was taken in."""
+        adapter, message = self.setup.adapter, prepared.message
         if at is not None:
             self.times[len(self.transcript.messages)] = at
         at = adapter.time(message) if at is None else at
@@ -331,17 +350,8 @@ class Timeline(Generic[MessageT]):
             fixed = adapter.fixed(message)
             if fixed is not None and fixed != self._fixed:
                 self._fixed, self.message_overhead = fixed, self.setup.counter(fixed)
-        first = self.transcript.item_count
-        taken: list[tuple[Item, Added]] = []
-        for index, (item, part) in enumerate(self.transcript.take(message, prepared.parts), first):
-            added = engine.add(item, part, None if marks is None else marks.get(index, ()))
-            if added.marks:
-                self.marks[index] = added.marks
-            self._parts.append(part)
-            taken.append((item, added))
-        # A message without parts is an empty answer (`Format.parts`).
-        answers = prepared.answers or not prepared.parts
-        self.ended = answers and not any(part.kind is Kind.CALL for part in prepared.parts)
+        self.transcript.messages.append(message)
+        self._parts += [each.part for each in taken]
         self.shown = None
         return taken
 
@@ -353,22 +363,22 @@ class Timeline(Generic[MessageT]):
         """
         if self.shown is not None:
             return self.shown
-        engine, overhead = self.engine, self.overhead
+        engine, history, overhead = self.engine, self.history, self.overhead
         if overhead != engine.overhead:
-            engine.overhead = overhead
+            history.configure(replace(history.settings, overhead=overhead))
             self.setup.events.append(OverheadChanged(overhead))
         before = engine.tokens
         if not self.setup.manage:
-            return self._show(engine.hold(), before)
+            return self._show(history.hold(), before)
         if cold is None:
             asked, answered = self.asked, self.answered
             cold = asked is not None and answered is not None and asked - answered > self.setup.cache_lifetime
-        outcome = engine.fit(cold=cold)
+        outcome = history.fit(cold=cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)
 
     def summarised(self, text: str) -> None:
         """Take in the summary that `request` asked for; the view is then ready, unless another summary is needed."""
-        before, outcome = self.engine.tokens, self.engine.summarised(text)
+        before, outcome = self.engine.tokens, self.history.summarised(text)
         if not isinstance(outcome, SummaryNeeded):
             self._show(outcome, before)
 
@@ -379,11 +389,8 @@ class Timeline(Generic[MessageT]):
             input_tokens: all its input tokens.
             message: the answer that reports it, if one does.
         """
-        if self.requests and self.engine.observe(input_tokens):
-            sent = self.requests[-1]
-            sent.tokens = input_tokens
-            count, transcript = sent.messages, self.transcript
-            items = transcript.first(count) if count < len(transcript.messages) else transcript.item_count
+        items = self.history.items_sent
+        if self.requests and self.history.observe(UsageRecord(items, input_tokens, 0)):
             self.setup.events.append(UsageObserved(input_tokens, items, message))
 
     def renew(self, number: int, message: MessageT) -> None:
@@ -392,23 +399,16 @@ class Timeline(Generic[MessageT]):
             self.transcript.messages[number] = message
             self.view.changed()
 
-    def remind(self, *, overflowed: bool) -> str | None:
-        """Return the reminder of the next request, if one is due; see `Engine.remind`."""
-        # If an answer is last, the provider continues it, so nothing may come after it.
-        return None if self.ended else self.engine.remind(overflowed=overflowed)
-
     # Internals
 
     def _show(self, fitted: Fitted, before: int) -> Shown:
-        """Record the view of a request that would have held `before` tokens."""
+        """Take in the view of a request that would have held `before` tokens."""
         engine, events, managed = self.engine, self.setup.events, self.setup.manage
         report, after = fitted.report, engine.tokens
-        overflowed = report is not None and report.overflowed
-        reminder = self.remind(overflowed=overflowed) if managed else None
+        reminder = self.history.remind() if managed else None
         if fitted.ran:
             self.view.changed()
-        count = len(self.transcript.messages)
-        self.requests.append(Sent(count, engine.overhead, engine.name, fitted.done, overflowed, managed))
+        self.requests += 1
         if report is not None and report.ran:
             events.append(PassRan(report, engine.item_count))
         if report is not None and not report.satisfied:
@@ -417,7 +417,7 @@ class Timeline(Generic[MessageT]):
             done: Any = fitted.done
             events.append(StrategyActed(engine.name, engine.item_count, done, before, after))
         if reminder is not None:
-            events.append(Reminded(reminder))
+            events.append(Reminded(reminder, engine.item_count))
         thrashing = engine.thrashing if managed else None
         if thrashing is not None and not self._thrashing:
             events.append(ThrashingBegan(thrashing))
@@ -493,7 +493,7 @@ class ViewMessages(Generic[MessageT]):
         if keep_opening and len(view) < transcript.item_count:
             kept = set(places(view))
             if more := opening(transcript, kept):
-                return self.read(sorted([*view, *more], key=lambda slot: item_of(slot) or 0))
+                return self.read(with_more(view, more))
         if not self._engine.evicts and any(isinstance(slot, Substitute) for slot in view):
             return self.read(view)
         if self._stale:
@@ -516,20 +516,15 @@ class ViewMessages(Generic[MessageT]):
         if not any(isinstance(slot, Substitute) for slot in view):
             return self._transcript.view(places(view))
         transcript, strategy, built = self._transcript, self._engine.name, list[MessageT]()
-        for number, slots in groupby(view, self._number):
+        for number, slots in by_message(transcript, view):
             if number < 0:
                 format_ = writing(transcript.format, f"the strategy {strategy!r}")
-                built += [format_.turn(slot.text) for slot in slots if isinstance(slot, Substitute)]
+                built += [format_.turn(slot.text) for slot in slots.values() if isinstance(slot, Substitute)]
                 continue
             message, size = transcript.messages[number], transcript.size(number)
-            placed = {transcript.position(item_of(slot) or 0): slot for slot in slots}
-            if (kept := shown_of(transcript.format, message, placed, size, strategy)) is not None:
+            if (kept := shown_of(transcript.format, message, slots, size, strategy)) is not None:
                 built.append(kept)
         return built
-
-    def _number(self, slot: Slot) -> int:
-        item = item_of(slot)
-        return -1 if item is None else self._transcript.message_of(item)
 
 
 def shown_of(

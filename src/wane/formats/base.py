@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from wane.core import Counter, Item, Kind, chars
 from wane.core.items import ASSISTANT
@@ -115,6 +115,7 @@ class Format(Protocol[MessageT]):
         ...
 
 
+@runtime_checkable
 class StoredFormat(Format[MessageT], Protocol[MessageT]):
     """A format whose messages Wane reads from JSON data and writes as such: those of files, journals and plans."""
 

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError
 from wane.journal.codec import SchemaError, decode, encode
-from wane.journal.records import OLDEST, RECORDS, VERSION, Header, Record
+from wane.journal.records import OLDEST, RECORDS, VERSION, ConfigRecord, Header, Record
 
 T = TypeVar("T", Header, Record)
 
@@ -227,13 +227,26 @@ def _check(line: bytes, after: int, place: str) -> None:
         raise _damaged(place, "its checksum is wrong: it, or a line before it, was changed or is missing")
 
 
-def _decode(cls: type[T], data: dict[str, Any], place: str) -> T:
+def decoded(cls: type[T], data: dict[str, Any]) -> T:
+    """Return a header or record of a line's data, which is changed. Version 3 is read as this one.
+
+    Raises:
+        SchemaError: if its fields are not those of its kind.
+    """
     del data["kind"], data["crc"]
-    if isinstance(policy := data.get("policy"), dict):
-        # An option of policies in version 3. A pass is repeated as it was recorded, so nothing depends on it.
-        policy.pop("by_level", None)
+    if cls is ConfigRecord and "managed" in data:
+        # Other settings of version 3 are in notes (`in_force`). Nothing depends on an option of policies that it had,
+        # as a pass is repeated as it was recorded.
+        del data["managed"]
+        data["strategy"] = ""
+        if isinstance(policy := data.get("policy"), dict):
+            policy.pop("by_level", None)
+    return decode(cls, data)
+
+
+def _decode(cls: type[T], data: dict[str, Any], place: str) -> T:
     try:
-        return decode(cls, data)
+        return decoded(cls, data)
     except SchemaError as error:
         # The checksum is right, so another version of Wane wrote exactly this.
         raise JournalVersionError(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from functools import reduce
+from typing import Any, ClassVar, Final, Literal
 
-from wane.core import Added, FitReport, Mark, Policy, Step
+from wane.core import DEFAULT_BUDGET, Added, FitReport, Mark, Policy, Step
 from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 4
@@ -180,6 +181,8 @@ class UsageRecord(Record):
         cache_write_tokens: input tokens that were written to it.
         cost: price of the call in dollars; None if it is not known.
         model: the model, as `provider:model`.
+        anchors: whether the report tells the size of the view. A further one on the same history does not, such as that
+            of a round of a reply whose earlier rounds are not in the history yet.
     """
 
     kind: ClassVar[str] = "usage"
@@ -191,6 +194,7 @@ class UsageRecord(Record):
     cache_write_tokens: int = 0
     cost: float | None = None
     model: str = ""
+    anchors: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +206,36 @@ class ConfigRecord(Record):
         policy: the policy's settings.
         tool_classes: the user's own tool classes, by tool name.
         overhead: tokens that every request carries besides the view.
-        managed: whether the context is managed.
+        required: tokens of evicted content that requests show all the same because the provider demands it.
+        strategy: name of the strategy that decides the view; `none` if nothing leaves it. Empty in version 3, in which
+            notes of the agent and the proxy name it.
+        annotate: who marks episodes: `model`, or `infer`.
     """
 
     kind: ClassVar[str] = "config"
 
-    budget: int
-    policy: Policy
+    budget: int = DEFAULT_BUDGET
+    policy: Policy = field(default_factory=Policy)
     tool_classes: Mapping[str, str] = field(default_factory=dict)
     overhead: int = 0
-    managed: bool = True
+    required: int = 0
+    strategy: str = "cwl"
+    annotate: Literal["model", "infer"] = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class ReminderRecord(Record):
+    """A note to the model at the end of one request, which is not in the history.
+
+    Attributes:
+        items: number of items in the history at the request.
+        text: the note.
+    """
+
+    kind: ClassVar[str] = "reminder"
+
+    items: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +261,7 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
         StrategyRecord,
         UsageRecord,
         ConfigRecord,
+        ReminderRecord,
         NoteRecord,
     )
 }
@@ -247,6 +272,41 @@ SPENT_NOTE: Final = "spent"
 
 FORK_NOTE: Final = "fork"
 """Topic of a note that ends the records that a session has copied from the one it branches off from."""
+
+
+def in_force(before: ConfigRecord, record: Record) -> ConfigRecord:
+    """Return the settings that are in force after a record.
+
+    Args:
+        before: those before it; `ConfigRecord(strategy="")` ahead of the first record.
+        record: the record.
+    """
+    if isinstance(record, ConfigRecord):
+        settings = replace(record, at=None)
+        if record.strategy:
+            return settings
+        return replace(settings, required=before.required, strategy=before.strategy, annotate=before.annotate)
+    if isinstance(record, StrategyRecord):
+        return replace(before, strategy=record.strategy)
+    if isinstance(record, PassRecord) and not before.strategy:
+        return replace(before, strategy="cwl")
+    if isinstance(record, NoteRecord) and record.topic in ("agent", "proxy"):
+        return _noted(before, record.data)
+    return before
+
+
+def settings_after(records: Iterable[Record]) -> ConfigRecord:
+    """Return the settings in force at the end of a session; without a strategy if no record names it."""
+    return reduce(in_force, records, ConfigRecord(strategy=""))
+
+
+def _noted(before: ConfigRecord, data: Mapping[str, Any]) -> ConfigRecord:
+    """The settings after a note of version 3 on the agent or the proxy."""
+    strategy, required = data.get("strategy"), data.get("required", 0)
+    if not isinstance(strategy, str) or not isinstance(required, int):
+        return before
+    infers = data.get("annotate") == "infer" or data.get("infer") is True
+    return replace(before, strategy=strategy, required=required, annotate="infer" if infers else "model")
 
 
 def spent_note(call: UsageRecord) -> NoteRecord:

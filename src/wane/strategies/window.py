@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
-from wane.core import Added, ContextWindow, Episode, Item, Policy
+from wane.core import Added, ContextWindow, Episode, EpisodeType, Item, Level, Mark, Policy, Step
 from wane.formats.base import Part
 from wane.inference import Annotator
 from wane.strategies.base import Fitted, Settings, Strategy
@@ -38,17 +39,23 @@ class WindowStrategy(Strategy):
         self._view: list[int] = []
         self._sent = 0  # leading slots of the view that the last one had
 
-    def add(self, item: Item, part: Part) -> Added:
+    @property
+    def view(self) -> Sequence[int]:
+        """The view as it stands; valid until the next call."""
+        return self._view
+
+    def add(self, item: Item, part: Part, marks: Sequence[Mark] | None = None) -> Added:
         """Take in the next item of the history.
 
         Args:
             item: the item.
             part: its content.
+            marks: the inferred marks right ahead of it, if they were recorded; None to infer them.
 
         Raises:
-            HistoryError: as `ContextWindow.add` does.
+            HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        added = self._annotator.add_to(self.window, item, part)
+        added = self._annotator.add_to(self.window, item, part, marks)
         self._view.append(added.index)
         if added.opened is not None:
             self.episodes.append(added.opened)
@@ -57,11 +64,37 @@ class WindowStrategy(Strategy):
     def fit(self, *, cold: bool = False) -> Fitted:
         """Run a pass if one is due (R10), and return the next model call's view."""
         report = self.window.fit(cold=cold)
-        removed = {index for step in report.trace for index in step.removed}
+        ran = self._leave(report.trace)
+        same, self._sent = self._sent, len(self._view)
+        return Fitted(self._view, ran, report, report.trace or None, same)
+
+    def redo(self, trace: Sequence[Step]) -> None:
+        """Repeat a recorded pass, whatever the budget and the policy are now.
+
+        Raises:
+            HistoryError: if it does not fit this history.
+        """
+        self.window.apply(trace)
+        self._leave(trace)
+
+    def adopt(self, window: ContextWindow) -> None:
+        """Go on with another window over the same items, at the present budget and policy."""
+        window.budget, window.policy = self.window.budget, self.window.policy
+        live = {episode.number: episode for episode in (*window.episodes, *window.described)}
+        for episode in self.episodes:
+            if episode.number not in live:  # it has been removed
+                marked = episode.type is EpisodeType.EXPL and not episode.implicit and not episode.inferred
+                episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
+        self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
+        self.window = window
+        self._view = [*window.visible]
+
+    def _leave(self, trace: Sequence[Step]) -> bool:
+        """Take what a pass removed from the view; return whether it removed anything."""
+        removed = {index for step in trace for index in step.removed}
         if removed:
             # Items mostly leave near the end of a long view, and what is ahead of them stays.
             first = bisect_left(self._view, min(removed))
             self._view[first:] = [index for index in self._view[first:] if index not in removed]
             self._sent = min(self._sent, first)
-        same, self._sent = self._sent, len(self._view)
-        return Fitted(self._view, bool(removed), report, report.trace or None, same)
+        return bool(removed)

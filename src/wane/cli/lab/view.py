@@ -18,7 +18,7 @@ from wane.cli.lab.common import check_report
 from wane.cli.lab.reading import located
 from wane.cli.terminal.text import printable, say
 from wane.core.errors import JournalError
-from wane.journal import ConfigRecord, model_calls, read
+from wane.journal import ConfigRecord, model_calls, read, settings_after
 from wane.lab.readers import gather
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
@@ -85,17 +85,16 @@ def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
     except JournalError:
         # A damaged journal cannot be resumed, but it can be viewed.
         return None, []
-    settings = [record for record in records if isinstance(record, ConfigRecord)]
-    facts = []
-    if settings:
-        facts.append(("Budget", f"{settings[-1].budget:,} tokens"))
+    configured = any(isinstance(record, ConfigRecord) for record in records)
+    settings, facts = settings_after(records), []
+    if configured:
+        facts.append(("Budget", f"{settings.budget:,} tokens"))
     if models := list(dict.fromkeys(call.model for call in model_calls(records) if call.model)):
         facts.append(("Model", ", ".join(models)))
     account = Account.of(records)
     if account.calls:
         facts.append(("Cost", account.describe()))
-    managed = bool(settings) and settings[-1].managed
-    return (settings[-1].budget if managed else None), facts
+    return (settings.budget if configured and settings.strategy != "none" else None), facts
 
 
 def _shown(page: Path) -> bool:

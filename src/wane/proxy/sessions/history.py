@@ -6,9 +6,9 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Final
 
+from wane.conversation.history import by_message, with_more
 from wane.conversation.timeline import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
@@ -99,14 +99,11 @@ class FullHistory:
         outline = self.outline
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
             return list(enumerate(self.messages))
-        by_message = {
-            number: {outline.position(_item(slot)): slot for slot in group}
-            for number, group in groupby(slots, lambda slot: outline.message_of(_item(slot)))
-        }
+        visible = dict(by_message(outline, slots))
         shown: list[tuple[int, Message]] = []
         # An edited message may have new text of the user, even if all of its items were evicted.
-        for number in sorted(by_message.keys() | self.edited) if self.edited else by_message:
-            message, kept, size = self.messages[number], by_message.get(number, {}), outline.size(number)
+        for number in sorted(visible.keys() | self.edited) if self.edited else visible:
+            message, kept, size = self.messages[number], visible.get(number, {}), outline.size(number)
             if number in self.edited:
                 first = outline.first(number)
                 places = outline.matched(number, self.format.parts(message))
@@ -139,7 +136,7 @@ class FullHistory:
             }
         for slot in slots:
             more.pop(_item(slot), None)
-        return sorted([*slots, *more], key=_item), sum(more.values())
+        return with_more(slots, more), sum(more.values())
 
     def parts(self) -> list[Part]:
         """Return the items with their present content.

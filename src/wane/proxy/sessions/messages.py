@@ -12,14 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import islice, takewhile
+from itertools import accumulate, islice, takewhile
 from typing import Any, Final
 
 from wane.conversation.calls import normalised
 from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
-from wane.journal import FORK_NOTE, MessageRecord, NoteRecord, Record
+from wane.journal import FORK_NOTE, ConfigRecord, MessageRecord, NoteRecord, Record
+from wane.journal.records import in_force
 from wane.proxy import jsons
 from wane.proxy.sessions.keys import ASSISTANT, Chain, pair
 from wane.proxy.store.marks import Marks
@@ -35,10 +36,6 @@ _ROOT_LENGTH: Final = 24
 # What a request must share with a session to continue it under another beginning.
 _LEAST_ANSWERS: Final = 2
 _LEAST_TOKENS: Final = 100
-
-SETUP: Final = "proxy"
-"""Topic of the note on the session's settings from here on: its `api`, `strategy`, whether its episodes are inferred
-(`infer`), and the tokens of evicted content that requests show because the provider demands it (`required`)."""
 
 CLIENT: Final = "client"
 """Topic of the note on the client's messages. Their records follow it."""
@@ -291,8 +288,9 @@ class GivenReply:
 
 
 def infers(records: Iterable[Record]) -> bool:
-    """Whether a session's episodes are inferred, by its notes."""
-    return any(r.data.get("infer") is True for r in records if isinstance(r, NoteRecord) and r.topic == SETUP)
+    """Whether a session's episodes are inferred."""
+    settings = accumulate(records, in_force, initial=ConfigRecord(strategy=""))
+    return any(each.annotate == "infer" for each in settings)
 
 
 def client_note(entries: Sequence[Entry]) -> NoteRecord:

@@ -7,24 +7,23 @@ from that.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from wane.account import Account, usage_of
 from wane.conversation.engine import Engine
+from wane.conversation.history import History
 from wane.conversation.timeline import places
 from wane.core import FitReport, Room, chars
 from wane.core.errors import HistoryError, JournalError
-from wane.formats.base import Part
+from wane.formats.base import Part, is_answer
 from wane.journal import (
     FORK_NOTE,
     ConfigRecord,
     MessageRecord,
     NoteRecord,
-    PassRecord,
     Record,
-    StrategyRecord,
     UsageRecord,
     spent_call,
     spent_note,
@@ -37,7 +36,6 @@ from wane.proxy.sessions.messages import (
     CLIENT,
     EDITS,
     REPLY,
-    SETUP,
     Alignment,
     Arrival,
     Edit,
@@ -134,7 +132,7 @@ class Session:
         infer: whether its episodes are inferred.
         entries: the client's messages so far.
         rounds: the rounds that the client does not see.
-        engine: decides its view.
+        history: the history that they stand for.
         used: usage of its rounds, as the provider reported it.
         ledger: their cost.
     """
@@ -152,23 +150,27 @@ class Session:
             annotate="infer" if self.infer else "model",
         )
         remind_at = settings.remind_at if settings.marked else None
-        self.engine = Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
+        engine = Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
+        self._outline = EditableOutline()
+        self.history = History(engine, self._outline, ConfigRecord(strategy=""))
+        self.history.drain()
         self.used = NO_USAGE
         self.ledger = Ledger()
         self._settings = settings
-        self._outline = EditableOutline()
         self._edited: set[int] = set()  # entries
-        self._setup: Mapping[str, Any] = {}
         self._anchored = -1  # number of items in the history at the last report
-        self._required = 0  # tokens of evicted content that requests show because the provider demands it
         classes = {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()}
-        managed = settings.strategy != "none"
-        self._wanted = ConfigRecord(settings.budget, settings.passes, classes, managed=managed)
-        self._config: ConfigRecord | None = None
+        self._wanted = ConfigRecord(
+            settings.budget, settings.passes, classes, strategy=settings.strategy, annotate=wanted.annotate
+        )
         # While following records: entries whose messages are still missing, and how many the first of them has.
         self._due: deque[Entry] = deque()
         self._followed = 0
-        self._overflowed = False  # whether a pass before the followed request overflowed (R16)
+
+    @property
+    def engine(self) -> Engine:
+        """Decides the view."""
+        return self.history.engine
 
     @property
     def cut_short(self) -> bool:
@@ -213,16 +215,12 @@ class Session:
         Args:
             body: the request's body, with own tools.
         """
-        self._asked()
+        settings = self.history.settings
         overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
-        if self._config is not None and abs(overhead - self._config.overhead) <= _SLACK * overhead:
-            overhead = self._config.overhead
-        config = replace(self._wanted, overhead=overhead)
-        records = self._set_up()
-        if self._config != config:
-            records.append(config)
-            self._configure(config)
-        return records
+        if settings.strategy and abs(overhead - settings.overhead) <= _SLACK * overhead:
+            overhead = settings.overhead
+        self.history.configure(replace(self._wanted, overhead=overhead, required=settings.required))
+        return self.history.drain()
 
     def take(self, arrival: Arrival) -> tuple[Entry, list[Record]]:
         """Take in the next message of a request; return what `client_note` says of it, and its records.
@@ -231,16 +229,15 @@ class Session:
             HistoryError: if it does not continue a valid history, such as a result without its call. The session must
                 not be used then.
         """
-        number, before, records = len(self.entries), self.engine.history, list[Record]()
+        number, before = len(self.entries), self.engine.history
         self.rounds.settle(number, arrival.shape)
         messages = self.rounds.expand(number, arrival.message)
         for message in messages:
             parts = arrival.parts if message is arrival.message else self.wire.format.parts(message)
-            added = [self.engine.add(item, part) for item, part in self._outline.number(parts)]
-            records.append(MessageRecord.of(message, added))
+            self.history.take(parts, answers=is_answer(parts), content=message)
         entry = Entry(arrival.digest, arrival.shape, len(messages), self.engine.history - before)
         self.entries.append(entry)
-        return entry, records
+        return entry, self.history.drain()
 
     def fit(self, history: FullHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
         """Return the view for a request, after a pass if one is due.
@@ -251,27 +248,24 @@ class Session:
             more: further messages of the request: rounds that are not in the history yet.
             cold: whether the provider's cache has expired.
         """
-        engine, before = self.engine, self._required
+        engine, required = self.engine, self.history.settings.required
         extra = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
-        engine.overhead += extra
         try:
-            fitted, records = self._pass(cold=cold)
+            self._weigh(extra)
+            fitted = self._fitted(cold=cold)
             report = fitted.report
             shown = self._shown(history, body, fitted.view)
-            if self._required > before and engine.tokens > self._settings.budget:
-                fitted, later = self._pass(cold=cold)
-                records += later
+            self._weigh(extra)
+            if self.history.settings.required > required and engine.tokens > self._settings.budget:
+                fitted = self._fitted(cold=cold)
                 report = None if report is None or fitted.report is None else _joined(report, fitted.report)
                 shown = self._shown(history, body, fitted.view)
-            reminder = engine.remind(overflowed=report is not None and report.overflowed)
-            evicted = engine.evicted - self._required
+                self._weigh(extra)
+            reminder = self.history.remind()
+            evicted = engine.evicted - self.history.settings.required
         finally:
-            engine.overhead -= extra
-        records += self._set_up()
-        if more and records and self._config is not None:
-            # A process that follows the records then asks for the request's reminder before this pass, as done here.
-            records = [self._config, *records]
-        return View([message for _, message in shown], records, report, evicted, reminder)
+            self._weigh(0)
+        return View([message for _, message in shown], self.history.drain(), report, evicted, reminder)
 
     def shortfall(self, report: FitReport | None) -> str:
         """Return how far the request is over the budget and why, whatever the strategy; empty if it is within.
@@ -292,16 +286,15 @@ class Session:
         room, prices = self.engine.room, prices_of(model)
         return room if room is None or prices is None else replace(room, window=prices.window)
 
-    def _pass(self, *, cold: bool) -> tuple[Fitted, list[Record]]:
-        """Run the engine's pass; return the view and the records of what was done."""
-        engine = self.engine
-        shown = engine.fit(cold=cold)
-        assert isinstance(shown, Fitted)  # none of the proxy's strategies needs summaries
-        if shown.report is not None:
-            return shown, [PassRecord.of(shown.report, engine.item_count)] if shown.report.ran else []
-        if not isinstance(shown.done, Mapping):
-            return shown, []
-        return shown, [StrategyRecord(engine.item_count, engine.name, dict(shown.done))]
+    def _fitted(self, *, cold: bool) -> Fitted:
+        fitted = self.history.fit(cold=cold)
+        assert isinstance(fitted, Fitted)  # none of the proxy's strategies needs summaries
+        return fitted
+
+    def _weigh(self, extra: int) -> None:
+        """Count further tokens as overhead: those of rounds that are not in the history yet."""
+        settings = self.history.settings
+        self.engine.overhead = settings.overhead + settings.required + extra
 
     def full_history(self, arrivals: Sequence[Arrival]) -> FullHistory:
         """Return the whole history, made from the messages that the client has just sent.
@@ -335,8 +328,11 @@ class Session:
             usage: the usage; without input if the provider reported none.
             model: the request's model.
         """
-        self._take_usage(usage, model)
-        return [_usage_record(usage, model, self.engine.item_count)]
+        anchors = self._take_usage(usage, model)
+        if anchors:
+            self.engine.sent()
+        self.history.observe(_usage_record(usage, model, self.engine.item_count, anchors=anchors))
+        return self.history.drain()
 
     def paid(self, usage: TokenUsage, model: str) -> list[Record]:
         """Take in the cost of a request after which another one has added to the session; return the record of it.
@@ -393,23 +389,16 @@ class Session:
             HistoryError: likewise.
         """
         for record in records:
+            if isinstance(record, MessageRecord):
+                self._follow_message(record)
+                continue
             if isinstance(record, NoteRecord):
                 self._follow_note(record)
-            elif isinstance(record, MessageRecord):
-                self._follow_message(record)
-            elif isinstance(record, ConfigRecord):
-                self._asked()
-                self._configure(record)
             elif isinstance(record, UsageRecord):
-                self._asked()
-                self._take_usage(usage_of(record), record.model or "")
-            elif isinstance(record, PassRecord) and self.engine.evicts:
-                if record.items != self.engine.item_count:
-                    raise HistoryError(f"a pass was recorded after {record.items} items, not {self.engine.item_count}")
-                self.engine.redo(record.trace)
-                self._overflowed |= record.overflowed
-            elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
-                self.engine.redo(record.done)
+                first = self._take_usage(usage_of(record), record.model)
+                record = replace(record, anchors=record.anchors and first)  # noqa: PLW2901 - version 3 does not say
+            self.history.follow(record)
+        self.history.drain()  # they are stored
 
     def inherit(self, other: Session, shared: Overlap) -> list[Record]:
         """Take over rounds of another session, which this new one forks or rewrites; return records of them.
@@ -430,14 +419,14 @@ class Session:
         if not reply.inherited:
             self.entries.chain.replied(reply.place, reply.shape)
 
-    def _take_usage(self, usage: TokenUsage, model: str) -> None:
+    def _take_usage(self, usage: TokenUsage, model: str) -> bool:
+        """Count a request's usage; return whether it tells the size of the view."""
         # Further reports on the same history include rounds that are not in it yet.
         first = self._anchored != self.engine.item_count
         self._pay(usage, model, replied=first)
         if first and usage.input > 0:
             self._anchored = self.engine.item_count
-            self.engine.sent()
-            self.engine.observe(usage.input)
+        return first and usage.input > 0
 
     def _pay(self, usage: TokenUsage, model: str, *, replied: bool) -> None:
         self.used += usage
@@ -445,20 +434,13 @@ class Session:
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == CLIENT:
-            self._asked()
             if self._due:
                 raise JournalError(f"{len(self._due)} messages of the client are in a note, but not recorded")
             self._due.extend(entries_of(note))
-        elif note.topic == SETUP:
-            self._setup = note.data
-            self._count_required(int(note.data.get("required", 0)))
         elif note.topic == EDITS:
             self.amend(edits_of(note))
         elif note.topic == REPLY:
-            reply = reply_of(note)
-            if not reply.inherited:
-                self._asked()
-            self._given(reply)
+            self._given(reply_of(note))
         elif (call := spent_call(note)) is not None:
             self._pay(usage_of(call), call.model, replied=False)
         elif note.topic == FORK_NOTE:
@@ -468,23 +450,14 @@ class Session:
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
             raise JournalError("a message is recorded that is in no note on the client's messages")
-        marks = record.marks_at
-        for item, part in self._outline.number(self.wire.format.parts(dict(record.message))):
-            self.engine.add(item, part, marks.get(self.engine.item_count, ()))
+        parts = self.wire.format.parts(dict(record.message))
+        self.history.follow(record, parts, answers=is_answer(parts))
         self._followed += 1
         if self._followed == self._due[0].messages:
             self._followed = 0
             entry = self._due.popleft()
             self.rounds.settle(len(self.entries), entry.shape)
             self.entries.append(entry)
-
-    def _set_up(self) -> list[Record]:
-        """Return the note on the session's settings, if they have changed."""
-        setup: dict[str, Any] = {"api": self.wire.name, "strategy": self._settings.strategy, "infer": self.infer}
-        if self._required:
-            setup["required"] = self._required
-        before, self._setup = self._setup, setup
-        return [] if setup == before else [NoteRecord(SETUP, setup)]
 
     def _shown(self, history: FullHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
         """The messages of a request: the view, and evicted content that the provider demands.
@@ -496,25 +469,8 @@ class Session:
             opened, added = history.opened(slots, shown)
             if len(opened) > len(slots) and added <= self._settings.budget * _REQUIRED_SHARE:
                 shown, tokens = history.shown(opened), added
-        self._count_required(tokens)
+        self.history.configure(replace(self.history.settings, required=tokens))
         return shown
-
-    def _count_required(self, tokens: int) -> None:
-        self.engine.overhead += tokens - self._required
-        self._required = tokens
-
-    def _asked(self) -> None:
-        """Repeat the reminder of the previous request, if another process prepared it."""
-        if self.engine.item_count:
-            self.engine.remind(overflowed=self._overflowed)
-        self._overflowed = False
-
-    def _configure(self, config: ConfigRecord) -> None:
-        self._config, engine = replace(config, at=None), self.engine
-        engine.overhead = config.overhead + self._required
-        window = engine.window
-        window.budget, window.policy = config.budget, config.policy
-        window.set_tool_classes(config.tool_classes)
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:
@@ -526,7 +482,7 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
     return replace(second, ran=ran, overflowed=overflowed, trace=trace, tokens_before=before)
 
 
-def _usage_record(usage: TokenUsage, model: str, items: int) -> UsageRecord:
+def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = False) -> UsageRecord:
     return UsageRecord(
         items=items,
         input_tokens=usage.input,
@@ -535,6 +491,7 @@ def _usage_record(usage: TokenUsage, model: str, items: int) -> UsageRecord:
         cache_write_tokens=usage.cache_write,
         cost=cost_of(usage, model) if usage.input > 0 else None,
         model=model,
+        anchors=anchors,
     )
 
 

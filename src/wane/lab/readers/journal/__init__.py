@@ -15,8 +15,8 @@ from typing import Any, Final
 from wane.core import DELIMITER, Kind
 from wane.core.errors import CorruptJournalError, FormatError, JournalVersionError
 from wane.formats import Part, StoredFormat, get_format
-from wane.journal.codec import SchemaError, decode
-from wane.journal.lines import checksum_of, read_record
+from wane.journal.codec import SchemaError
+from wane.journal.lines import checksum_of, decoded, read_record
 from wane.journal.reader import SessionFile, open_session, read_header_of
 from wane.journal.records import (
     FORK_NOTE,
@@ -41,8 +41,8 @@ from wane.lab.session import Eviction, EvictionStep, ModelCall, RecordedSession,
 
 NAME: Final = "journal"
 
-_PROXY: Final = "proxy"
-_REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and a reply that is complete
+_CLIENT: Final = "client"
+_REPLY: Final = "reply"  # topics of a proxy's notes: what its client has sent, and a reply that is complete
 
 
 def read(path: Path) -> list[RecordedSession]:
@@ -103,9 +103,7 @@ def _unchecked(line: bytes) -> Record | None:
     """Return the record of a line whose checksum fails: only the previous line may be damaged."""
     try:
         data = json.loads(line)
-        cls = RECORDS[data.pop("kind")]
-        del data["crc"]
-        return decode(cls, data)
+        return decoded(RECORDS[data["kind"]], data)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchemaError):
         return None
 
@@ -175,7 +173,7 @@ class _Fold:
         elif isinstance(record, ConfigRecord) and record.overhead:
             # The first request tells the tokens of instructions and tools; the settings are recorded again then.
             self.builder.system_tokens = record.overhead
-        elif isinstance(record, NoteRecord) and record.topic == _PROXY:
+        elif isinstance(record, NoteRecord) and record.topic == _CLIENT:
             self._usages.rounds = True
         elif isinstance(record, NoteRecord) and record.topic == _REPLY:
             self._usages.complete()
