@@ -19,7 +19,7 @@ from wane.core.errors import ConfigError, JournalError
 from wane.formats import Part, StoredFormat, Transcript
 from wane.journal import ConfigRecord, PassRecord, Record, UsageRecord
 from wane.journal.records import settings_after
-from wane.strategies.base import Settings
+from wane.strategies.base import Settings, repeats, traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,18 @@ def rebuild(
     engine = line.engine
     for record, taken in follow(line, records):
         items += [(each.item, each.part) for each in taken]
-        if not engine.evicts and line.history.settings.strategy in ("cwl", "paper", "none"):
+        if not engine.evicts and repeats(_decides(line.history.settings.strategy), "cwl"):
             _repeat_in(engine.window, record)
         if isinstance(record, PassRecord):
             shortfalls.append(None if record.satisfied else engine.window.pinned)
     if not engine.evicts:
         engine.redo(None)  # what follows from the history alone has no record, such as folding
     return Rebuilt(last.strategy or None, engine, line.transcript, tuple(items), tuple(shortfalls))
+
+
+def _decides(strategy: str) -> str:
+    """The strategy that decides the view: where nothing is managed, what was evicted by episode stays out of it."""
+    return strategy if strategy and traits(strategy).bounded else "cwl"
 
 
 def _repeat_in(window: ContextWindow, record: Record) -> None:
@@ -116,6 +121,6 @@ def _empty(
     counter: Counter,
 ) -> Timeline[Any]:
     """A timeline under the last strategy of a session, with the first of its settings."""
-    strategy = "cwl" if last.strategy in ("", "none") else last.strategy
     settings = Settings(first.budget, policy=first.policy, annotate=last.annotate)
-    return Timeline(Setup(format, Adapter(), counter, strategy, settings, None, CACHE_LIFETIME, manage=True, events=[]))
+    decides = _decides(last.strategy)
+    return Timeline(Setup(format, Adapter(), counter, decides, settings, None, CACHE_LIFETIME, manage=True, events=[]))

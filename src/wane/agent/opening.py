@@ -37,6 +37,7 @@ from wane.journal import (
 )
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import settings_after
+from wane.strategies.base import traits
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -183,7 +184,7 @@ def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
 
 def _conversation_strategy(strategy: str) -> str:
     """The conversation's strategy. With `none` it has one too, but does not manage."""
-    return "cwl" if strategy == "none" else strategy
+    return strategy if traits(strategy).bounded else "cwl"
 
 
 def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[ModelMessage]]:
@@ -196,7 +197,7 @@ def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[Mod
         recall=settings.recall,
         remind_at=settings.remind_at,
         tool_classes=settings.tool_classes,
-        manage=settings.strategy != "none",
+        manage=traits(settings.strategy).bounded,
     )
     return model, conversation
 
@@ -217,7 +218,7 @@ def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str 
     settings, values = config.settings, dict[str, Any]()
     if recorded.strategy:
         values = {"budget": recorded.budget, "strategy": recorded.strategy, "annotate": recorded.annotate}
-        if recorded.strategy != "paper":  # whose policy is fixed
+        if traits(recorded.strategy).policy is None:
             values["policy"] = recorded.policy
     if model is not None and (settings.model is None or isinstance(settings.model, str)):
         values["model"] = model  # not in place of a model object: the recorded name may not resolve to it

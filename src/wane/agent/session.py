@@ -64,6 +64,7 @@ from wane.conversation.events import Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
+from wane.strategies.base import traits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -395,7 +396,12 @@ class AgentSession:
         """Lower the budget to what the provider takes; return whether the call can be tried again."""
         conversation = self.conversation
         budget = fitting_budget(provider_message(getattr(error, "body", None)), conversation.tokens)
-        if not conversation.manage or conversation.strategy == "none" or self._shrunk == SHRINKS or budget < 1:
+        if (
+            not conversation.manage
+            or not traits(conversation.strategy).bounded
+            or self._shrunk == SHRINKS
+            or budget < 1
+        ):
             return False
         self._shrunk += 1
         self._warn(

@@ -23,7 +23,6 @@ from wane.core.items import ASSISTANT
 from wane.core.view import Accounting
 from wane.formats.base import Part
 from wane.strategies.base import (
-    EPISODIC,
     Done,
     Fitted,
     Resumable,
@@ -32,14 +31,12 @@ from wane.strategies.base import (
     Substitute,
     SummaryNeeded,
     policy_of,
+    traits,
     unasked,
 )
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
 from wane.strategies.window import WindowStrategy
-
-SEARCHED: Final = frozenset({"memgpt"})
-"""Strategies that warn the model before content leaves, and always give it the tool `recall`."""
 
 _PLAUSIBLE: Final = 0.5  # share of our own count that a provider's count must reach
 
@@ -61,6 +58,7 @@ class Engine:
 
     Attributes:
         name: name of the strategy.
+        traits: what it is.
         history: tokens of the whole history, evicted or not, by our own count.
 
     Raises:
@@ -78,6 +76,7 @@ class Engine:
         counter: Counter = chars,
     ) -> None:
         self.name = strategy
+        self.traits = traits(strategy)
         self.history = 0
         self._partial_reports = partial_reports
         self._tool_classes = settings.tool_classes
@@ -87,7 +86,7 @@ class Engine:
         policy = policy_of(strategy, settings.policy, settings.low_water)
         self._by_episode = WindowStrategy(strategy, settings, policy)
         self._detector = ThrashingDetector()
-        self._other = None if strategy in EPISODIC else _other(strategy, settings)
+        self._other = None if self.traits.by_episode else _other(strategy, settings)
         others = Accounting(overhead=settings.overhead)
         self._accounting = self.window.accounting if self._other is None else others
         # For another strategy: its view, and the tokens of each item.
@@ -126,11 +125,11 @@ class Engine:
 
     @property
     def room(self) -> Room | None:
-        """The room that the budget leaves; None without a budget, under `none`.
+        """The room that the budget leaves; None for a strategy without a budget.
 
         Under a strategy that does not evict by episode only the system prompt and tools count as fixed.
         """
-        if self.name == "none":
+        if not self.traits.bounded:
             return None
         room = self.window.room
         if self._other is None:
@@ -246,7 +245,7 @@ class Engine:
         def fits(reminder: str) -> bool:
             return not self.tokens <= budget < self.tokens + self.added_by(reminder)
 
-        if self.name in SEARCHED:
+        if self.traits.searches:
             return self._reminder.warn(WARNING, full=self._full, fits=fits)
         return self._reminder.ask(budget, overflowed=overflowed, active=self.window.active, fits=fits)
 
@@ -356,11 +355,6 @@ class Engine:
 def plausible(reported: int, counted: int) -> bool:
     """Whether a provider's count of a request's tokens can be right, given our own; some leave out cached tokens."""
     return reported >= max(1, _PLAUSIBLE * counted)
-
-
-def compatible(one: str, other: str) -> bool:
-    """Whether one strategy can repeat what the other did."""
-    return one == other or {one, other} <= EPISODIC
 
 
 def _other(name: str, settings: Settings) -> Resumable:

@@ -12,7 +12,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from wane.conversation.engine import Engine, compatible
+from wane.conversation.engine import Engine
 from wane.core import Added, Item, Kind, Mark
 from wane.core.errors import ConfigError, HistoryError, JournalError
 from wane.formats.base import Outline, Part
@@ -27,7 +27,7 @@ from wane.journal.records import (
     UsageRecord,
     in_force,
 )
-from wane.strategies.base import Fitted, Slot, SummaryNeeded, item_of
+from wane.strategies.base import Fitted, Slot, SummaryNeeded, item_of, repeats, traits
 
 T = TypeVar("T")
 
@@ -171,8 +171,7 @@ class History:
             case UsageRecord(input_tokens=tokens):
                 if record.items == before:
                     self._request()
-                strategy = self.settings.strategy
-                if record.anchors and tokens > 0 and (strategy in ("", "none") or compatible(strategy, engine.name)):
+                if record.anchors and tokens > 0 and self._shows_as(self.settings.strategy):
                     engine.observe(tokens)
             case ReminderRecord(text=text):
                 self._request()
@@ -224,8 +223,12 @@ class History:
         if not done:
             self.engine.redo(None)
         self.sent()
-        if self.settings.strategy != "none" and not self.ended:
+        if traits(self.settings.strategy).bounded and not self.ended:
             self.engine.reminded()
+
+    def _shows_as(self, strategy: str) -> bool:
+        """Whether requests under a strategy show what the engine shows: where nothing is managed, the view stays."""
+        return not strategy or not traits(strategy).bounded or repeats(strategy, self.engine.name)
 
     def _apply(self, settings: ConfigRecord) -> None:
         engine, window = self.engine, self.engine.window

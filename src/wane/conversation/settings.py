@@ -9,7 +9,6 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from wane.conversation import past
-from wane.conversation.engine import SEARCHED
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.timeline import Setup, Timeline
 from wane.core import Episode, Policy, ToolClass, parse_budget
@@ -18,7 +17,7 @@ from wane.core.guidance import guidance
 from wane.formats.base import Format, MessageT
 from wane.formats.writing import writing
 from wane.journal.records import ConfigRecord
-from wane.strategies.base import ANNOTATED
+from wane.strategies.base import traits
 from wane.strategies.fold import FOLDING
 
 _P = ParamSpec("_P")
@@ -81,12 +80,12 @@ class ConversationSettings(Generic[MessageT]):
     @property
     def delimits(self) -> bool:
         """Whether the model marks its work, by the tool `delimiter`."""
-        return self.manage and self.strategy in ANNOTATED and self._setup.settings.annotate == "model"
+        return self.manage and traits(self.strategy).marked and self._setup.settings.annotate == "model"
 
     @property
     def searches(self) -> bool:
         """Whether the strategy makes the model search evicted content, so that it always gets the tool `recall`."""
-        return self.manage and self.strategy in SEARCHED
+        return self.manage and traits(self.strategy).searches
 
     @property
     def reminds(self) -> bool:

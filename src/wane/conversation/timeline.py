@@ -30,7 +30,7 @@ from wane.formats.turns import required_opening
 from wane.formats.writing import WritingFormat, writing
 from wane.journal.records import ConfigRecord, Record, UsageRecord
 from wane.recall import Archive
-from wane.strategies.base import ANNOTATED, Fitted, Settings, Slot, Substitute, SummaryNeeded, policy_of
+from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, policy_of, traits
 
 CACHE_LIFETIME: Final = 300.0
 """Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
@@ -81,7 +81,7 @@ class Setup(Generic[MessageT]):
             limits: the budget by which episodes are inferred; None for the present one.
         """
         settings = self.settings if limits is None else replace(self.settings, budget=limits)
-        marks = settings.annotate == "model" and self.strategy in ANNOTATED
+        marks = settings.annotate == "model" and traits(self.strategy).marked
         engine = Engine(self.strategy, settings, remind_at=self.remind_at if marks else None, counter=self.counter)
         engine.window.budget = self.settings.budget
         return engine

@@ -14,7 +14,7 @@ from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
 from wane.proxy.http.head import HIDDEN, is_loopback, shown_path
-from wane.strategies.base import EPISODIC, Annotate, policy_of
+from wane.strategies.base import Annotate, policy_of, traits
 
 DEFAULT_PORT: Final = 8484
 
@@ -313,7 +313,7 @@ class ContextSettings:
     @property
     def marked(self) -> bool:
         """Whether the model marks episodes."""
-        return self.strategy in EPISODIC and self.annotate == "model"
+        return traits(self.strategy).by_episode and self.annotate == "model"
 
     @property
     def passes(self) -> Policy:

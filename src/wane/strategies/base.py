@@ -22,23 +22,62 @@ Annotate = Literal["model", "infer"]
 AnnotateChoice = Literal["auto", "model", "infer"]
 """Who marks episodes in a recorded session: `auto` takes the agent's own if it marked any, else infers them."""
 
-EPISODIC: Final = frozenset({"cwl", "paper"})
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a strategy is, whatever its settings.
+
+    Attributes:
+        bounded: whether it keeps a budget.
+        by_episode: whether it evicts by episode, with a policy, so that its view is a part of the history.
+        policy: the policy that it always has; None for the one given.
+        marked: whether it is based on episodes, so that the model marks its work.
+        searches: whether it warns the model before content leaves, and always gives it the tool `recall`.
+    """
+
+    bounded: bool = True
+    by_episode: bool = False
+    policy: Policy | None = None
+    marked: bool = False
+    searches: bool = False
+
+
+_TRAITS: Final = {
+    "none": Traits(bounded=False),
+    "memgpt": Traits(searches=True),
+    "fold": Traits(marked=True),
+    "paper": Traits(by_episode=True, policy=Policy.paper(), marked=True),
+    "cwl": Traits(by_episode=True, marked=True),
+}
+
+
+def traits(strategy: str) -> Traits:
+    """Return what a strategy is, by its name."""
+    return _TRAITS.get(strategy, Traits())
+
+
+EPISODIC: Final = frozenset(name for name, its in _TRAITS.items() if its.by_episode)
 """Strategies that evict by episode, with a policy."""
 
-ANNOTATED: Final = EPISODIC | {"fold"}
+ANNOTATED: Final = frozenset(name for name, its in _TRAITS.items() if its.marked)
 """Strategies based on episodes, for which the model marks its work."""
 
 
+def repeats(one: str, other: str) -> bool:
+    """Whether one strategy can repeat what another did."""
+    return one == other or (traits(one).by_episode and traits(other).by_episode)
+
+
 def policy_of(strategy: str, policy: Policy, low_water: float | None = None) -> Policy:
-    """Return the policy that a strategy evicts by: `paper` has its own, all others the one given.
+    """Return the policy that a strategy evicts by: its own, or else the one given.
 
     Args:
         strategy: name of the strategy.
         policy: the policy given.
         low_water: its `low_water`, if another one was chosen; see `Settings`.
     """
-    if strategy == "paper":
-        return Policy.paper()
+    if (own := traits(strategy).policy) is not None:
+        return own
     return policy if low_water is None else replace(policy, low_water=low_water)
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from wane.core.errors import ConfigError, MissingExtraError
-from wane.strategies.base import EPISODIC, Settings, Strategy, policy_of
+from wane.strategies.base import Settings, Strategy, policy_of, traits
 
 _OURS: Final = {
     "none": ("none", "Uncapped", "everything is sent, whatever the budget"),
@@ -74,7 +74,7 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
     """
     _check(name)
     settings = Settings() if settings is None else settings
-    if name in EPISODIC:
+    if traits(name).by_episode:
         from wane.strategies.window import WindowStrategy
 
         return WindowStrategy(name, settings, policy_of(name, settings.policy, settings.low_water))

@@ -17,7 +17,7 @@ from rich.text import Text
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.terminal.text import local_time, printable, short
 from wane.core.errors import ConfigError
-from wane.strategies.base import EPISODIC
+from wane.strategies.base import traits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,9 +140,9 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     window = session.window
     state = f"The view holds {session.tokens:,} of {window.budget:,} tokens."
     strategy = session.settings.strategy
-    if strategy == "none":
+    if not traits(strategy).bounded:
         return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
-    if strategy not in EPISODIC:
+    if not traits(strategy).by_episode:
         return f"{state} The strategy {strategy} manages it: {describe(strategy)}. /cwl on evicts by episode instead."
     freed = report.tokens_before - report.tokens_after
     due = window.tokens > window.budget
@@ -185,9 +185,9 @@ def _cwl(chat: Host, text: str) -> None:
     if text:
         chat.session.manage(text == "on")
     strategy = chat.session.settings.strategy
-    if strategy in EPISODIC:
+    if traits(strategy).by_episode:
         told = "The context is managed: whole episodes are evicted when the view exceeds the budget."
-    elif strategy == "none":
+    elif not traits(strategy).bounded:
         told = "The context is not managed: nothing more is evicted. What was evicted stays out of the view."
     else:
         told = f"The context is managed by the strategy {strategy}: {describe(strategy)}."

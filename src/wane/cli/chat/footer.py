@@ -9,7 +9,7 @@ from wane.account import Account
 from wane.agent.events import SessionEvent, Spent, TextDelta, ThinkingDelta, ToolCalled, ToolReturned
 from wane.cli.terminal.text import cut, printable, short
 from wane.core.report import brief
-from wane.strategies.base import ANNOTATED
+from wane.strategies.base import traits
 
 if TYPE_CHECKING:
     from wane.agent.session import AgentSession
@@ -26,7 +26,7 @@ def footer(session: AgentSession, columns: int = 0) -> str:
     account, model = session.account, printable(session.model.model_id)
     held = f"{short(session.tokens)}/{short(window.budget)}"
     episode = ""
-    if session.settings.strategy not in ANNOTATED:
+    if not traits(session.settings.strategy).marked:
         episode = f"cwl off ({session.settings.strategy})"
     elif active is not None:
         episode = f"{active.type.value} {printable(brief(active.name or ''))}"

@@ -25,7 +25,7 @@ from wane.scripted.demo.play import DemoOptions
 from wane.scripted.demo.summary import TaskResult
 from wane.scripted.demo.witness import Witness
 from wane.scripted.sight import is_note, view_tokens
-from wane.strategies.base import ANNOTATED, EPISODIC
+from wane.strategies.base import traits
 from wane.testing import Call, Request
 
 TITLE: Final = "wane demo"
@@ -182,7 +182,7 @@ class _Scene:
 
     def _doing(self) -> Text:
         active = self.session.window.active
-        if self.options.strategy not in ANNOTATED or active is None:
+        if not traits(self.options.strategy).marked or active is None:
             return Text()
         what = "exploring" if active.type is EpisodeType.EXPL else "acting"
         on = f", building on {', '.join(active.dependencies)}" if active.dependencies else ""
@@ -204,7 +204,7 @@ class _Scene:
         return Text(f" {mark} {index + 1:2} {self.options.script[index].title}", style=style)
 
     def _blocks(self) -> list[Block]:
-        if self.options.strategy not in EPISODIC:
+        if not traits(self.options.strategy).by_episode:
             return _plain_blocks(self.request) if self.request else []
         removed = [index for step in self.report.steps for index in step.removed] if self.report else []
         session = self.session
@@ -214,7 +214,7 @@ class _Scene:
         tally, witness = self.witness.tally, self.witness
         reuse = tally.cache_read_tokens / tally.input_tokens if tally.input_tokens else 0
         parts = [f"calls {tally.model_calls}", f"in {tally.input_tokens // 1000:,}k", f"reused {reuse:.0%}"]
-        if self.options.strategy in EPISODIC:
+        if traits(self.options.strategy).by_episode:
             parts += [f"passes {witness.passes.ran}", f"recalled {tally.recalls}"]
         parts += [f"read again {tally.re_reads}"]
         return Text(f"{' so far':{_LABEL}}" + "  ".join(parts), style="bold", no_wrap=True)

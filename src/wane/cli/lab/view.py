@@ -25,7 +25,7 @@ from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import Simulated, headline_of
 from wane.lab.room import tight_lines, tight_sessions
-from wane.strategies.base import Settings
+from wane.strategies.base import Settings, traits
 
 
 def run_view(options: ViewOptions) -> int:
@@ -94,7 +94,7 @@ def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
     account = Account.of(records)
     if account.calls:
         facts.append(("Cost", account.describe()))
-    return (settings.budget if configured and settings.strategy != "none" else None), facts
+    return (settings.budget if configured and traits(settings.strategy).bounded else None), facts
 
 
 def _shown(page: Path) -> bool:

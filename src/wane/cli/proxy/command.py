@@ -25,6 +25,7 @@ from wane.cli.terminal.signals import END, INTERRUPT, caught, handled
 from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore, default_root
 from wane.money import dollars
+from wane.strategies.base import traits
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
@@ -212,8 +213,8 @@ def _introduce(options: ProxyOptions) -> None:
     url = server.listen.url
     base = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
     marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
-    kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
-    if context.strategy == "none":
+    kept = f"{context.budget:,} tokens ({context.strategy}{marks if traits(context.strategy).by_episode else ''})"
+    if not traits(context.strategy).bounded:
         kept = "the whole history, without a budget (none)"
     lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
     allowed = f"{dollars(server.max_cost)} {COST_PERIODS[server.cost_period]}"

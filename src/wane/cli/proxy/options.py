@@ -104,7 +104,7 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     """
     from wane.core.items import read_tool_classes
     from wane.proxy.settings import ContextSettings
-    from wane.strategies.base import EPISODIC
+    from wane.strategies.base import traits
 
     given: dict[str, Any] = {}
     if options.idle is not None:
@@ -122,13 +122,13 @@ def context_settings(options: ContextOptions) -> ContextSettings:
         tool_classes=classes or None,
         **given,
     )
-    if settings.recall and settings.strategy == "none":
+    if settings.recall and not traits(settings.strategy).bounded:
         raise UsageError("--recall returns what was evicted, and --strategy none evicts nothing: leave one of them out")
     if options.remind_at is not None and not settings.marked:
         raise UsageError(
             "--remind-at is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
         )
-    if settings.strategy not in EPISODIC and settings.annotate == "infer":
+    if not traits(settings.strategy).by_episode and settings.annotate == "infer":
         raise UsageError(
             f"--annotate infer has no effect with --strategy {settings.strategy}, which has no episodes: "
             "leave it out, or give --strategy cwl or paper"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from wane.lab.columns import COLUMNS, Column
 from wane.lab.figures import Totals
 from wane.lab.replaying.spent import RECORDED, Recorded
+from wane.strategies.base import traits
 from wane.strategies.registry import describe
 
 OFTEN: Final = 0.05
@@ -32,8 +33,8 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
             {
                 "name": name,
                 "what": describe(name),
-                "kept": name != "none" and figures.mean_view <= budget,
-                "over": name != "none" and figures.over_budget > OFTEN * figures.calls,
+                "kept": traits(name).bounded and figures.mean_view <= budget,
+                "over": traits(name).bounded and figures.over_budget > OFTEN * figures.calls,
                 "values": {column.key: values[column.key] for column in COLUMNS},
                 "recall_at_best": values["recall_at_best"],
             }

@@ -274,7 +274,7 @@ class Session:
             report: what a pass did before the request; None for a strategy without passes.
         """
         engine, budget = self.engine, self._settings.budget
-        if engine.tokens <= budget or engine.name == "none":
+        if engine.tokens <= budget or not engine.traits.bounded:
             return ""
         if report is not None and report.shortfall:
             return report.shortfall
