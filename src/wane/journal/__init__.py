@@ -1,16 +1,8 @@
 """Sessions on disk: append-only, crash-safe, resumable. `docs/journal.md` has the file format."""
 
-from wane.journal.lines import (
-    Clock,
-    checksum_of,
-    new_header,
-    read_header,
-    read_lines,
-    utc_now,
-    write_line,
-    write_lines,
-)
-from wane.journal.reader import SessionFile, read
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from wane.journal.records import (
     FORK_NOTE,
     ConfigRecord,
@@ -28,8 +20,21 @@ from wane.journal.records import (
     spent_call,
     spent_note,
 )
-from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, default_root
-from wane.journal.writer import Journal
+
+if TYPE_CHECKING:
+    from wane.journal.lines import (
+        Clock,
+        checksum_of,
+        new_header,
+        read_header,
+        read_lines,
+        utc_now,
+        write_line,
+        write_lines,
+    )
+    from wane.journal.reader import SessionFile, read
+    from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, default_root
+    from wane.journal.writer import Journal
 
 __all__ = [
     "FORK_NOTE",
@@ -63,3 +68,27 @@ __all__ = [
     "write_line",
     "write_lines",
 ]
+
+# What reads and writes files. Who only follows records, such as a conversation, loads nothing of it.
+_LATER: Final = {
+    "lines": (
+        "Clock",
+        "checksum_of",
+        "new_header",
+        "read_header",
+        "read_lines",
+        "utc_now",
+        "write_line",
+        "write_lines",
+    ),
+    "reader": ("SessionFile", "read"),
+    "store": ("SESSION_DIR_VARIABLE", "SessionInfo", "SessionStore", "default_root"),
+    "writer": ("Journal",),
+}
+_MODULE_OF: Final = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(f"wane.journal.{_MODULE_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
