@@ -12,7 +12,7 @@ from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT, Part
 from wane.formats.values import shown_text
-from wane.formats.writing import WritingFormat, writing
+from wane.formats.writing import writes, writing
 
 NOT_A_CALL: Final = (
     "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
@@ -281,7 +281,7 @@ def still_open(
                 left[part.call_id] -= 1
                 if not left[part.call_id]:
                     del left[part.call_id]
-                if not isinstance(format, WritingFormat) or format.awaits(message, position):
+                if not writes(format) or format.awaits(message, position):
                     found.append(_call(format, message, position, part))
     return found[::-1]
 

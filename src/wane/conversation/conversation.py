@@ -35,7 +35,7 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import get_format
 from wane.formats.base import Format
-from wane.formats.writing import WritingFormat, writing
+from wane.formats.writing import writes, writing
 from wane.journal.records import Record
 from wane.recall import RECALL, answer
 from wane.strategies.base import Annotate, Settings, SummaryNeeded
@@ -543,7 +543,7 @@ class Conversation(ConversationSettings[M]):
 
     def _wire(self, view: list[M], reminder: str | None) -> list[Any]:
         format_ = self.format
-        if not isinstance(format_, WritingFormat):
+        if not writes(format_):
             return list(view)
         return format_.wire(view if reminder is None else [*view, format_.turn(reminder)])
 

@@ -32,6 +32,7 @@ from wane.strategies.base import Fitted, Slot, SummaryNeeded, item_of, repeats, 
 T = TypeVar("T")
 
 _NO_CONTENT: Final[Mapping[str, Any]] = MappingProxyType({})
+_PLAIN: Final = MessageRecord(_NO_CONTENT)
 _OF_REQUESTS: Final = (PassRecord, StrategyRecord, UsageRecord, ReminderRecord)
 
 
@@ -100,8 +101,8 @@ class History:
             HistoryError: for an item that cannot stand here.
         """
         taken = self._add(parts, answers)
-        marks = tuple(PlacedMark(each.added.index, mark) for each in taken for mark in each.added.marks)
-        self.log.append(MessageRecord(content, marks))
+        marks = [PlacedMark(each.added.index, mark) for each in taken if each.added.marks for mark in each.added.marks]
+        self.log.append(MessageRecord(content, tuple(marks)) if content or marks else _PLAIN)
         return taken
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
@@ -190,11 +191,14 @@ class History:
     def _add(
         self, parts: list[Part], answers: bool, marks: Mapping[int, tuple[Mark, ...]] | None = None
     ) -> list[Taken]:
-        engine, first = self.engine, self.engine.item_count
-        taken = [
-            Taken(item, part, engine.add(item, part, None if marks is None else marks.get(index, ())))
-            for index, (item, part) in enumerate(self.outline.number(parts), first)
-        ]
+        add, numbered = self.engine.add, self.outline.number(parts)
+        if marks is None:
+            taken = [Taken(item, part, add(item, part)) for item, part in numbered]
+        else:
+            first = self.engine.item_count
+            taken = [
+                Taken(item, part, add(item, part, marks.get(n, ()))) for n, (item, part) in enumerate(numbered, first)
+            ]
         # A message without parts is an empty answer (`Format.parts`).
         self.ended = (answers or not parts) and not any(part.kind is Kind.CALL for part in parts)
         self.requested = self._overflowed = False

@@ -27,7 +27,7 @@ from wane.core import Added, Counter, FitReport, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
 from wane.formats.turns import required_opening
-from wane.formats.writing import WritingFormat, writing
+from wane.formats.writing import writes, writing
 from wane.journal.records import ConfigRecord, Record, UsageRecord
 from wane.recall import Archive
 from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, policy_of, traits
@@ -72,7 +72,7 @@ class Setup(Generic[MessageT]):
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages of what a host holds; see `Conversation.read`."""
-        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
+        return self.format.read(data) if writes(self.format) else data
 
     def engine(self, limits: int | None = None) -> Engine:
         """Return an engine for an empty history.
