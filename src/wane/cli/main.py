@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from wane import research
 from wane.agent.options import AgentOptions
 from wane.cli import failure
-from wane.cli.commands import AGENT, COMMANDS, GROUPS
+from wane.cli.commands import AGENT, RESEARCH, installed
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
 from wane.cli.proxy.commands import split
@@ -52,7 +53,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str]) -> int:
     args, rest = split(args)
-    command, options = parse(args, AGENT, COMMANDS, GROUPS)
+    if args and args[0] in RESEARCH and not research.is_installed():
+        raise research.MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
+    command, options = parse(args, AGENT, *installed())
     return command.run(replace(options, arguments=rest) if rest else options)
 
 

@@ -8,7 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from wane.cli import failure
-from wane.cli.eval.commands import (
+from wane.cli.terminal.text import counted, say, write_json
+from wane.evaluation.longcli import write_longcli
+from wane.evaluation.recovery import write_recovery
+from wane.evaluation.running.config import Sample, drawn, in_order, load
+from wane.evaluation.running.tasks import BENCHMARKS, find_tasks
+from wane.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
+from wane_research.cli.eval.commands import (
     GradeOptions,
     LongCliOptions,
     PredictionsOptions,
@@ -16,12 +22,6 @@ from wane.cli.eval.commands import (
     SweBenchOptions,
     TasksOptions,
 )
-from wane.cli.terminal.text import counted, say, write_json
-from wane.evaluation.longcli import write_longcli
-from wane.evaluation.recovery import write_recovery
-from wane.evaluation.running.config import Sample, drawn, in_order, load
-from wane.evaluation.running.tasks import BENCHMARKS, find_tasks
-from wane.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
 
 
 def list_tasks(options: TasksOptions) -> int:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-
 from tests.conformance import conformance_cases
 
 # No deadlines: a slow machine is no failure. A history is a large example on purpose.

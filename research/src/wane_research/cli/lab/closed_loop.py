@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError, need
-from wane.cli.lab.commands import ClosedLoopOptions
 from wane.cli.lab.common import figure_table, print_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, say, write_json
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.strategies.base import EPISODIC
+from wane_research.cli.lab.commands import ClosedLoopOptions
 
 if TYPE_CHECKING:
     from wane.scripted.closed_loop.figures import Figures, TaskResult

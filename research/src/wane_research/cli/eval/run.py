@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from wane.cli import failure
-from wane.cli.eval.commands import ReportOptions, ResumeOptions, RunConfigOptions
-from wane.cli.eval.planning import estimate_lines, tasks_of
 from wane.cli.failure import InputError
 from wane.cli.lab.common import check_report
 from wane.cli.terminal.signals import END, handled
@@ -27,6 +25,8 @@ from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, PausedError,
 from wane.evaluation.usage import Total
 from wane.journal.codec import SchemaError, decode, encode
 from wane.money import dollars
+from wane_research.cli.eval.commands import ReportOptions, ResumeOptions, RunConfigOptions
+from wane_research.cli.eval.planning import estimate_lines, tasks_of
 
 
 def run_config(options: RunConfigOptions) -> int:

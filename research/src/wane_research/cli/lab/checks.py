@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.commands import AnnotationsOptions, ValidateOptions
 from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, write_json
@@ -16,6 +15,7 @@ from wane.lab.counting import count
 from wane.lab.readers import Found
 from wane.lab.validation import Validation, validate
 from wane.money import share
+from wane_research.cli.lab.commands import AnnotationsOptions, ValidateOptions
 
 VALIDATE_NOTES: Final = (
     "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "

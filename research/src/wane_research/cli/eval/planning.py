@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wane.cli import failure
-from wane.cli.eval.commands import CheckOptions, PowerOptions
 from wane.cli.terminal.text import counted, write_json
 from wane.evaluation.planning.checks import problems
 from wane.evaluation.planning.estimate import Estimate, estimates
@@ -15,6 +14,7 @@ from wane.evaluation.planning.power import MOST_RUNS, Power, power
 from wane.evaluation.running.config import Config, drawn, load
 from wane.evaluation.running.tasks import Task, find_tasks
 from wane.money import dollars
+from wane_research.cli.eval.commands import CheckOptions, PowerOptions
 
 
 def check(options: CheckOptions) -> int:
