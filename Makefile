@@ -37,7 +37,7 @@ test-all: $(READY) eval-env  ## Run these and the slow ones: real servers, real 
 
 # For the tests that run benchmarks: Harbor needs a newer Python than Wane. Without one they skip.
 eval-env:
-	@sh scripts/eval_env.sh
+	@sh research/scripts/eval_env.sh
 
 check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/ruff check .
@@ -85,6 +85,6 @@ $(RELEASE)/.ready: pyproject.toml scripts/install.sh
 	@sh scripts/install.sh $(RELEASE) release
 	@touch $@
 
-$(READY): pyproject.toml scripts/install.sh
-	@sh scripts/install.sh $(VENV) dev
+$(READY): pyproject.toml research/pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV) dev dev
 	@touch $@ $(DEMO_READY)

@@ -93,7 +93,6 @@ FLOORS: dict[str, set[str]] = {
         "strategies",
         "testing",
     },
-    "evaluation": {"account", "core", "formats", "journal", "lab", "money", "prices", "proxy", "strategies", ""},
     "cli": {
         "conversation",
         "core",

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from wane.cli import failure
 from wane.cli.terminal.text import counted, write_json
-from wane.evaluation.planning.checks import problems
-from wane.evaluation.planning.estimate import Estimate, estimates
-from wane.evaluation.planning.power import MOST_RUNS, Power, power
-from wane.evaluation.running.config import Config, drawn, load
-from wane.evaluation.running.tasks import Task, find_tasks
 from wane.money import dollars
 from wane_research.cli.eval.commands import CheckOptions, PowerOptions
+from wane_research.evaluation.planning.checks import problems
+from wane_research.evaluation.planning.estimate import Estimate, estimates
+from wane_research.evaluation.planning.power import MOST_RUNS, Power, power
+from wane_research.evaluation.running.config import Config, drawn, load
+from wane_research.evaluation.running.tasks import Task, find_tasks
 
 
 def check(options: CheckOptions) -> int:

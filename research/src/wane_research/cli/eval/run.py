@@ -15,18 +15,18 @@ from wane.cli.lab.common import check_report
 from wane.cli.terminal.signals import END, handled
 from wane.cli.terminal.text import counted, say, write_json
 from wane.core.errors import ConfigError
-from wane.evaluation.needed import need_harbor
-from wane.evaluation.planning.checks import problems
-from wane.evaluation.planning.estimate import estimates
-from wane.evaluation.report import report, to_markdown, write_page
-from wane.evaluation.results import Trial
-from wane.evaluation.running.config import Config, load
-from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, PausedError, StoppedError
-from wane.evaluation.usage import Total
 from wane.journal.codec import SchemaError, decode, encode
 from wane.money import dollars
 from wane_research.cli.eval.commands import ReportOptions, ResumeOptions, RunConfigOptions
 from wane_research.cli.eval.planning import estimate_lines, tasks_of
+from wane_research.evaluation.needed import need_harbor
+from wane_research.evaluation.planning.checks import problems
+from wane_research.evaluation.planning.estimate import estimates
+from wane_research.evaluation.report import report, to_markdown, write_page
+from wane_research.evaluation.results import Trial
+from wane_research.evaluation.running.config import Config, load
+from wane_research.evaluation.running.runner import CONFIG_FILE, Evaluation, PausedError, StoppedError
+from wane_research.evaluation.usage import Total
 
 
 def run_config(options: RunConfigOptions) -> int:

@@ -9,11 +9,6 @@ from pathlib import Path
 
 from wane.cli import failure
 from wane.cli.terminal.text import counted, say, write_json
-from wane.evaluation.longcli import write_longcli
-from wane.evaluation.recovery import write_recovery
-from wane.evaluation.running.config import Sample, drawn, in_order, load
-from wane.evaluation.running.tasks import BENCHMARKS, find_tasks
-from wane.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
 from wane_research.cli.eval.commands import (
     GradeOptions,
     LongCliOptions,
@@ -22,6 +17,11 @@ from wane_research.cli.eval.commands import (
     SweBenchOptions,
     TasksOptions,
 )
+from wane_research.evaluation.longcli import write_longcli
+from wane_research.evaluation.recovery import write_recovery
+from wane_research.evaluation.running.config import Sample, drawn, in_order, load
+from wane_research.evaluation.running.tasks import BENCHMARKS, find_tasks
+from wane_research.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
 
 
 def list_tasks(options: TasksOptions) -> int:
