@@ -26,8 +26,8 @@ from contender import Contender, Ended
 from contenders import FRAMEWORKS, contenders
 from work import MOST_CALLS, Figures, Model, Workbench
 
-from wane.scripted.closed_loop.work import make_work
 from wane.testing import ScriptedServer
+from wane_research.closed_loop.work import make_work
 
 BUDGET = 20_000
 TASKS = 30

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from wane.core import Kind
-from wane.scripted.closed_loop.mind import decide
-from wane.scripted.closed_loop.sight import Sight
-from wane.scripted.closed_loop.work import Task, Work
 from wane.testing import Message, Part, Reply, Request
+from wane_research.closed_loop.mind import decide
+from wane_research.closed_loop.sight import Sight
+from wane_research.closed_loop.work import Task, Work
 
 MOST_CALLS = 60
 """Model calls after which a task is given up."""

@@ -22,11 +22,11 @@ from pathlib import Path
 from research.tests.evaluation.machines import PYTHON_IMAGE
 
 from wane.scripted import summary
-from wane.scripted.closed_loop.mind import decide
-from wane.scripted.closed_loop.work import Work, make_work
 from wane.scripted.sight import asks_for_summary
 from wane.scripted.witness import MODEL, Witness
 from wane.testing import Reply, Request, ScriptedServer
+from wane_research.closed_loop.mind import decide
+from wane_research.closed_loop.work import Work, make_work
 
 NAME = "depot"
 BUDGET = 16_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from research.tests.evaluation.study import make_study, short_study, summarise
 
 from tests.scripted.requests import request, user
-from wane.scripted.closed_loop.work import Link
+from wane_research.closed_loop.work import Link
 
 NOTED = "Task 6. Add it. Before that, draw the ticket for the kiln with `sh draw kiln`, and note what it says."
 DRAWN = "Task 7. Add it. Before that, draw the ticket for the harbor with `sh draw harbor`, and go on."

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
-from wane.cli.failure import UsageError, need
+from wane.cli.failure import UsageError
 from wane.cli.lab.common import figure_table, print_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, say, write_json
@@ -19,7 +19,7 @@ from wane.strategies.base import EPISODIC
 from wane_research.cli.lab.commands import ClosedLoopOptions
 
 if TYPE_CHECKING:
-    from wane.scripted.closed_loop.figures import Figures, TaskResult
+    from wane_research.closed_loop.figures import Figures, TaskResult
 
 _NAMED: Final = 5
 
@@ -36,10 +36,9 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
     Raises:
         WaneError: for options that cannot work, or if the agent's process fails.
     """
-    need("the closed loop", "agent,anthropic", "pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_prices")
-    from wane.scripted.closed_loop.figures import NO_MODEL, LoopOptions, to_json
-    from wane.scripted.closed_loop.play import loops, play_all
     from wane.scripted.witness import MODEL
+    from wane_research.closed_loop.figures import NO_MODEL, LoopOptions, to_json
+    from wane_research.closed_loop.play import loops, play_all
 
     if options.workers is not None and options.workers < 1:
         raise UsageError(f"--workers is {options.workers}; it must be at least 1")

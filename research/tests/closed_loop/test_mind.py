@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.scripted.requests import TOOLS, request, said, user
 from wane.core import DELIMITER
-from wane.scripted.closed_loop.mind import PATIENCE, decide
 from wane.testing import Message, Reply
+from wane_research.closed_loop.mind import PATIENCE, decide
 
 A, B = "depot/kiln/arrivals.py", "depot/kiln/balance.py"
 DECIDED = (

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from wane.core.errors import ConfigError
-from wane.scripted.closed_loop.world import FIRST, PACKAGE, SECOND, TOPICS, World, make_world
+from wane_research.closed_loop.world import FIRST, PACKAGE, SECOND, TOPICS, World, make_world
 
 MOST_TASKS: Final = 200
 """The most tasks of a run."""

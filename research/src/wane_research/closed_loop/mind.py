@@ -14,10 +14,10 @@ from typing import Final
 
 from wane.core import DELIMITER
 from wane.scripted.calls import act, edit, end, explore, listing, offered, put_right, read, search, shell
-from wane.scripted.closed_loop.sight import Need, Sight, Turn
-from wane.scripted.closed_loop.world import PACKAGE
 from wane.scripted.sight import Seen
 from wane.testing import Call, Reply, Request
+from wane_research.closed_loop.sight import Need, Sight, Turn
+from wane_research.closed_loop.world import PACKAGE
 
 PATIENCE: Final = 3
 """How often the model looks one thing up in a task before it gives up."""

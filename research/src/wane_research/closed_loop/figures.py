@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wane.scripted.closed_loop.session import Life
-from wane.scripted.closed_loop.witness import Resumption
 from wane.scripted.witness import Tally
+from wane_research.closed_loop.session import Life
+from wane_research.closed_loop.witness import Resumption
 
 NO_MODEL: Final = (
     "The model is a script, not a language model: this shows what a strategy leaves in view, "

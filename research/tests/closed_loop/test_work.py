@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.scripted.closed_loop.sight import turns_in
-from wane.scripted.closed_loop.work import Link, Work, make_work
-from wane.scripted.closed_loop.world import make_world
+from wane_research.closed_loop.sight import turns_in
+from wane_research.closed_loop.work import Link, Work, make_work
+from wane_research.closed_loop.world import make_world
 
 
 @pytest.fixture(scope="module")

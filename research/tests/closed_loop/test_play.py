@@ -13,8 +13,8 @@ import pytest
 from wane.cli.main import main
 from wane.core.errors import ConfigError
 from wane.lab.readers import read_file
-from wane.scripted.closed_loop.figures import Figures, LoopOptions
-from wane.scripted.closed_loop.play import ClosedLoop, loops, play_all
+from wane_research.closed_loop.figures import Figures, LoopOptions
+from wane_research.closed_loop.play import ClosedLoop, loops, play_all
 
 pytest.importorskip("anthropic", reason="the anthropic extra is not installed")
 

@@ -35,7 +35,7 @@ class GoneError(Exception):
 
 
 class AgentProcess:
-    """A process of `wane.scripted.closed_loop.worker`.
+    """A process of `wane_research.closed_loop.worker`.
 
     Args:
         order: where and how it works; see `Worker`.
@@ -47,7 +47,7 @@ class AgentProcess:
     def __init__(self, order: dict[str, Any]) -> None:
         keys = {name: value for name, value in environment().items() if not name.endswith("_API_KEY")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "wane.scripted.closed_loop.worker"],
+            [sys.executable, "-m", "wane_research.closed_loop.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",

@@ -12,16 +12,16 @@ from typing import Any, Final, TypeAlias, get_args
 from wane.agent.options import Strategy
 from wane.core.errors import ConfigError
 from wane.journal import PassRecord, StrategyRecord, read
-from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
-from wane.scripted.closed_loop.mind import decide
-from wane.scripted.closed_loop.session import InterruptedTurnError, Session
-from wane.scripted.closed_loop.sight import Sight
-from wane.scripted.closed_loop.witness import Witness
-from wane.scripted.closed_loop.work import Task, make_work
-from wane.scripted.closed_loop.world import PACKAGE, World
 from wane.scripted.repository import Checked, Repository, ScriptedError, place
 from wane.scripted.witness import MODEL
 from wane.testing import Reply, Request, ScriptedServer
+from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult
+from wane_research.closed_loop.mind import decide
+from wane_research.closed_loop.session import InterruptedTurnError, Session
+from wane_research.closed_loop.sight import Sight
+from wane_research.closed_loop.witness import Witness
+from wane_research.closed_loop.work import Task, make_work
+from wane_research.closed_loop.world import PACKAGE, World
 
 MOST_CALLS: Final = 80
 """Model calls after which a task is given up: the model is told to stop."""
