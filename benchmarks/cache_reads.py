@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from wane.lab.readers import read_session
-from wane.lab.validation import validate
+from wane_research.validation import validate
 
 
 def main(paths: list[str]) -> None:

@@ -30,7 +30,7 @@ FLOORS: dict[str, set[str]] = {
     "journal": {"core", "formats"},
     "testing": {"core", "formats", "conversation"},
     "inference": {"core", "tools", "formats"},
-    "strategies": {"core", "formats", "inference"},
+    "strategies": {"core", "formats", "inference", "research"},
     "lab": {
         "account",
         "core",

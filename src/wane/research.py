@@ -37,12 +37,12 @@ class MissingResearchError(WaneError, ImportError):
         return type(self), (self.part, self.extra)
 
 
-def is_installed() -> bool:
+def is_research_installed() -> bool:
     """Return whether `wane-research` is installed."""
     return find_spec(_PACKAGE) is not None
 
 
-def load(name: str) -> Any:
+def load_research(name: str) -> Any:
     """Return an object of `wane-research`, which must be installed.
 
     Args:

@@ -319,12 +319,6 @@ class TestReplay:
         assert (done.code, done.out) == (1, "")
         assert done.err.endswith('Install it with: pip install "wane[lab]"\n')
 
-    def test_without_the_peers_the_install_command_is_printed(self, spawn: Run, chat: Path) -> None:
-        libraries = "langchain,langchain_core,agents,pydantic_ai_harness,strands,ctxkernel"
-        done = spawn(libraries, "replay", chat, "--strategy", "peers", code=WITHOUT)
-        assert (done.code, done.out) == (1, "")
-        assert 'pip install "wane[peers]"' in done.err
-
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are watched in /proc")
 class TestStopping:

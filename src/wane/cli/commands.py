@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
-from wane import research
 from wane.agent.options import STRATEGY_HELP, AgentOptions, Strategy
 from wane.cli import values
 from wane.cli.flags import Budget, FormatName, Full, Json, PolicyName, PolicyOptions, ToolClasses, WhoMarks, Window
@@ -18,6 +17,7 @@ from wane.cli.lab.commands import LAB_COMMANDS
 from wane.cli.parser import Command
 from wane.cli.proxy.commands import PROXY_COMMANDS
 from wane.flags import Flag
+from wane.research import is_research_installed, load_research
 
 AGENT_TEXT: Final = """\
 A coding agent that keeps its context within a budget, and tools to see how it does.
@@ -222,6 +222,6 @@ RESEARCH: Final = {"lab": "", "eval": "eval"}
 
 def installed() -> tuple[Sequence[Command], Mapping[str, str]]:
     """Return all commands that are installed, in the order of help, and the help texts of the groups among them."""
-    if not research.is_installed():
+    if not is_research_installed():
         return COMMANDS, {}
-    return (*COMMANDS, *research.load("cli.commands:COMMANDS")), research.load("cli.commands:GROUPS")
+    return (*COMMANDS, *load_research("cli.commands:COMMANDS")), load_research("cli.commands:GROUPS")

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from wane import research
 from wane.agent.options import AgentOptions
 from wane.cli import failure
 from wane.cli.commands import AGENT, RESEARCH, installed
@@ -22,6 +21,7 @@ from wane.cli.parser import parse
 from wane.cli.proxy.commands import split
 from wane.cli.terminal.text import say
 from wane.core.errors import WaneError
+from wane.research import MissingResearchError, is_research_installed
 
 STDIN: Final = "-"
 """The task that means standard input."""
@@ -53,8 +53,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str]) -> int:
     args, rest = split(args)
-    if args and args[0] in RESEARCH and not research.is_installed():
-        raise research.MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
+    if args and args[0] in RESEARCH and not is_research_installed():
+        raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
     command, options = parse(args, AGENT, *installed())
     return command.run(replace(options, arguments=rest) if rest else options)
 

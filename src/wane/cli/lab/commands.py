@@ -35,7 +35,7 @@ _Strategies: TypeAlias = Annotated[
     str,
     Flag(
         "--strategy",
-        "all (the default): Wane's twelve; peers: other people's; or names separated by commas.",
+        "all (the default): Wane's twelve; peers: other libraries', with wane-research; or names separated by commas.",
         "NAMES",
     ),
 ]

@@ -10,12 +10,12 @@ from wane.cli import failure
 from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, write_json
-from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import Found
-from wane.lab.validation import Validation, validate
 from wane.money import share
+from wane_research.annotations import Annotations, annotations_of
 from wane_research.cli.lab.commands import AnnotationsOptions, ValidateOptions
+from wane_research.validation import Validation, validate
 
 VALIDATE_NOTES: Final = (
     "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "

@@ -9,7 +9,7 @@ from operator import attrgetter
 from statistics import fmean
 from typing import Any, Final
 
-from wane.lab.annotations import Annotations
+from wane_research.annotations import Annotations
 from wane_research.evaluation.results import Arm, RunResults, Trial
 from wane_research.evaluation.statistics import (
     Difference,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from wane.core.errors import WaneError
-from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import read_file
 from wane.lab.session import RecordedSession
+from wane_research.annotations import Annotations, annotations_of
 from wane_research.evaluation.results import Arm, RunResults
 from wane_research.evaluation.running.journals import journals_in
 

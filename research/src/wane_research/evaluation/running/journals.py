@@ -10,8 +10,8 @@ from typing import Final
 from wane.account import Account
 from wane.core.errors import WaneError
 from wane.journal import UsageRecord, model_calls, read
-from wane.lab.annotations import read_again
 from wane.lab.readers.journal import session_of
+from wane_research.annotations import read_again
 from wane_research.evaluation.usage import ContextFigures, Usage
 
 SESSIONS: Final = "sessions"

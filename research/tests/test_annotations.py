@@ -10,8 +10,8 @@ import pytest
 
 from tests.lab.tales import Tale
 from wane.core import Level
-from wane.lab.annotations import Annotations, annotations_of, read_again
 from wane.lab.session import Compaction, Eviction, EvictionStep
+from wane_research.annotations import Annotations, annotations_of, read_again
 
 
 class Story:
