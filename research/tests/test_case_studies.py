@@ -1,4 +1,4 @@
-"""The case studies in `benchmarks/case-studies`: whether each is a task that can be run."""
+"""The case studies in `research/case-studies`: whether each is a task that can be run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from wane_research.evaluation.running.config import load
 from wane_research.evaluation.running.tasks import find_tasks
 
-CASES = Path(__file__).parents[2] / "benchmarks" / "case-studies"
+CASES = Path(__file__).parents[1] / "case-studies"
 STEPS = {"excalidraw": 3, "linux": 4, "redis": 3}
 
 

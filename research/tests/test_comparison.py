@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.full
 def test_it_counts_what_each_way_leaves_in_view() -> None:
     pytest.importorskip("langchain_openai", reason="needs the extra langchain, and langchain-openai")
-    command = [sys.executable, "benchmarks/frameworks/comparison.py", "--json", "--tasks=5"]
+    command = [sys.executable, "research/benchmarks/frameworks/comparison.py", "--json", "--tasks=5"]
     command += [f"--only=LangChain {way}" for way in ("nothing", "`trim", "**Wane**")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, dict[str, Any]] = {way: it for _, way, it in map(json.loads, done.stdout.splitlines())}

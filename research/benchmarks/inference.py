@@ -1,4 +1,7 @@
-"""The episodes that are inferred in recorded sessions. Run `python benchmarks/inference.py ../shared/sessions`."""
+"""The episodes that are inferred in recorded sessions.
+
+python research/benchmarks/inference.py ../shared/sessions
+"""
 
 from __future__ import annotations
 

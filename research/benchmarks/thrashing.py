@@ -1,6 +1,6 @@
 """Which recorded sessions thrash, by budget, and how often passes run in them and in the others.
 
-    python benchmarks/thrashing.py SESSIONS… [--strategy NAME]
+    python research/benchmarks/thrashing.py SESSIONS… [--strategy NAME]
 
 An engine takes in each session as it was recorded, with inferred episodes, and prepares each of its requests.
 """

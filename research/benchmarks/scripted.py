@@ -1,8 +1,8 @@
 """The tables of the demo and of the closed loop, in which a script answers the agent.
 
-    python benchmarks/scripted.py demo                       # README, docs/demo.md: two minutes
-    python benchmarks/scripted.py closed-loop                # docs/lab/closed-loop.md: 20 to 40 minutes on two cores
-    python benchmarks/scripted.py closed-loop --tasks 20 --tokens 10m
+    python research/benchmarks/scripted.py demo                       # README, docs/demo.md: 2 minutes
+    python research/benchmarks/scripted.py closed-loop                # docs/lab/closed-loop.md: 20 to 40 minutes
+    python research/benchmarks/scripted.py closed-loop --tasks 20 --tokens 10m
 
 What follows the name is passed on to the command.
 """

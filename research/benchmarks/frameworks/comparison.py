@@ -1,6 +1,6 @@
 """Each framework's own context management against Wane in it, over one long scripted task.
 
-    python benchmarks/frameworks/comparison.py
+    python research/benchmarks/frameworks/comparison.py
 
 An agent of each framework does the same tasks with the same tools at the same budget, over the real wire protocol to a
 scripted model. The model is no language model: it knows what stands in the request before it and nothing else, reads
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -26,6 +27,7 @@ from contender import Contender, Ended
 from contenders import FRAMEWORKS, contenders
 from work import MOST_CALLS, Figures, Model, Workbench
 
+import wane_research
 from wane.testing import ScriptedServer
 from wane_research.closed_loop.work import make_work
 
@@ -128,7 +130,10 @@ def main() -> None:
     for python in [*options.python, *environments()]:
         command = [str(python), __file__, "--json", "--tasks", str(options.tasks)]
         command += [f"--only={it}" for it in options.only]
-        for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
+        # The tasks are those of the closed loop, which these environments do not have.
+        sources = {"PYTHONPATH": str(Path(wane_research.__file__).parents[1])}
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | sources)
+        for line in done.stdout.splitlines():
             framework, way, figures = json.loads(line)
             found.setdefault((framework, way), Figures(**figures))
     if not found:

@@ -1,8 +1,9 @@
 """The default policy, chosen on half of the recorded sessions and judged on the other half.
 
-Run `python benchmarks/policy.py ../shared/sessions fit` for the grid that it was chosen from, and `... report` for the
-tables in docs/decisions/default-policy.md, the one in short first. Deterministic: the same sessions give the same
-figures.
+    python research/benchmarks/policy.py ../shared/sessions fit       # the grid that it was chosen from
+    python research/benchmarks/policy.py ../shared/sessions report    # docs/decisions/default-policy.md, in short first
+
+Deterministic: the same sessions give the same figures.
 """
 
 from __future__ import annotations
