@@ -15,14 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from math import atan2, comb, cos, hypot, pi, sin, sqrt
-from random import Random
+from math import comb, hypot, sqrt
 from statistics import NormalDist, fmean, stdev, variance
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
 Table: TypeAlias = Mapping[str, Mapping[int, float]]
 """Scores from 0 to 1, by task and run. A trial may be missing, but each task has at least one."""
+
+Floats: TypeAlias = NDArray[np.float64]
 
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "not worse", "undecided"]
 
@@ -211,15 +215,13 @@ def bootstrap(first: Table, second: Table, *, seed: int = 0) -> Interval:
         second: scores of the arm that it is compared with.
         seed: tells one drawing from another.
     """
-    random = Random(seed)  # noqa: S311 - a repeatable sample, no secret
-    pairs = [(list(first[task].values()), list(second[task].values())) for task in first if task in second]
-    found = []
-    for _ in range(_RESAMPLES):
-        drawn = random.choices(pairs, k=len(pairs))
-        apart = sum(_redrawn(ours, random) - _redrawn(theirs, random) for ours, theirs in drawn)
-        found.append(apart / len(pairs))
-    found.sort()
-    return Interval(_percentile(found, (1 - LEVEL) / 2), _percentile(found, (1 + LEVEL) / 2))
+    random = np.random.default_rng(seed)
+    tasks = [task for task in first if task in second]
+    drawn = random.integers(len(tasks), size=(_RESAMPLES, len(tasks)))
+    rows = [[list(table[task].values()) for task in tasks] for table in (first, second)]
+    ours, theirs = (_redrawn(each, drawn, random).mean(axis=1) for each in rows)
+    low, high = np.quantile(ours - theirs, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(low), float(high))
 
 
 def wilson(passed: float, trials: float) -> Interval:
@@ -314,26 +316,28 @@ def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
     """
     if tasks == 1 and runs == 1:
         return None
-    random, share = Random(0), spread / runs / tasks  # noqa: S311 - a repeatable sample, no secret
+    random, share = np.random.default_rng(0), spread / runs / tasks
 
-    def sampled(df: int, value: float) -> float:
-        """A variance as a sample with so many degrees of freedom would estimate it."""
-        return value * random.gammavariate(df / 2, 2 / df)
+    def sampled(df: int, value: float) -> Floats:
+        """Variances as samples with so many degrees of freedom would estimate them."""
+        return value * random.chisquare(df, _RESAMPLES) / df
 
-    reach = []
-    for _ in range(_RESAMPLES):
-        # The verdict takes the wider of the intervals by task and by run, whose errors are estimates themselves.
-        errors = []
-        if tasks > 1:
-            errors.append(_at_least(Error(sqrt(sampled(tasks - 1, 2 * share)), tasks - 1), 1 / (tasks + 2)))
-        if runs > 1:
-            arms = [Error(sqrt(sampled(runs - 1, share)), runs - 1) for _ in range(2)]
-            by_run = _welch(*arms)
-            errors.append(by_run if tasks > 1 else _at_least(by_run, 1 / (runs + 2)))
-        widest = max(t_quantile(0.95, error.df) * error.se for error in errors if error is not None)
-        reach.append(abs(random.gauss(0, sqrt(2 * share))) + widest)
-    reach.sort()
-    return _percentile(reach, _POWER)
+    # The verdict takes the wider of the intervals by task and by run, whose errors are estimates themselves.
+    widest = np.zeros(_RESAMPLES)
+    if tasks > 1:
+        by_task = np.maximum(np.sqrt(sampled(tasks - 1, 2 * share)), 1 / (tasks + 2))
+        widest = t_quantile(0.95, tasks - 1) * by_task
+    if runs > 1:
+        ours, theirs = sampled(runs - 1, share), sampled(runs - 1, share)
+        by_run = np.sqrt(ours + theirs)
+        if tasks == 1:
+            by_run = np.maximum(by_run, 1 / (runs + 2))
+        # The degrees of freedom of Welch and Satterthwaite, as in `_welch`; never less than those of an arm.
+        squares = np.maximum(ours**2 + theirs**2, np.finfo(float).tiny)
+        df = np.maximum(runs - 1, (runs - 1) * (ours + theirs) ** 2 / squares)
+        widest = np.maximum(widest, stdtrit(df, 0.95) * by_run)
+    reach = np.abs(random.normal(0, sqrt(2 * share), _RESAMPLES)) + widest
+    return float(np.quantile(reach, _POWER))
 
 
 def detectable(error: Error) -> float:
@@ -342,43 +346,8 @@ def detectable(error: Error) -> float:
 
 
 def t_quantile(share: float, df: float) -> float:
-    """Return the quantile of Student's t with `df` degrees of freedom.
-
-    Below the median it is mirrored; a fraction of a degree is dropped, which makes intervals wider, never narrower.
-    """
-    return _t_quantile(share, int(df))
-
-
-@cache
-def _t_quantile(share: float, df: int) -> float:
-    if share < 0.5:
-        return -_t_quantile(1 - share, df)
-    if df > _MANY:
-        return NormalDist().inv_cdf(share)
-    low, high = 0.0, 1.0
-    while _t_below(high, df) < share:
-        high *= 2
-    # Halve the range until floats cannot tell its ends apart.
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _t_below(middle, df) < share else (low, middle)
-    return (low + high) / 2
-
-
-_MANY: Final = 10_000
-
-
-def _t_below(t: float, df: int) -> float:
-    """Return the share of Student's t below a positive `t`: the finite sums of Abramowitz and Stegun, 26.7.3 and 4."""
-    angle = atan2(t, sqrt(df))
-    square = cos(angle) ** 2
-    term = cos(angle) if df % 2 else 1.0
-    total = term if df > 1 else 0.0
-    for n in range(3 if df % 2 else 2, df - 1, 2):
-        term *= square * (n - 1) / n
-        total += term
-    inside = 2 / pi * (angle + sin(angle) * total) if df % 2 else sin(angle) * total
-    return (1 + inside) / 2
+    """Return the quantile of Student's t with `df` degrees of freedom, which need not be whole."""
+    return float(stdtrit(df, share))
 
 
 def _means(table: Table) -> dict[str, float]:
@@ -426,16 +395,23 @@ def _sandwich(sums: Sequence[float], spread: float) -> Error | None:
     return Error(sqrt(count / (count - 1) * sum(each * each for each in sums)) / spread, count - 1)
 
 
-def _redrawn(values: Sequence[float], random: Random) -> float:
-    count = len(values)
-    return sum([values[int(random.random() * count)] for _ in values]) / count
+def _redrawn(rows: Sequence[Sequence[float]], drawn: NDArray[np.int64], random: np.random.Generator) -> Floats:
+    """The mean of each drawn task's runs, as many drawn again as it has.
 
-
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    Args:
+        rows: the scores of each task's runs.
+        drawn: by sample and place, the task drawn.
+        random: draws the runs.
+    """
+    counts = np.array([len(row) for row in rows])
+    padded = np.zeros((len(rows), counts.max()))
+    for task, row in enumerate(rows):
+        padded[task, : len(row)] = row
+    total: Floats = np.zeros(drawn.shape)
+    for run in range(counts.max()):
+        total += np.where(run < counts[drawn], padded[drawn, random.integers(counts[drawn])], 0.0)
+    means: Floats = total / counts[drawn]
+    return means
 
 
 def _over_tasks(table: Table, k: int, chance_of: Callable[[int, int], float]) -> float | None:
