@@ -1,4 +1,4 @@
-"""Task 9, across all modules: one family of errors. A long act, whose exploration must stay in view to its end."""
+"""Task 8, across all modules: one family of errors. A long act, whose exploration must stay in view to its end."""
 
 from wane.scripted.calls import act, end, explore, search, shell, write
 from wane.scripted.demo.moves import Look, Replace, Step, Task, block, check, rewrite, swap, try_out
@@ -41,9 +41,9 @@ def family(module: str, error: str, behind: str) -> tuple[Replace, Replace]:
 TASK = Task(
     title="One family of errors",
     prompt=(
-        "Task 9. A mistyped query or period shows a traceback on the command line. Make a `TallyError` in "
+        "Task 8. A mistyped query or period shows a traceback on the command line. Make a `TallyError` in "
         "tally/errors.py, a ValueError, let all errors of the package be of that family, and catch it in one place. "
-        "Tests: tests/test_task_09.py."
+        "Tests: tests/test_task_08.py."
     ),
     steps=(
         Step(
@@ -80,7 +80,7 @@ TASK = Task(
                 ),
                 act("error-family", on=("error-classes",)),
                 write("tally/errors.py", ERRORS),
-                try_out("tests.test_task_09 -v"),
+                try_out("tests.test_task_08 -v"),
             ),
         ),
         Step(
@@ -126,7 +126,7 @@ TASK = Task(
                 rewrite(CLI, "def main(", MAIN),
             ),
         ),
-        Step("Run the new tests, and all others.", (check("tests.test_task_09"), check())),
+        Step("Run the new tests, and all others.", (check("tests.test_task_08"), check())),
         Step("All pass.", (end("error-family"),)),
         Step("Every mistake of the user's is a `TallyError` now, and one line on the command line. All tests pass."),
     ),

@@ -1,4 +1,4 @@
-"""Task 10, a record: the measurement of task 3 before its change left the view long ago."""
+"""Task 9, a record: the measurement of task 3 before its change left the view long ago."""
 
 from wane.scripted.calls import act, end, explore, shell, write
 from wane.scripted.demo.moves import Fact, Step, Task, check
@@ -37,9 +37,9 @@ adds all accounts up, and the others look nothing up.
 TASK = Task(
     title="What was measured, on record",
     prompt=(
-        "Task 10. Write docs/performance.md: a table `| account | before | now |` of the visits that tools/workload.py "
+        "Task 9. Write docs/performance.md: a table `| account | before | now |` of the visits that tools/workload.py "
         "counts, before being what you measured in task 3, for expenses, expenses:lisbon, expenses:turin:travel and "
-        "total. Tests: tests/test_task_10.py."
+        "total. Tests: tests/test_task_09.py."
     ),
     steps=(
         Step(f"Measure what it takes today: {NOW}.", (explore(NOW), shell(WORKLOAD))),
