@@ -11,9 +11,9 @@ from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.lab.cache import CacheRules
 from wane.lab.readers import read_session
-from wane.lab.replaying.recorded import RecordedViews, drops_reasoning
+from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.session import Compaction, Eviction, ModelCall, RecordedSession, Usage
-from wane_research.validation import Validation, ValidationRow, validate
+from wane_research.validation import Validation, ValidationRow, drops_reasoning, validate
 
 RULES = CacheRules("test", minimum=100, lifetime=300, breakpoints=4, charges_writes=True)
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "sessions"

@@ -7,16 +7,20 @@ prompt: calls that differ are classified by the provider's actual read. See `doc
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
 from wane.lab.counting import Material, count
-from wane.lab.replaying.recorded import RecordedSizes, RecordedViews, drops_reasoning
-from wane.lab.session import RecordedSession
+from wane.lab.replaying.recorded import RecordedViews
+from wane.lab.session import ModelCall, RecordedSession
+from wane.strategies.base import Slot, Substitute
 
 CLOSE: Final = 0.05
 """Share of a request's input by which a simulated read may be wrong and still count as right."""
@@ -145,13 +149,16 @@ def _rules(session: RecordedSession, model: str) -> CacheRules:
 def _rows(session: RecordedSession, material: Material, rules: CacheRules | None) -> Iterator[ValidationRow]:
     kinds, system = material.kinds, material.system
     head = material.overhead + sum(item.tokens for item in material.items[:system])
-    sizes, views = RecordedSizes(material), RecordedViews(session, kinds)
+    sizes, views = _Sizes(material), RecordedViews(session, kinds)
     caches: dict[str, PrefixCache] = {}
     sent: list[int] = []
     for number, call in enumerate(session.calls):
         model, usage = call.model or "", call.usage
         total = usage.total_input if usage else 0
-        view = sizes.fit(views.of(call, drops_reasoning=drops_reasoning(model)), total)
+        view = views.of(call)
+        if drops_reasoning(model):
+            view = _without_earlier_reasoning(view, call, session.user_turns, kinds)
+        view = sizes.fit(view, total)
         cache = caches.get(model)
         if cache is None:
             used = rules or _rules(session, model)
@@ -162,6 +169,75 @@ def _rows(session: RecordedSession, material: Material, rules: CacheRules | None
             row = ValidationRow(number, call.at, total, usage.cache_read, min(use.read, total))
             yield replace(row, outlier=_outlier(row, head, sent[-_SHORTLY:-1], cache.rules))
             sent.append(total)
+
+
+def drops_reasoning(model: str) -> bool:
+    """Return whether a model's provider leaves out the reasoning of all turns before the user's last one.
+
+    Anthropic does for models before Claude Opus 4.5 and Sonnet 4.6, OpenAI for those before GPT-5.6.
+    """
+    if "claude" in model:
+        named = re.search(r"(opus|sonnet|haiku)-(\d)(?:[-.](\d)(?!\d))?", model)
+        kept_since = (4, 5) if named and named[1] == "opus" else (4, 6)
+        return "claude-3" in model or bool(named and (int(named[2]), int(named[3] or 0)) < kept_since)
+    version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)
+    return bool(version and (int(version[1]), int(version[2] or 0)) < (5, 6))
+
+
+def _without_earlier_reasoning(
+    view: Sequence[Slot], call: ModelCall, turns: Sequence[int], kinds: Sequence[Kind]
+) -> list[Slot]:
+    turn = bisect_right(turns, call.first - 1) - 1
+    since = turns[turn] if turn >= 0 else 0
+    return [slot for slot in view if not isinstance(slot, int) or slot >= since or kinds[slot] is not Kind.REASONING]
+
+
+class _Sizes:
+    """Sizes slots so that every request has its recorded size, as far as possible.
+
+    A request that shrank without a recorded compaction keeps the sizes of what it shows.
+
+    Args:
+        material: the session, counted.
+
+    Attributes:
+        tokens: tokens of the parts, by index; -1 for parts that no request has shown yet.
+    """
+
+    def __init__(self, material: Material) -> None:
+        self._overhead = material.overhead
+        self._estimates = [item.tokens for item in material.items]
+        self.tokens = [-1] * len(material.items)
+        self._summaries: dict[str, Substitute] = {}
+
+    def fit(self, view: Sequence[Slot], total: int) -> list[Slot]:
+        """Give new slots the tokens by which the request grew, and return the view with its summary sized.
+
+        Args:
+            view: the view of the request.
+            total: its recorded input tokens; 0 if they were not recorded, which leaves the estimates.
+        """
+        sizes = [self._size(slot) for slot in view]
+        new = [slot for slot, size in zip(view, sizes, strict=True) if size < 0]
+        known = self._overhead + sum(size for size in sizes if size >= 0)
+        estimates = [self._estimates[it] if isinstance(it, int) else -(-len(it.text) // 4) for it in new]
+        room = max(0, total - known) if total else sum(estimates)
+        done, whole = 0, sum(estimates) or len(new)
+        for slot, estimate in zip(new, estimates, strict=True):
+            # Cumulative, so that the shares add up.
+            before, done = done, done + (estimate if sum(estimates) else 1)
+            share = room * done // whole - room * before // whole
+            if isinstance(slot, int):
+                self.tokens[slot] = share
+            else:
+                self._summaries[slot.text] = Substitute(slot.text, share)
+        return [slot if isinstance(slot, int) else self._summaries[slot.text] for slot in view]
+
+    def _size(self, slot: Slot) -> int:
+        """Return the tokens of a slot; -1 for one that no request has shown yet."""
+        if isinstance(slot, int):
+            return self.tokens[slot]
+        return self._summaries[slot.text].tokens if slot.text in self._summaries else -1
 
 
 def _outlier(row: ValidationRow, head: int, before: Sequence[int], rules: CacheRules) -> str:
