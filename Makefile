@@ -13,7 +13,7 @@ RELEASE := .venv-release
 # More arguments for demo, test, test-all and bench: make test ARGS="-x -k plan"
 ARGS ?=
 # A file of tests is run by one process, as its tests may share something costly.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 export PYTHON
 # Tests start hundreds of processes; each would compile all that it imports.
