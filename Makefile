@@ -13,7 +13,7 @@ RELEASE := .venv-release
 # More arguments for demo, test, test-all and bench: make test ARGS="-x -k plan"
 ARGS ?=
 # A file of tests is run by one process, as its tests may share something costly.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 export PYTHON
 # Tests start hundreds of processes; each would compile all that it imports.
@@ -37,7 +37,7 @@ test-all: $(READY) eval-env  ## Run these and the slow ones: real servers, real 
 
 # For the tests that run benchmarks: Harbor needs a newer Python than Wane. Without one they skip.
 eval-env:
-	@sh scripts/eval_env.sh
+	@sh research/scripts/eval_env.sh
 
 check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/ruff check .
@@ -85,6 +85,6 @@ $(RELEASE)/.ready: pyproject.toml scripts/install.sh
 	@sh scripts/install.sh $(RELEASE) release
 	@touch $@
 
-$(READY): pyproject.toml scripts/install.sh
-	@sh scripts/install.sh $(VENV) dev
+$(READY): pyproject.toml research/pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV) dev dev
 	@touch $@ $(DEMO_READY)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wane.cli.commands import AGENT, COMMANDS
+from wane.cli.commands import AGENT, RESEARCH, installed
 from wane.cli.flags import VERSION
 from wane.cli.parser import Command, is_literal, paragraphs
 from wane.flags import Flag
@@ -27,7 +27,7 @@ HEAD = """\
 def document() -> str:
     """Return the whole page."""
     parts = [HEAD, *section(AGENT, (VERSION,))]
-    for command in COMMANDS:
+    for command in installed()[0]:
         parts += section(command)
     return "\n".join(parts)
 
@@ -35,6 +35,8 @@ def document() -> str:
 def section(command: Command, more: Iterable[Flag] = ()) -> Iterator[str]:
     """Yield the lines of one command, with more flags than its own."""
     yield f"## {f'wane {command.name}'.rstrip()}\n\n```\n{command.usage}\n```\n"
+    if command.name.partition(" ")[0] in RESEARCH:
+        yield "Part of [`wane-research`](install.md#research).\n"
     for paragraph in paragraphs(command.text):
         if not is_literal(paragraph):
             yield f"{' '.join(paragraph.split())}\n"

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Install the project, editable and with one extra, into a virtual environment, which is made if needed.
 #
-#   scripts/install.sh VENV EXTRA
+#   scripts/install.sh VENV EXTRA [RESEARCH]
+#
+# RESEARCH is an extra of the distribution in research/, which is installed too then.
 #
 # It uses uv if that is installed, otherwise venv and pip. PYTHON names the interpreter; otherwise it is the first of
 # python3, python3.14 … python3.11 that is new enough.
@@ -9,6 +11,7 @@ set -eu
 
 venv=$1
 extra=$2
+research=${3:-}
 oldest=3.11
 
 new_enough() {
@@ -60,8 +63,9 @@ make_environment() {
 
 install_project() {
     say "installing Wane with its extra $extra into $venv"
+    set -- --editable ".[$extra]" ${research:+--editable "./research[$research]"}
     if [ -n "$uv" ]; then
-        "$uv" pip install --python "$venv/bin/python" --editable ".[$extra]"
+        "$uv" pip install --python "$venv/bin/python" "$@"
         return
     fi
     # An environment that uv made has no pip.
@@ -70,7 +74,7 @@ install_project() {
     # the packages. pip's failure goes around the pipe, which would hide it.
     failed=$({
         {
-            "$venv/bin/python" -m pip install --disable-pip-version-check --no-compile --editable ".[$extra]" || echo failed >&3
+            "$venv/bin/python" -m pip install --disable-pip-version-check --no-compile "$@" || echo failed >&3
         } |
             while read -r word next _; do
                 case "$word $next" in

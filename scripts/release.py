@@ -2,8 +2,9 @@
 
     python scripts/release.py [--no-extras]
 
-Builds the source distribution and the wheel into `dist/`. Checks the versions, the metadata, the wheel's size and
-files, that a clean environment can install the wheel and run it, and that pip can resolve each extra.
+Builds the source distributions and the wheels of `wane` and `wane-research` into `dist/`. Checks the versions, the
+metadata, the wheels' sizes and files, that a clean environment can install the wheels and run them, and that pip can
+resolve each extra.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ import sys
 import tempfile
 import tomllib
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+DIST: Final = ROOT / "dist"
+FOLDERS: Final = {"wane": ".", "wane_research": "research"}
+"""By package, the folder of its distribution."""
+
 MAX_WHEEL: Final = 2**20
-"""Bytes that the wheel may have, so that it does not grow unnoticed."""
+"""Bytes that a wheel may have, so that it does not grow unnoticed."""
 
 NEWER: Final = {"openhands": (3, 12), "dev-openhands": (3, 12)}
 """Extras that need a newer Python than Wane."""
@@ -57,12 +63,17 @@ def version(root: Path = ROOT) -> str:
     """Return the version.
 
     Raises:
-        ReleaseError: if the project, the package and the changelog do not have the same.
+        ReleaseError: if the projects, the package and the changelog do not have the same.
     """
-    project = str(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+    project = str(metadata(root)["version"])
     package = re.search(r'__version__ = "(.*)"', (root / "src/wane/__init__.py").read_text(encoding="utf-8"))
     if package is None or package[1] != project:
         raise ReleaseError(f"pyproject.toml has version {project}, wane.__version__ is {package and package[1]}")
+    research = metadata(root / FOLDERS["wane_research"])
+    if research["version"] != project:
+        raise ReleaseError(f"pyproject.toml has version {project}, research/pyproject.toml {research['version']}")
+    if not any(re.fullmatch(rf"wane\[.*\]=={re.escape(project)}", needed) for needed in research["dependencies"]):
+        raise ReleaseError(f"research/pyproject.toml does not ask for wane=={project}")
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     heading = re.search(rf"^## \[{re.escape(project)}\] - (\d{{4}}-\d\d-\d\d|unreleased)$", changes, re.MULTILINE)
     if heading is None:
@@ -72,14 +83,21 @@ def version(root: Path = ROOT) -> str:
     return project
 
 
-def build() -> tuple[Path, Path]:
-    """Build the wheel and the source distribution, check their metadata, and return them."""
-    shutil.rmtree(ROOT / "dist", ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", ROOT / "dist", ROOT)
-    (wheel,), (source,) = (ROOT / "dist").glob("*.whl"), (ROOT / "dist").glob("*.tar.gz")
+def metadata(folder: Path) -> dict[str, Any]:
+    """Return the table `project` of a distribution's pyproject.toml."""
+    project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+def build(package: str) -> Path:
+    """Build the wheel and the source distribution of a package, check their metadata, and return the wheel."""
+    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT / FOLDERS[package])
+    (wheel,), (source,) = DIST.glob(f"{package}-*.whl"), DIST.glob(f"{package}-*.tar.gz")
     compress(wheel)
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, source)
-    return wheel, source
+    check_wheel(wheel, package)
+    print(f"{wheel.name}: {wheel.stat().st_size:,} bytes; {source.name}: {source.stat().st_size:,} bytes")
+    return wheel
 
 
 def compress(wheel: Path) -> None:
@@ -93,8 +111,8 @@ def compress(wheel: Path) -> None:
     smaller.replace(wheel)
 
 
-def check_wheel(wheel: Path) -> None:
-    """Check a wheel's size and content.
+def check_wheel(wheel: Path, package: str) -> None:
+    """Check the size and the content of a package's wheel.
 
     Raises:
         ReleaseError: if it is too large, lacks `py.typed`, or has files outside the package.
@@ -103,9 +121,9 @@ def check_wheel(wheel: Path) -> None:
         raise ReleaseError(f"{wheel.name} has {size:,} bytes, more than {MAX_WHEEL:,}")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    if "wane/py.typed" not in names:
-        raise ReleaseError(f"{wheel.name} has no wane/py.typed")
-    if strange := [name for name in names if not re.match(r"wane(-[^/]*\.dist-info)?/", name)]:
+    if f"{package}/py.typed" not in names:
+        raise ReleaseError(f"{wheel.name} has no {package}/py.typed")
+    if strange := [name for name in names if not re.match(rf"{package}(-[^/]*\.dist-info)?/", name)]:
         raise ReleaseError(f"{wheel.name} has files outside the package: {', '.join(strange)}")
 
 
@@ -115,8 +133,8 @@ def environment(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
-def check_installed(wheel: Path, expected: str) -> None:
-    """Install the wheel alone, and use it.
+def check_installed(wheel: Path, research: Path, expected: str) -> None:
+    """Install the wheel alone, and use it; then the research beside it, and use a command of that.
 
     Raises:
         ReleaseError: if that fails, or it reports another version.
@@ -124,34 +142,49 @@ def check_installed(wheel: Path, expected: str) -> None:
     with tempfile.TemporaryDirectory(prefix="wane-release-") as name:
         folder = Path(name)
         python = environment(folder / "venv")
-        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
+        install(python, wheel)
         command = python.with_name("wane" + python.suffix)
         reported = run(python, "-I", "-c", _USE, cwd=folder), run(command, "--version", cwd=folder)
         if reported[0] != expected or not reported[1].endswith(expected):
             raise ReleaseError(f"the installed wheel reports version {reported}, not {expected}")
         (folder / "a.json").write_text('[{"role": "user", "content": "Hello."}]', encoding="utf-8")
         run(command, "plan", "a.json", "--budget", "10k", cwd=folder)
+        install(python, research)
+        run(command, "eval", "tasks", cwd=folder)
 
 
-def check_extras(wheel: Path) -> None:
+def install(python: Path, *arguments: str | Path) -> None:
+    """Install something into an environment; packages of this release are taken from `dist/`.
+
+    Raises:
+        ReleaseError: if it cannot be installed.
+    """
+    options = ("--quiet", "--disable-pip-version-check", "--find-links", DIST)
+    run(python, "-m", "pip", "install", *options, *arguments, cwd=python.parent)
+
+
+def check_extras(wheels: Mapping[str, Path]) -> None:
     """Have pip resolve each extra by itself, without installing it.
+
+    Args:
+        wheels: by package.
 
     Raises:
         ReleaseError: if pip cannot resolve some; it names them.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     failed = []
     with tempfile.TemporaryDirectory(prefix="wane-release-") as name:
         python = environment(Path(name) / "venv")
-        for extra in project["optional-dependencies"]:
-            if sys.version_info < NEWER.get(extra, ()):
-                print(f"  {extra}: not tried, it needs Python {'.'.join(map(str, NEWER[extra]))}")
-                continue
-            try:
-                run(python, "-m", "pip", "install", "--dry-run", "--quiet", f"{wheel}[{extra}]", cwd=Path(name))
-                print(f"  {extra}: resolved", flush=True)
-            except ReleaseError as error:
-                failed.append(f"{extra}: {str(error).splitlines()[-1]}")
+        for package, wheel in wheels.items():
+            for extra in metadata(ROOT / FOLDERS[package])["optional-dependencies"]:
+                if sys.version_info < NEWER.get(extra, ()):
+                    print(f"  {extra}: not tried, it needs Python {'.'.join(map(str, NEWER[extra]))}")
+                    continue
+                try:
+                    install(python, "--dry-run", f"{wheel}[{extra}]")
+                    print(f"  {package}[{extra}]: resolved", flush=True)
+                except ReleaseError as error:
+                    failed.append(f"{package}[{extra}]: {str(error).splitlines()[-1]}")
     if failed:
         raise ReleaseError("extras that cannot be resolved:\n" + "\n".join(failed))
 
@@ -159,18 +192,17 @@ def check_extras(wheel: Path) -> None:
 def main(args: list[str]) -> int:
     """Build and check; return 1 if something is wrong."""
     try:
-        found = version()
-        wheel, source = build()
-        check_wheel(wheel)
-        print(f"{wheel.name}: {wheel.stat().st_size:,} bytes; {source.name}: {source.stat().st_size:,} bytes")
-        check_installed(wheel, found)
-        print("installs and runs in a clean environment")
+        expected = version()
+        shutil.rmtree(DIST, ignore_errors=True)
+        wheels = {package: build(package) for package in FOLDERS}
+        check_installed(wheels["wane"], wheels["wane_research"], expected)
+        print("both install and run in a clean environment")
         if "--no-extras" not in args:
-            check_extras(wheel)
+            check_extras(wheels)
     except ReleaseError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"dist/ has version {found}. Nothing was published: docs/releasing.md says how.")
+    print(f"dist/ has version {expected}. Nothing was published: docs/releasing.md says how.")
     return 0
 
 

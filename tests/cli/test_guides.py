@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from wane.cli.commands import AGENT, COMMANDS, GROUPS
+from wane.cli.commands import AGENT, installed
 from wane.cli.failure import UsageError
 from wane.cli.parser import parse
 from wane.cli.proxy.commands import split
@@ -41,7 +41,7 @@ def trouble(line: str) -> str:
     words = shlex.split(line, comments=True)[1:]
     try:
         args, rest = split(words)
-        command, options = parse(args, AGENT, COMMANDS, GROUPS)
+        command, options = parse(args, AGENT, *installed())
     except UsageError as error:
         return str(error)
     if command.name == "run" and not (options.agent and [*rest] == words[words.index(options.agent) + 1 :]):

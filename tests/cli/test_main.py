@@ -15,7 +15,7 @@ from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from wane.agent.options import CHOOSE, AgentOptions
-from wane.cli.commands import AGENT, COMMANDS, GROUPS
+from wane.cli.commands import AGENT, COMMANDS, installed
 from wane.cli.failure import UsageError
 from wane.cli.main import agent_options, main
 from wane.cli.parser import Command, parse
@@ -130,7 +130,7 @@ class TestCommandLine:
 
 class TestAgentOptions:
     def options(self, *args: str) -> AgentOptions:
-        command, options = parse(args, AGENT, COMMANDS, GROUPS)
+        command, options = parse(args, AGENT, *installed())
         assert command is AGENT
         return agent_options(options)
 
@@ -193,7 +193,7 @@ class TestLoading:
     def test_help_loads_no_package_of_others(self, spawn: Run) -> None:
         done = spawn("--help", code=LOADED)
         assert done.code == 0
-        assert self.loaded(done.err) - set(sys.stdlib_module_names) == {"wane"}
+        assert self.loaded(done.err) - set(sys.stdlib_module_names) <= {"wane", "wane_research"}
 
     def test_a_plan_loads_rich_alone_and_only_for_the_picture(self, spawn: Run, tmp_path: Path) -> None:
         path = tmp_path / "chat.json"

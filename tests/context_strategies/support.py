@@ -299,3 +299,14 @@ def returned(life: Life) -> list[Sight]:
             wrong.append(sight)
         before = sight
     return wrong
+
+
+def work(*results: tuple[int, ...], user: int = 10) -> list[Item]:
+    """A task, and messages each of a call for every result of so many tokens."""
+    items = [Item(Kind.SYSTEM, 10, message=0), Item(Kind.USER, user, message=1)]
+    for number, sizes in enumerate(results):
+        calls = [f"c{number}.{place}" for place in range(len(sizes))]
+        items += [Item(Kind.CALL, 5, call, "read", "{}", 2 * number + 2) for call in calls]
+        sized = zip(calls, sizes, strict=True)
+        items += [Item(Kind.RESULT, size, call, message=2 * number + 3) for call, size in sized]
+    return items

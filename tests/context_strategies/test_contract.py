@@ -1,4 +1,4 @@
-"""The contract of `Strategy`, over all of ours and over peers' code; what a peer breaks is said, not hidden."""
+"""The contract of `Strategy`, over all of ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.context_strategies.support import Rule, broken, kept, live, look, par
 from tests.strategies import budgets, histories, often, times
 from wane.core import Item, Kind, Policy
 from wane.strategies.base import Resumable, Settings
-from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
+from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 
 EVERY: tuple[Rule, ...] = (rules.in_order, rules.paired)
 """What every view is held to."""
@@ -43,19 +43,6 @@ OURS: dict[str, tuple[Rule, ...]] = {
     "paper": (*TAIL, rules.users_stay, rules.calls_intact),
     "cwl": (*TAIL, rules.users_stay, rules.calls_intact),
 }
-
-PEERS: dict[str, tuple[Rule, ...]] = {
-    "langchain-trim": (rules.in_order, rules.paired, rules.calls_intact, rules.budget_held),
-    "langchain-edit": (rules.in_order, rules.paired, rules.system_stays, rules.users_stay, rules.calls_intact),
-    "harness-window": (rules.in_order, rules.paired, rules.first_user_stays, rules.calls_intact),
-    "harness-clear": (rules.in_order, rules.paired, rules.system_stays, rules.users_stay, rules.calls_intact),
-    "openai-agents-trim": (
-        *(rules.in_order, rules.paired, rules.tail_stays, rules.system_stays, rules.users_stay, rules.calls_intact),
-    ),
-    "strands-window": (rules.in_order, rules.paired, rules.system_stays, rules.calls_intact),
-    "ctxkernel": (rules.paired, rules.system_stays, rules.users_stay),
-}
-"""The rules that a peer keeps; test_peers.py has the evidence for those that are not here."""
 
 
 @st.composite
@@ -95,7 +82,6 @@ def _message(draw: st.DrawFn, ordinal: int, number: int) -> list[Item]:
 
 def test_the_contract_covers_every_strategy() -> None:
     assert set(OURS) == set(STRATEGY_NAMES)
-    assert set(PEERS) == set(PEER_NAMES)
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
@@ -109,24 +95,15 @@ def test_ours_keep_every_rule(name: str, case: tuple[list[Item], Settings]) -> N
     assert not returned(life)
 
 
-@pytest.mark.parametrize("name", PEER_NAMES)
-@times(0.7)
-@given(case=cases(answered()))
-def test_peers_keep_these(name: str, case: tuple[list[Item], Settings]) -> None:
-    _need(name)
-    life = live(name, *case)
-    for rule in PEERS[name]:
-        assert not broken(life, rule), rule.__name__
-    assert not untruthful(life)
-
-
-@pytest.mark.parametrize("name", [*STRATEGY_NAMES, *PEER_NAMES])
+@pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.4)
 @given(case=cases(answered()))
 def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[list[Item], Settings]) -> None:
+    views_depend_on_the_past_alone(name, *case)
+
+
+def views_depend_on_the_past_alone(name: str, items: list[Item], settings: Settings) -> None:
     """Deterministic, and never looking ahead: another future changes no view before it."""
-    _need(name)
-    items, settings = case
     life = live(name, items, settings)
     assert live(name, items, settings).sights == life.sights
     middle = life.sights[len(life.sights) // 2].known
@@ -135,26 +112,30 @@ def test_views_depend_on_nothing_but_what_has_happened(name: str, case: tuple[li
     assert [it for it in sights if it.known <= middle] == [it for it in life.sights if it.known <= middle]
 
 
-# Strands trims in place once a call, and at a full window again and again.
-@pytest.mark.parametrize("name", [*STRATEGY_NAMES, *(name for name in PEER_NAMES if name != "strands-window")])
+@pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.4)
 @given(case=cases(answered()))
 def test_asking_again_changes_nothing(name: str, case: tuple[list[Item], Settings]) -> None:
-    _need(name)
-    life = live(name, *case)
+    asking_again_changes_nothing(name, *case)
+
+
+def asking_again_changes_nothing(name: str, items: list[Item], settings: Settings) -> None:
+    life = live(name, items, settings)
     again = look(life.strategy, len(life.items))
     assert (again.view, again.ran, again.asked) == (life.sights[-1].view, False, None)
 
 
-@pytest.mark.parametrize("name", [*STRATEGY_NAMES, *PEER_NAMES])
+# `mask` acts whatever the budget.
+@pytest.mark.parametrize("name", [name for name in STRATEGY_NAMES if name != "mask"])
 @times(0.3)
 @given(items=answered())
 def test_nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
-    _need(name)
+    nothing_goes_while_all_fits(name, items)
+
+
+def nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
     settings = Settings(budget=10 + sum(item.tokens for item in items), overhead=10)
     life = live(name, items, settings)
-    if name in ("openai-agents-trim", "ctxkernel", "mask"):  # they act whatever the budget
-        return
     assert [sight.view for sight in life.sights] == [list(range(sight.known)) for sight in life.sights]
     assert not any(sight.ran for sight in life.sights)
 
@@ -226,8 +207,3 @@ def test_clearing_stops_only_when_nothing_more_may_be_cleared(case: tuple[list[I
         results = [at for at in range(sight.known) if life.items[at].kind is Kind.RESULT]
         left = set(results[:-3]) & kept(sight.view) - rules.tail_of(life.items[: sight.known])
         assert not rules.over(life, sight) or all(life.items[at].tokens <= 7 for at in left)
-
-
-def _need(name: str) -> None:
-    if name in PEER_NAMES and name not in installed_peers():
-        pytest.skip(f"the library of {name} is not installed")

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.context_strategies.support import live, part_of
-from tests.context_strategies.test_peers import work
+from tests.context_strategies.support import live, part_of, work
 from wane.core import Item, Kind, Standing, chars
 from wane.core.errors import HistoryError
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded
@@ -46,9 +45,7 @@ def test_truncation_takes_later_turns_of_the_user_with_the_rest() -> None:
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 def test_what_protects_system_items_protects_standing_notices(name: str) -> None:
-    """R15: the latest of a kind stays, an earlier one goes. A peer knows of no notices: it goes by roles alone."""
-    if get_strategy(name, Settings()).__class__.__module__.startswith("wane.strategies.peers"):
-        pytest.skip("a peer")
+    """R15: the latest of a kind stays, an earlier one goes."""
     mode = (Standing("mode"),)
     items = [*work((50,), (50,)), Item(Kind.NOTICE, 20, message=90, standing=mode)]
     items += [

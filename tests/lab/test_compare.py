@@ -40,7 +40,7 @@ from wane.lab.tune import (
 from wane.money import dollars
 from wane.prices import CacheUse, Cost
 from wane.strategies.base import Settings
-from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, installed_peers
+from wane.strategies.registry import STRATEGY_NAMES
 
 STUDIED = [working(40, 100, "long").studied(), working(20, 60, "short").studied()]
 COSTLY = [replace(it, pricing=WRITTEN) for it in STUDIED]
@@ -74,13 +74,6 @@ class TestStrategies:
     )
     def test_names_and_groups(self, text: str, names: tuple[str, ...]) -> None:
         assert parse_strategies(text) == names
-
-    def test_peers_are_added_when_they_are_asked_for(self) -> None:
-        for module in ("langchain", "langchain_core", "agents", "pydantic_ai_harness"):
-            pytest.importorskip(module, reason="needs the extra peers")
-        assert parse_strategies("peers") == installed_peers()
-        assert parse_strategies("all,peers") == (*STRATEGY_NAMES, *installed_peers())
-        assert parse_strategies(f"{PEER_NAMES[1]},cwl") == ("cwl", PEER_NAMES[1])
 
     @pytest.mark.parametrize(
         ("text", "why"), [("best", "'best' is unknown; known: none"), (" , ", "no strategy is named")]

@@ -104,7 +104,7 @@ class TestWorkers:
     def test_an_error_says_where_it_was_raised(self) -> None:
         with pytest.raises(ValueError, match="five") as caught:
             list(run_in_processes(work, [5, 1], 2))
-        assert "in work" in "".join(caught.value.__notes__)
+        assert "in work" in str(caught.value.__cause__)
 
     def test_an_error_that_cannot_be_sent_is_told(self) -> None:
         with pytest.raises(RuntimeError, match="UnsendableError: 1 and 2"):

@@ -35,8 +35,8 @@ def provide(tools: Path, **commands: str) -> None:
         script(tools / name, text)
 
 
-def install(tools: Path, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = ["sh", str(ROOT / "scripts" / "install.sh"), str(tmp_path / "venv"), "agent"]
+def install(tools: Path, tmp_path: Path, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", str(ROOT / "scripts" / "install.sh"), str(tmp_path / "venv"), "agent", *more]
     return subprocess.run(
         command, env={"PATH": str(tools)} | environment, cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -61,10 +61,11 @@ def test_make_lists_what_there_is() -> None:
 
 
 def test_the_demo_installs_less_and_development_serves_the_demo_too(tmp_path: Path) -> None:
-    (tmp_path / "scripts").mkdir()
-    for name in ("Makefile", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    script(tmp_path / "scripts" / "install.sh", 'mkdir -p "$1" && echo "install $2"')
+    for folder in ("scripts", "research"):
+        (tmp_path / folder).mkdir()
+    for name in ("Makefile", "pyproject.toml", "research/pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    script(tmp_path / "scripts" / "install.sh", 'mkdir -p "$1" && shift && echo "install $*"')
 
     def made(*targets: str) -> list[str]:
         command = ["make", "-C", str(tmp_path), "--no-print-directory", *targets]
@@ -74,9 +75,9 @@ def test_the_demo_installs_less_and_development_serves_the_demo_too(tmp_path: Pa
     demo, development = ".venv/.demo-ready", ".venv/.ready"
     assert made(demo) == ["install agent"]
     assert made(demo) == []
-    assert made(development, demo) == ["install dev"]
+    assert made(development, demo) == ["install dev dev"]
     shutil.rmtree(tmp_path / ".venv")
-    assert made(development) == ["install dev"]
+    assert made(development) == ["install dev dev"]
     assert made(demo, development) == []
 
 
@@ -129,6 +130,11 @@ class TestChoosingAPython:
         assert f"{tools}/python3 -m venv --clear {tmp_path}/venv" in log.read_text()
         assert f"{tmp_path}/venv/bin/python -m pip install" in log.read_text()
         assert log.read_text().endswith("--editable .[agent]\n")
+
+    def test_the_research_with_its_own_extra(self, tools: Path, tmp_path: Path, log: Path) -> None:
+        provide(tools, python3=self.NEW)
+        assert install(tools, tmp_path, "dev", LOG=str(log)).returncode == 0
+        assert log.read_text().endswith("--editable .[agent] --editable ./research[dev]\n")
 
     def test_another_if_python3_is_too_old(self, tools: Path, tmp_path: Path, log: Path) -> None:
         provide(tools, python3=self.OLD, **{"python3.12": self.NEW})

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "src" / "wane").mkdir(parents=True)
-    for name in ("pyproject.toml", "CHANGELOG.md", "src/wane/__init__.py"):
+    (tmp_path / "research").mkdir()
+    for name in ("pyproject.toml", "research/pyproject.toml", "CHANGELOG.md", "src/wane/__init__.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
@@ -36,6 +37,13 @@ def test_project_package_and_changelog_tell_one_version(project: Path) -> None:
             '__version__ = "9.9"',
             "wane.__version__ is 9.9",
         ),
+        (
+            "research/pyproject.toml",
+            f'version = "{wane.__version__}"',
+            'version = "9.9"',
+            "research/pyproject.toml 9.9",
+        ),
+        ("research/pyproject.toml", f"]=={wane.__version__}", "]>=0", "does not ask for wane=="),
         ("CHANGELOG.md", f"## [{wane.__version__}] - ", "## [9.9] - ", "CHANGELOG.md has no section"),
         (
             "CHANGELOG.md",
@@ -69,7 +77,7 @@ def test_what_a_wheel_may_hold(tmp_path: Path, files: dict[str, bytes], message:
         for name, content in files.items():
             archive.writestr(name, content)
     if message is None:
-        release.check_wheel(wheel)
+        release.check_wheel(wheel, "wane")
         return
     with pytest.raises(release.ReleaseError, match=message):
-        release.check_wheel(wheel)
+        release.check_wheel(wheel, "wane")

@@ -12,7 +12,7 @@ if shutil.which("git") is None:
 
 
 @pytest.fixture(autouse=True)
-def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes what belongs to the user that runs it."""
     monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))

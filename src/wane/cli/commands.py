@@ -5,19 +5,19 @@ Texts have paragraphs: one with an indented line is printed as it stands, others
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from wane.agent.options import STRATEGY_HELP, AgentOptions, Strategy
 from wane.cli import values
-from wane.cli.eval.commands import EVAL_COMMANDS, EVAL_GROUPS
 from wane.cli.flags import Budget, FormatName, Full, Json, PolicyName, PolicyOptions, ToolClasses, WhoMarks, Window
-from wane.cli.lab.commands import LAB_COMMANDS, LAB_GROUPS
+from wane.cli.lab.commands import LAB_COMMANDS
 from wane.cli.parser import Command
 from wane.cli.proxy.commands import PROXY_COMMANDS
 from wane.flags import Flag
+from wane.research import is_research_installed, load_research
 
 AGENT_TEXT: Final = """\
 A coding agent that keeps its context within a budget, and tools to see how it does.
@@ -212,8 +212,16 @@ COMMANDS: Final = (
     Command("show", ShowOptions, "wane.cli.sessions.show:show_session"),
     *PROXY_COMMANDS,
     *LAB_COMMANDS,
-    *EVAL_COMMANDS,
     Command("demo", DemoCommandOptions, "wane.cli.demo.command:run_demo"),
 )
-GROUPS: Final = LAB_GROUPS | EVAL_GROUPS
-"""Help texts of the groups of commands, by the first of two words."""
+"""Wane's own, in the order of help."""
+
+RESEARCH: Final = {"lab": "", "eval": "eval"}
+"""The groups of commands that `wane-research` adds, with the extra of it that each needs."""
+
+
+def installed() -> tuple[Sequence[Command], Mapping[str, str]]:
+    """Return all commands that are installed, in the order of help, and the help texts of the groups among them."""
+    if not is_research_installed():
+        return COMMANDS, {}
+    return (*COMMANDS, *load_research("cli.commands:COMMANDS")), load_research("cli.commands:GROUPS")

@@ -15,12 +15,13 @@ from typing import Final
 
 from wane.agent.options import AgentOptions
 from wane.cli import failure
-from wane.cli.commands import AGENT, COMMANDS, GROUPS
+from wane.cli.commands import AGENT, RESEARCH, installed
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
 from wane.cli.proxy.commands import split
 from wane.cli.terminal.text import say
 from wane.core.errors import WaneError
+from wane.research import MissingResearchError, is_research_installed
 
 STDIN: Final = "-"
 """The task that means standard input."""
@@ -52,7 +53,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str]) -> int:
     args, rest = split(args)
-    command, options = parse(args, AGENT, COMMANDS, GROUPS)
+    if args and args[0] in RESEARCH and not is_research_installed():
+        raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
+    command, options = parse(args, AGENT, *installed())
     return command.run(replace(options, arguments=rest) if rest else options)
 
 

@@ -56,13 +56,6 @@ def traits(strategy: str) -> Traits:
     return _TRAITS.get(strategy, Traits())
 
 
-EPISODIC: Final = frozenset(name for name, its in _TRAITS.items() if its.by_episode)
-"""Strategies that evict by episode, with a policy."""
-
-ANNOTATED: Final = frozenset(name for name, its in _TRAITS.items() if its.marked)
-"""Strategies based on episodes, for which the model marks its work."""
-
-
 def repeats(one: str, other: str) -> bool:
     """Whether one strategy can repeat what another did."""
     return one == other or (traits(one).by_episode and traits(other).by_episode)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
-from wane.core.errors import ConfigError, MissingExtraError
+from wane.core.errors import ConfigError
+from wane.research import MissingResearchError, is_research_installed, load_research
 from wane.strategies.base import Settings, Strategy, policy_of, traits
 
 _OURS: Final = {
@@ -28,27 +28,27 @@ _OURS: Final = {
     "paper": ("window", "", "episodes are evicted in the smallest steps (the paper's Algorithm 1, with R6)"),
     "cwl": ("window", "", "episodes are evicted in batches, by the default policy or the one given"),
 }
-_PEERS: Final = {
-    "langchain-trim": ("langchain", "LangChainTrim", "LangChain's trim_messages: the last messages that fit"),
-    "langchain-edit": ("langchain", "LangChainEdit", "LangChain's ContextEditingMiddleware, clearing tool uses"),
-    "harness-window": ("harness", "HarnessWindow", "pydantic-ai-harness's SlidingWindowCompaction"),
-    "harness-clear": ("harness", "HarnessClear", "pydantic-ai-harness's ClearToolResults"),
-    "openai-agents-trim": ("openai_agents", "OpenAIAgentsTrim", "OpenAI Agents' ToolOutputTrimmer, without a budget"),
-    "strands-window": ("strands", "StrandsWindow", "Strands' SlidingWindowConversationManager, at the budget"),
-    "ctxkernel": ("ctxkernel", "CtxKernel", "ctxkernel's ContextEngine: what its log proves dead goes"),
-}
-_LIBRARIES: Final = {"harness": "pydantic_ai_harness", "openai_agents": "agents"}  # where the name is another one
 
 STRATEGY_NAMES: Final = tuple(_OURS)
 """Wane's own strategies, in the order of reports."""
 
-PEER_NAMES: Final = tuple(_PEERS)
-"""Strategies of other libraries, which need the `peers` extra."""
+
+def peers() -> Mapping[str, str]:
+    """Return one line on each strategy of another library, by name, in the order of reports; none without research."""
+    found: Mapping[str, str] = load_research("peers:PEERS") if is_research_installed() else {}
+    return found
 
 
 def installed_peers() -> tuple[str, ...]:
-    """Return the peers whose libraries are installed, in the order of reports."""
-    return tuple(name for name, (module, _, _) in _PEERS.items() if find_spec(_LIBRARIES.get(module, module)))
+    """Return the strategies whose libraries are installed, in the order of reports.
+
+    Raises:
+        MissingResearchError: if there are none.
+    """
+    names: tuple[str, ...] = load_research("peers:installed_peers")() if is_research_installed() else ()
+    if not names:
+        raise MissingResearchError("a strategy of another library", "peers")
+    return names
 
 
 def describe(name: str) -> str:
@@ -58,19 +58,19 @@ def describe(name: str) -> str:
         ConfigError: for an unknown name.
     """
     _check(name)
-    return (_OURS | _PEERS)[name][2]
+    return _OURS[name][2] if name in _OURS else peers()[name]
 
 
 def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
     """Return a new strategy for one session.
 
     Args:
-        name: one of `STRATEGY_NAMES` or `PEER_NAMES`.
+        name: one of `STRATEGY_NAMES`, or of `peers`.
         settings: its settings; the defaults if None.
 
     Raises:
         ConfigError: for an unknown name, or a tool class that cannot work.
-        MissingExtraError: for a peer whose library is not installed.
+        MissingResearchError: for a strategy of a library that is not installed.
     """
     _check(name)
     settings = Settings() if settings is None else settings
@@ -80,25 +80,13 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
         return WindowStrategy(name, settings, policy_of(name, settings.policy, settings.low_water))
     if name in _OURS:
         module, made, _ = _OURS[name]
-        return _maker(f"wane.strategies.{module}", made)(settings)
-    module, made, _ = _PEERS[name]
-    try:
-        return _maker(f"wane.strategies.peers.{module}", made)(settings)
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("wane"):
-            raise
-        raise MissingExtraError(f"the strategy {name!r}", "peers") from error
-
-
-def _maker(module: str, made: str) -> Callable[[Settings], Strategy]:
-    # Loaded only on demand: some import large libraries.
-    maker: Callable[[Settings], Strategy] = getattr(import_module(module), made)
-    return maker
+        maker: Callable[[Settings], Strategy] = getattr(import_module(f"wane.strategies.{module}"), made)
+        return maker(settings)
+    peer: Strategy = load_research("peers:get_peer")(name, settings)
+    return peer
 
 
 def _check(name: str) -> None:
-    if name not in _OURS and name not in _PEERS:
-        raise ConfigError(
-            f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, "
-            f'and with the "peers" extra: {", ".join(PEER_NAMES)}'
-        )
+    if name not in _OURS and name not in (others := peers()):
+        more = ", ".join(others) or "and with wane-research those of other libraries"
+        raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {more}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -135,8 +134,3 @@ def _has_node() -> bool:
     said = subprocess.run([node, "-p", "JSON.stringify(process.versions.node)"], capture_output=True, text=True)
     version = str(json.loads(said.stdout)) if said.returncode == 0 else "0"
     return tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_NODE
-
-
-def system_path() -> str:
-    """The PATH without what is not the system's, so that a client finds its own things and `python3`."""
-    return os.environ.get("PATH", os.defpath)

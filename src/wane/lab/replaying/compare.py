@@ -17,13 +17,13 @@ from wane.lab.room import TightSession, tight_sessions
 from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict
 from wane.money import dollars
 from wane.strategies.base import Settings
-from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
+from wane.strategies.registry import STRATEGY_NAMES, get_strategy, installed_peers, peers
 
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
 
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"all": STRATEGY_NAMES, "peers": PEER_NAMES}
-"""Names that stand for several strategies; `peers` stands for those whose libraries are installed, if any is."""
+GROUPS: Final[Mapping[str, Callable[[], tuple[str, ...]]]] = {"all": lambda: STRATEGY_NAMES, "peers": installed_peers}
+"""Names that stand for several strategies: all of Wane's, and those of other libraries that are installed."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of replays done, and the number of all replays."""
@@ -120,7 +120,7 @@ def compare(
 
     Raises:
         ConfigError: for an unknown strategy, or settings that cannot work.
-        MissingExtraError: for a strategy whose extra is not installed.
+        MissingResearchError: for a strategy of a library that is not installed.
     """
     every = list(dict.fromkeys([*names, BASELINE]))
     found = run_each(engine, studied, [(name, settings) for name in every], progress, trace=trace)
@@ -136,17 +136,16 @@ def parse_strategies(text: str) -> tuple[str, ...]:
 
     Raises:
         ConfigError: for an unknown name; it lists the known ones.
-        MissingExtraError: for a strategy whose extra is not installed.
+        MissingResearchError: for a strategy of a library that is not installed.
     """
     asked = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not asked:
         raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
-    groups = {**GROUPS, "peers": installed_peers() or PEER_NAMES}
-    names = {name for word in asked for name in groups.get(word, (word,))}
+    names = {name for word in asked for name in (GROUPS[word]() if word in GROUPS else (word,))}
     for name in sorted(names):
         # Made once, so that an unknown or missing strategy shows before anything is read.
         get_strategy(name, Settings())
-    return tuple(name for name in (*STRATEGY_NAMES, *PEER_NAMES) if name in names)
+    return tuple(name for name in (*STRATEGY_NAMES, *peers()) if name in names)
 
 
 def run_each(

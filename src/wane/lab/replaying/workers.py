@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import signal
 import sys
-import traceback
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
-from multiprocessing.connection import Connection, wait
-from typing import Any, Final, TypeVar, cast
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from wane.core.errors import WaneError
 
@@ -21,6 +22,9 @@ _ResultT = TypeVar("_ResultT")
 # Forked workers share the data of the work; elsewhere each is sent a copy once. On macOS the system's own libraries do
 # not survive a fork.
 _METHOD: Final = "fork" if sys.platform == "linux" else "spawn"
+
+_works: list[Callable[[Any], Any]] = []
+"""The work of this process, if it is a worker."""
 
 
 class WorkerLostError(WaneError, RuntimeError):
@@ -43,66 +47,29 @@ def run_in_processes(
         WorkerLostError: if a process ended by itself.
         Exception: whatever a job raised; a RuntimeError with its text if it cannot be sent between processes.
     """
-    crew = _Crew(work, min(workers, len(jobs)))
+    others = multiprocessing.active_children()
+    context: Any = multiprocessing.get_context(_METHOD)
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_begin, initargs=(work,))
+    with _uninterrupted():
+        running = {pool.submit(_do, job): job for job in jobs}
+        processes = [process for process in multiprocessing.active_children() if process not in others]
     try:
-        yield from crew.run(jobs)
+        for future in as_completed(running):
+            yield running[future], future.result()
+    except BrokenProcessPool:
+        raise WorkerLostError(
+            "a worker process was ended from outside, most often because memory ran out; try fewer --workers"
+        ) from None
     finally:
-        crew.end()
-
-
-class _Crew:
-    """The processes and their pipes.
-
-    A pool would not do: its processes cannot be stopped in the middle of a job, and it waits for ever for one that the
-    system has killed.
-    """
-
-    def __init__(self, work: Callable[[Any], Any], size: int) -> None:
-        context: Any = multiprocessing.get_context(_METHOD)
-        self._ours: list[Connection] = []
-        self._processes: list[Any] = []
-        with _uninterrupted():
-            for _ in range(size):
-                self._hire(context, work)
-
-    def _hire(self, context: Any, work: Callable[[Any], Any]) -> None:
-        ours, theirs = context.Pipe()
-        self._ours.append(ours)
-        # A forked process inherits our ends, and while it holds one open, the others do not notice that we are gone.
-        inherited = list(self._ours) if _METHOD == "fork" else []
-        process = context.Process(target=_serve, args=(theirs, inherited, work), daemon=True)
-        process.start()
-        theirs.close()
-        self._processes.append(process)
-
-    def run(self, jobs: Sequence[_JobT]) -> Iterator[tuple[_JobT, Any]]:
-        upcoming = iter(jobs)
-        busy: dict[Connection, _JobT] = {}
-        for connection, job in zip(self._ours, upcoming, strict=False):
-            connection.send(job)
-            busy[connection] = job
-        while busy:
-            ready = wait(list(busy))
-            for connection in [it for it in self._ours if it in ready]:
-                done = busy.pop(connection)
-                result = _received(connection)
-                for job in islice(upcoming, 1):
-                    connection.send(job)
-                    busy[connection] = job
-                yield done, result
-
-    def end(self) -> None:
-        for process in self._processes:
+        # The pool itself would wait for the jobs that have begun.
+        for process in processes:
             process.terminate()
-        for process in self._processes:
-            process.join()
-        for connection in self._ours:
-            connection.close()
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C until the processes are started.
+    """Hold back Ctrl-C until the processes are started, and from them for good.
 
     In the middle of a fork, Python would only print it; in the new process it would arrive before it is ignored there.
     """
@@ -116,42 +83,29 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _received(connection: Connection) -> Any:
-    try:
-        good, result = connection.recv()
-    except (EOFError, ConnectionError):
-        raise WorkerLostError(
-            "a worker process was ended from outside, most often because memory ran out; try fewer --workers"
-        ) from None
-    if not good:
-        raise result
-    return result
-
-
-def _serve(connection: Connection, inherited: Sequence[Connection], work: Callable[[Any], Any]) -> None:
-    """Do jobs until the other end closes; this runs in a process of its own."""
+def _begin(work: Callable[[Any], Any]) -> None:
+    """Make this process a worker."""
     # Ctrl-C goes to all processes of a terminal; the process that waits for this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for other in inherited:
-        other.close()
-    # The other end is gone, while receiving or sending.
-    with suppress(EOFError, ConnectionError):
-        while True:
-            job = connection.recv()
-            try:
-                answer = (True, work(job))
-            except Exception as error:  # raised again by the other process
-                answer = (False, _portable(error))
-            connection.send(answer)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _works.append(work)
 
 
-def _portable(error: Exception) -> Exception:
-    """Return the error, or a RuntimeError with its text if it cannot be sent."""
-    if not isinstance(error, WaneError):
-        error.add_note("".join(traceback.format_tb(error.__traceback__)))
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _do(job: Any) -> Any:
     try:
-        same = pickle.loads(pickle.dumps(error))  # noqa: S301 - we made it
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return cast(Exception, same)
+        return _works[-1](job)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 - we made it
+        except Exception:
+            # The pool would only say that it is broken.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        raise

@@ -11,7 +11,7 @@ from wane.agent.options import Strategy
 from wane.money import dollars
 from wane.scripted.demo.witness import Passes
 from wane.scripted.witness import MODEL, Tally
-from wane.strategies.base import EPISODIC
+from wane.strategies.base import traits
 
 NO_MODEL: Final = (
     "The model was a script, not a language model: this shows the mechanism, not how well a model works with it."
@@ -80,7 +80,7 @@ class Summary:
     def problems(self) -> list[str]:
         """Violations, as sentences. Without episodes only the tasks count; the other figures are for comparison."""
         found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
-        if self.strategy in EPISODIC:
+        if traits(self.strategy).by_episode:
             if self.over_budget:
                 found.append(f"{self.over_budget} views were over a budget that could be met")
             if self.tally.most_turns_lost:
@@ -111,10 +111,10 @@ class Summary:
             "peak_request_tokens": tally.peak_request,
             "summaries": tally.summaries,
             # What a strategy without episodes does is no pass, and is not counted.
-            "passes": self.passes.ran if self.strategy in EPISODIC else None,
+            "passes": self.passes.ran if traits(self.strategy).by_episode else None,
             "unmet": self.passes.unmet,
             "over_budget": self.over_budget,
-            "evicted_tokens": self.passes.evicted_tokens if self.strategy in EPISODIC else None,
+            "evicted_tokens": self.passes.evicted_tokens if traits(self.strategy).by_episode else None,
             "rejected": self.passes.rejected,
             "in_view": self.had.get("in view", 0),
             "described": self.had.get("described", 0),
@@ -137,7 +137,7 @@ class Summary:
         )
         yield "cost", dollars(tally.cost.total), f"what these calls would have cost with {MODEL}"
         yield "largest view", f"{tally.peak_view:,}", self._against_budget()
-        if self.strategy in EPISODIC:
+        if traits(self.strategy).by_episode:
             yield (
                 "passes",
                 f"{self.passes.ran:,}",
@@ -155,14 +155,14 @@ class Summary:
         """How the model found again what it had seen before."""
         yield "needed again", "", ""
         yield "  in view", f"{self.had.get('in view', 0):,}", "still there from an earlier task"
-        if self.strategy in EPISODIC:
+        if traits(self.strategy).by_episode:
             yield (
                 "  described",
                 f"{self.had.get('described', 0):,}",
                 "the description of a stripped exploration was enough",
             )
         yield "  read again", f"{self.tally.re_reads:,}", "had left the view, and was looked up once more"
-        if self.strategy in EPISODIC:
+        if traits(self.strategy).by_episode:
             yield "  recalled", f"{self.tally.recalls:,}", "nothing could produce it again; it came back exactly"
 
     def _against_budget(self) -> str:

@@ -1,4 +1,4 @@
-"""The script of the demo: ten tasks, in the order in which the user gives them. One file a task."""
+"""The script of the demo: nine tasks, in the order in which the user gives them. One file a task."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from wane.scripted.demo.script import (
     t05_spread,
     t06_on_a_day,
     t07_export,
-    t08_overdrawn,
-    t09_errors,
-    t10_performance,
+    t08_errors,
+    t09_performance,
 )
 
 TASKS: Final[tuple[Task, ...]] = (
@@ -26,8 +25,7 @@ TASKS: Final[tuple[Task, ...]] = (
     t05_spread.TASK,
     t06_on_a_day.TASK,
     t07_export.TASK,
-    t08_overdrawn.TASK,
-    t09_errors.TASK,
-    t10_performance.TASK,
+    t08_errors.TASK,
+    t09_performance.TASK,
 )
 """The tasks. The tests of the repository that belong to task N are `tests/test_task_N.py`."""

@@ -1,4 +1,4 @@
-"""Task 3, speed: balances look at every entry. Task 10 asks for the measurement before the change."""
+"""Task 3, speed: balances look at every entry. Task 9 asks for the measurement before the change."""
 
 from wane.scripted.calls import act, end, explore, search, shell
 from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out

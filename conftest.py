@@ -1,0 +1,68 @@
+"""Settings of the whole suite.
+
+Hypothesis profiles: `quick` (the default) and `full` (of `make test-all`) draw the same examples every time,
+so that a green suite stays green; `fuzz` looks for new ones, for long. Choose with
+`pytest --hypothesis-profile=fuzz`. A test that wants more or fewer says how many times the profile's number.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from tests.conformance import conformance_cases
+
+# No deadlines: a slow machine is no failure. A history is a large example on purpose.
+_quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+_same = settings(deadline=None, derandomize=True, database=None, suppress_health_check=_quiet)
+
+settings.register_profile("quick", _same, max_examples=20)
+settings.register_profile("full", _same, max_examples=50)
+settings.register_profile("fuzz", max_examples=10_000, deadline=None, print_blob=True, suppress_health_check=_quiet)
+settings.load_profile("quick")
+
+# A shell that starts a job in the background has it ignore Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SERVED = {"redis_server", "own_redis", "postgres_server", "browser"}
+"""Fixtures that start a real server or browser."""
+
+
+LONGEST = (
+    "test_evaluation.py",
+    "test_environment_google_adk.py",
+    "test_environment_openhands.py",
+    "test_environment_litellm.py",
+    "test_crash.py",
+    "test_play.py",
+    "test_agents.py",
+)
+"""Files that take a minute or more in the full run. They begin first, as a file is run by one process."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests of real servers to the full run; a parameter that asks for one says so itself."""
+    for item in items:
+        if SERVED.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.full)
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """Take what the tests have imported out of the garbage collector's rounds, a seventh of the suite's time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def shared_cases() -> list[dict[str, Any]]:
+    """The conformance cases, for a test that goes through all of them; it is skipped where there are none."""
+    found = conformance_cases()
+    if found[0].marks:
+        pytest.skip(found[0].marks[0].kwargs["reason"])
+    return [case.values[0] for case in found]

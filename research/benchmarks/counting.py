@@ -1,0 +1,50 @@
+"""How well tokens are counted, as a table: python research/benchmarks/counting.py SESSION...
+
+Each session is counted with `chars` alone, and fitted to its recorded usage. Compared are, call by call, the counted
+input with the reported one, which the fit has seen, and the counted outputs with the reported ones, which it has not.
+The figures in docs/lab/counting.md come from here.
+"""
+
+from __future__ import annotations
+
+import sys
+from statistics import median, quantiles
+
+from wane.lab.counting import Material, count, relative_errors
+from wane.lab.readers import read_session
+
+
+def output_errors(material: Material) -> list[float]:
+    """For each call whose output was reported, the error of the counted one as a share of it."""
+    errors = []
+    for call in material.session.calls:
+        if call.usage and call.usage.output and call.stop > call.first:
+            counted = sum(item.tokens for item in material.items[call.first : call.stop])
+            errors.append(abs(counted - call.usage.output) / call.usage.output)
+    return errors
+
+
+def row(name: str, plain: Material, fitted: Material) -> str:
+    """One line of the table."""
+    tokens = sum(item.tokens for item in fitted.items)
+    cells = [name, f"{len(relative_errors(fitted))}", f"{tokens:,}", f"{fitted.overhead:,}"]
+    for measure in (relative_errors, output_errors):
+        for material in (plain, fitted):
+            errors = measure(material)
+            cells += [f"{median(errors):.1%}, {quantiles(errors, n=10)[-1]:.1%}" if len(errors) > 1 else "-"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main(paths: list[str]) -> None:
+    """Print the table."""
+    print("| session | calls | tokens | overhead | input, chars | input, fitted | outputs, chars | outputs, fitted |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for path in paths:
+        for session in read_session(path):
+            fitted = count(session)
+            if fitted.calibrated:
+                print(row(f"{session.source}/{session.name}", count(session, calibrate=False), fitted))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

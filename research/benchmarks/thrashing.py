@@ -1,0 +1,101 @@
+"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others.
+
+    python research/benchmarks/thrashing.py SESSIONS… [--strategy NAME]
+
+An engine takes in each session as it was recorded, with inferred episodes, and prepares each of its requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wane.conversation.engine import Engine
+from wane.conversation.thrashing import Thrashing
+from wane.core import Room
+from wane.lab.counting import Material, count
+from wane.lab.readers import read_session
+from wane.strategies.base import Fitted, Settings
+
+BUDGETS = (80_000, 50_000, 20_000)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A session at a budget.
+
+    Attributes:
+        name: its name.
+        states: what was found at each request.
+        passes: requests before which content left the view.
+        room: the room at the last request.
+    """
+
+    name: str
+    states: Sequence[Thrashing | None]
+    passes: int
+    room: Room | None
+
+    @classmethod
+    def of(cls, material: Material, strategy: str, budget: int) -> Run:
+        """Run a session."""
+        engine = Engine(strategy, Settings(budget, overhead=material.overhead, annotate="infer"))
+        taken, passes = 0, 0
+        states: list[Thrashing | None] = []
+        for call in material.session.calls:
+            while taken < call.first:
+                engine.add(material.items[taken], material.session.parts[taken])
+                taken += 1
+            fitted = engine.fit()
+            assert isinstance(fitted, Fitted)
+            engine.sent()
+            passes += fitted.ran
+            states.append(engine.thrashing)
+        return cls(material.session.name, states, passes, engine.room)
+
+    @property
+    def held(self) -> float:
+        """The share of its requests at which it thrashed."""
+        return sum(state is not None for state in self.states) / max(1, len(self.states))
+
+    @property
+    def rate(self) -> float:
+        """Passes in 100 requests."""
+        return 100 * self.passes / max(1, len(self.states))
+
+    def __str__(self) -> str:
+        """Return a line with its figures, and what was said first."""
+        fixed = 0 if self.room is None else self.room.fixed / self.room.budget
+        first = next(filter(None, self.states), None)
+        return f"  {self.name:28.28} fixed {fixed:4.0%}, thrashes {self.held:4.0%}, passes {self.rate:5.1f} of 100" + (
+            f": {first.warning}" if first else ""
+        )
+
+
+def main() -> None:
+    """Print the sessions by budget, and a line about each budget."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sessions", type=Path, nargs="+", help="recorded sessions, or folders of them")
+    parser.add_argument("--strategy", default="cwl", help="the strategy (default: %(default)s)")
+    arguments = parser.parse_args()
+    materials = [count(session) for path in arguments.sessions for session in read_session(path)]
+    for budget in BUDGETS:
+        runs = [Run.of(material, arguments.strategy, budget) for material in materials]
+        print(*runs, sep="\n")
+        thrash = sorted(run.rate for run in runs if run.held)
+        others = sorted(run.rate for run in runs if not run.held)
+        print(
+            f"{budget:,}: {len(thrash)} of {len(runs)} thrash, with passes before {_range(thrash)} of 100 requests;",
+            end=" ",
+        )
+        print(f"the others, before {_range(others)}\n")
+
+
+def _range(rates: Sequence[float]) -> str:
+    return f"{rates[0]:.0f} to {rates[-1]:.0f}" if rates else "none"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""`wane lab validate`: the simulated cache against recorded reads. `wane lab annotations`: how well agents marked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from wane.cli import failure
+from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
+from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.text import counted, plain_console, printable, write_json
+from wane.lab.counting import count
+from wane.lab.readers import Found
+from wane.money import share
+from wane_research.annotations import Annotations, annotations_of
+from wane_research.cli.lab.commands import AnnotationsOptions, ValidateOptions
+from wane_research.validation import Validation, validate
+
+VALIDATE_NOTES: Final = (
+    "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "
+    "share of its input; rest: the same without the calls that differ. within 5%: calls whose read is right to 5% of "
+    "their input. differ: the others, for which the provider read nothing, the head (system prompt and tools), what an "
+    "earlier request had sent, more than expected, or something else."
+)
+
+
+def run_validate(options: ValidateOptions) -> int:
+    """Print how well the simulation matches recorded cache reads, and return the exit code.
+
+    Raises:
+        WaneError: for sessions that cannot be used.
+    """
+    with Bar() as bar:
+        gathered = gathered_from(options.sessions, options.format, bar, sidechains=True)
+        silent = [it for it in gathered.found if not _reads(it)]
+        spoken = [it for it in gathered.found if _reads(it)]
+        done = [validate(it.session) for it in bar.over("Simulating", spoken)]
+    if not done:
+        raise failure.InputError("no session recorded its cache reads, so there is nothing to compare with")
+    if options.as_json:
+        left_out = [{"name": it.session.name, "path": it.path} for it in silent]
+        write_json({"sessions": [it.to_dict() for it in done], "left_out": left_out})
+        return failure.OK
+    _print_validation(done, options.outliers)
+    if silent:
+        print_lines([f"{counted(len(silent), 'session')} left out: they record no cache reads."])
+    print_lines(["", VALIDATE_NOTES], "dim")
+    return failure.OK
+
+
+def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
+    table = figure_table("session", "calls", "read", "simulated", "error", "rest", "within 5%", "differ")
+    for it in done:
+        reads = (f"{len(it.rows):,}", rounded(it.recorded), rounded(it.simulated))
+        errors = (f"{it.mean_share:.2%}", f"{it.mean_share_of_kept:.2%}", share(it.close))
+        table.add_row(printable(it.name), *reads, *errors, f"{sum(it.outliers.values()):,}")
+    plain_console().print(table)
+    recorded, simulated = sum(it.recorded for it in done), sum(it.simulated for it in done)
+    calls = counted(sum(len(it.rows) for it in done), "call")
+    differ: Counter[str] = sum((Counter(it.outliers) for it in done), Counter())
+    instead = ", ".join(f"{what} {count:,}" for what, count in sorted(differ.items())) or "none"
+    off = f" ({simulated / recorded - 1:+.1%})" if recorded else ""
+    total = f"In all, {calls} that read {rounded(recorded)} tokens; simulated {rounded(simulated)}{off}."
+    print_lines(["", total, f"Calls that differ, by what the provider read instead: {instead}."])
+    for it in done if outliers else ():
+        print_lines(["", printable(it.name)])
+        print_lines(
+            f"  call {row.call}: read {row.recorded:,} of {row.input:,}, not {row.simulated:,}: {row.outlier}"
+            for row in it.rows
+            if row.outlier
+        )
+
+
+def _reads(found: Found) -> bool:
+    return any(call.usage and call.usage.cache_read for call in found.session.calls)
+
+
+ANNOTATIONS_NOTES: Final = (
+    "marks: calls of delimiter; refused: those that were refused. episodes: that the agent marked. calls: mean tool "
+    "calls of an episode. outside: share of the agent's work, in tokens, outside any episode. unlinked: of the acts "
+    "that edit a file read in an exploration before, those that do not declare it. again: results fetched again after "
+    "they had left the view. held: of the identifiers that later calls used and an exploration had shown first, those "
+    "that its description holds. overflow: passes that had to take unfinished work."
+)
+"""The meaning of the columns."""
+
+
+def run_annotations(options: AnnotationsOptions) -> int:
+    """Print how well agents marked their work, and return the exit code.
+
+    Raises:
+        WaneError: for sessions that cannot be used.
+    """
+    with Bar() as bar:
+        gathered = gathered_from(options.sessions, options.format, bar, sidechains=options.sidechains)
+        done = [(it, annotations_of(count(it.session))) for it in bar.over("Reading marks", gathered.found)]
+    if not done:
+        raise failure.InputError("there is nothing to look at: no model was called in these sessions")
+    total = sum((figures for _, figures in done), Annotations())
+    if options.as_json:
+        left_out = [{"path": it.path, "why": it.why} for it in gathered.unread]
+        data = {"sessions": [_entry(*it) for it in done], "total": total.to_dict(), "unread": left_out}
+        write_json(data)
+        return failure.OK
+    _print_annotations(done, total)
+    if gathered.unread:
+        print_lines([f"{counted(len(gathered.unread), 'file')} skipped: {gathered.unread[0].why}"])
+    return failure.OK
+
+
+def _entry(found: Found, figures: Annotations) -> dict[str, Any]:
+    return {"name": found.session.name, "path": found.path, "parent": found.parent, **figures.to_dict()}
+
+
+def _print_annotations(done: Sequence[tuple[Found, Annotations]], total: Annotations) -> None:
+    print_lines(problem_lines(found.session for found, _ in done))
+    table = figure_table(
+        "session", "marks", "refused", "episodes", "calls", "outside", "unlinked", "again", "held", "overflow"
+    )
+    for found, figures in done:
+        table.add_row(printable(found.session.name), *_annotation_cells(figures))
+    if len(done) > 1:
+        table.add_row("all", *_annotation_cells(total))
+    plain_console().print(table)
+    print_lines(["", *_sentences(total)])
+    print_lines(["", ANNOTATIONS_NOTES], "dim")
+
+
+def _annotation_cells(it: Annotations) -> Iterator[str]:
+    yield f"{it.marks:,}"
+    yield f"{it.refused.total():,}"
+    yield f"{it.episodes:,}"
+    yield "-" if it.calls_per_episode is None else f"{it.calls_per_episode:.1f}"
+    yield _share(it.outside_share)
+    yield f"{it.acts_undeclared:,}/{it.acts_on_files:,}"
+    yield f"{it.read_again:,}"
+    yield _share(it.held_share)
+    yield f"{it.overflows:,}"
+
+
+def _sentences(it: Annotations) -> Iterator[str]:
+    """The figures that have no column, as far as there is something to say."""
+    if not it.marked:
+        yield f"No episode was marked in {counted(it.sessions, 'session')}."
+        return
+    yield (
+        f"{counted(it.explorations, 'exploration')} and {counted(it.acts, 'act')}, which declare "
+        f"{counted(it.declared, 'exploration')}; {it.unended:,} without an end. The longest has "
+        f"{counted(it.most_calls, 'tool call')}."
+    )
+    if it.refused:
+        kinds = ", ".join(f"{kind} {number:,}" for kind, number in it.refused.most_common())
+        yield f"Refused marks: {kinds}."
+    if it.descriptions_needed:
+        yield (
+            f"Of {counted(it.descriptions, 'description')}, {it.descriptions_needed:,} should hold something that was "
+            f"used later, and {it.descriptions_holding:,} do: {it.held:,} of {counted(it.needed, 'identifier')}."
+        )
+    if it.read_again or it.recalls:
+        again = f"{counted(it.read_again, 'result')}, in {counted(it.explorations_repeated, 'exploration')}"
+        yield f"Fetched again: {again}. Calls of recall: {it.recalls:,}."
+    if it.overflows:
+        taken = f"{rounded(it.overflow_tokens)} tokens of it"
+        yield f"Passes that had to take unfinished work: {it.overflows:,} of {it.passes:,}, {taken}."
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else share(value)

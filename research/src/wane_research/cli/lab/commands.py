@@ -1,0 +1,126 @@
+"""The commands of the group `lab`: what each takes, what its help says, and what runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from wane.cli import values
+from wane.cli.flags import FormatName, Json
+from wane.cli.lab.commands import Sessions, Sidechains, TokenBudget
+from wane.cli.parser import Command
+from wane.core import parse_budget
+from wane.flags import Flag
+
+LAB: Final = """\
+Check the lab's own simulations, count how agents mark their work, and run the agent in a closed loop.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions:
+    """Check the simulated cache against the cache reads that sessions recorded.
+
+    The requests are rebuilt as the recording agent made them, so that only the rules of the cache are tested.
+
+    Examples:
+      wane lab validate session.jsonl
+      wane lab validate ~/.codex/sessions --outliers
+    """
+
+    sessions: Sessions
+    format: FormatName = "auto"
+    outliers: Annotated[bool, Flag("--outliers", "Also list the calls that differ.")] = False
+    as_json: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationsOptions:
+    """Count how well agents marked their own work: what was refused, left unmarked, undeclared, and fetched again.
+
+    It needs no key and no network. With it, two wordings of the guidance can be compared by what agents do.
+
+    Examples:
+      wane lab annotations session.jsonl
+      wane lab annotations 3f9c
+      wane lab annotations runs/ --json
+    """
+
+    sessions: Sessions
+    format: FormatName = "auto"
+    sidechains: Sidechains = False
+    as_json: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLoopOptions:
+    """Do 89 tasks in one session with the real agent and a scripted model, and check the results.
+
+    The model is a script, not a language model. It reacts only to what it can see: it reads again what has left the
+    view, and fails a task whose instructions or facts are gone. Tools, files, tests, journal and the model's wire are
+    real. Tasks depend on what the user said and what was found up to 80 tasks earlier. Each is checked by tests.
+
+    Examples:
+      wane lab closed-loop --tasks 20 --tokens 10m
+      wane lab closed-loop --strategy cwl,paper,truncate --isolated
+      wane lab closed-loop --kill-every 100 --keep loop --json
+
+    Exit codes:
+      0    done, and with cwl and paper nothing was lost
+      1    a task was lost, the budget was not held, or a resumed view differed
+      2    an option cannot be used
+      130  stopped with Ctrl-C
+    """
+
+    tasks: Annotated[int, Flag("--tasks", "Number of tasks. The default is 89, as in the paper.", "N")] = 89
+    strategy: Annotated[
+        str,
+        Flag(
+            "--strategy", "How the agent manages its context: names separated by commas. The default is cwl.", "NAMES"
+        ),
+    ] = "cwl"
+    budget: TokenBudget = 80_000
+    tokens: Annotated[
+        int,
+        Flag(
+            "--tokens",
+            "Input tokens of 89 tasks, 80m by default, and of fewer in proportion: tasks need more files then.",
+            "TOKENS",
+            read=parse_budget,
+        ),
+    ] = 80_000_000
+    window: Annotated[
+        int,
+        Flag(
+            "--window",
+            "The model's own limit; longer requests fail. The default is 200k.",
+            "TOKENS",
+            read=values.window,
+        ),
+    ] = 200_000
+    isolated: Annotated[bool, Flag("--isolated", "Also do each task in a session of its own, to compare with.")] = False
+    kill_every: Annotated[
+        int,
+        Flag(
+            "--kill-every",
+            "Kill or close the agent about every N model calls, and resume its session. The default is 0: never.",
+            "N",
+        ),
+    ] = 0
+    seed: Annotated[int, Flag("--seed", "Selects the repository and the tasks. The default is 0.", "N")] = 0
+    workers: Annotated[
+        int | None, Flag("--workers", "Number of concurrent runs. The default is one per core.", "N")
+    ] = None
+    keep: Annotated[
+        Path | None, Flag("--keep", "Keep repositories and sessions in DIR, to look at afterwards.", "DIR")
+    ] = None
+    as_json: Json = False
+
+
+LAB_COMMANDS: Final = (
+    Command("lab validate", ValidateOptions, "wane_research.cli.lab.checks:run_validate"),
+    Command("lab annotations", AnnotationsOptions, "wane_research.cli.lab.checks:run_annotations"),
+    Command("lab closed-loop", ClosedLoopOptions, "wane_research.cli.lab.closed_loop:run_closed_loop"),
+)
+"""All of them, in the order of help."""

@@ -1,0 +1,256 @@
+"""Runs of a closed loop: all tasks in one session of the real agent, or each in a session of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias, get_args
+
+from wane.agent.options import Strategy
+from wane.core.errors import ConfigError
+from wane.journal import PassRecord, StrategyRecord, read
+from wane.scripted.repository import Checked, Repository, ScriptedError, place
+from wane.scripted.witness import MODEL
+from wane.testing import Reply, Request, ScriptedServer
+from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult
+from wane_research.closed_loop.mind import decide
+from wane_research.closed_loop.session import InterruptedTurnError, Session
+from wane_research.closed_loop.sight import Sight
+from wane_research.closed_loop.witness import Witness
+from wane_research.closed_loop.work import Task, make_work
+from wane_research.closed_loop.world import PACKAGE, World
+
+MOST_CALLS: Final = 80
+"""Model calls after which a task is given up: the model is told to stop."""
+
+STRATEGIES: Final = get_args(Strategy)
+"""The names of all strategies."""
+
+GO_ON: Final = "Go on."
+"""The user's words after a restart in the middle of a task."""
+
+
+OnTask: TypeAlias = Callable[[TaskResult], None]
+"""Called with each task that has ended."""
+
+
+class Owner(Repository):
+    """Owns the repository that the agent works in.
+
+    Args:
+        directory: see `Repository`, for the errors too.
+        world: its files.
+    """
+
+    def __init__(self, directory: Path, world: World) -> None:
+        super().__init__(directory, world.files(), name=PACKAGE, run="closed loop")
+
+    def verify(self, task: Task) -> Checked:
+        """Add the acceptance test of a task, and run all tests of its area so far.
+
+        The test is added after the work, so that the model cannot read the user's words from it.
+        """
+        if changed := self.changed("tests", "tools", "check", "draw"):
+            return Checked(False, f"tests or tools were changed: {changed}")
+        test = self.directory / "tests" / task.area / f"test_task_{task.number:03}.py"
+        test.write_text(task.test(), encoding="utf-8")
+        return self.python("tools/check.py", task.area)
+
+    def verify_all(self) -> Checked:
+        """Run every test of the repository, including those of all tasks."""
+        return self.python("tools/check.py")
+
+    def accept(self, task: Task, *, passed: bool) -> None:
+        """Commit the changes of a task. If they fail its tests, discard them and the task's test."""
+        if not passed:
+            self.git("checkout", "--quiet", "--", ".")
+            self.git("clean", "--quiet", "-fd")
+        self.commit(f"Task {task.number}: {'add ' + task.function if passed else 'not done'}")
+
+
+class ClosedLoop:
+    """One run, not begun yet.
+
+    Raises:
+        ConfigError: for options that make no sense.
+    """
+
+    def __init__(self, options: LoopOptions, on_task: OnTask = lambda _: None) -> None:
+        if options.strategy not in STRATEGIES:
+            raise ConfigError(f"strategy {options.strategy!r} is unknown; known: {', '.join(STRATEGIES)}")
+        if options.kill_every < 0:
+            raise ConfigError(f"restarts are every {options.kill_every} calls; give a number above 0, or 0 for none")
+        self.options = options
+        self.work = make_work(options.seed, tasks=options.tasks, budget=options.budget, tokens=options.tokens)
+        self.witness = Witness(options.budget)
+        self.on_task = on_task
+        self.results: list[TaskResult] = []
+        self.calls = 0
+        self.owner: Owner
+        self.session: Session | None = None
+        self.stopped = False
+
+    def play(self) -> Figures:
+        """Run the tasks, once, and return the figures.
+
+        Raises:
+            ScriptedError: if there is no git, or the agent's process fails.
+            ConfigError: if the place for the repository cannot be used.
+        """
+        with place(self.options.keep, "wane-loop-") as directory:
+            self.owner = Owner(directory / "repository", self.work.world)
+            with ScriptedServer(self.answer, context_limit=self.options.window, keep=1) as server:
+                return self._run(server, directory / "sessions")
+
+    def stop(self) -> None:
+        """End a run that is going on, from any thread."""
+        self.stopped = True
+        if self.session is not None:
+            self.session.stop()
+
+    def _run(self, server: ScriptedServer, sessions: Path) -> Figures:
+        options = self.options
+        order = {
+            "cwd": str(self.owner.directory),
+            "sessions": str(sessions),
+            "url": server.url,
+            "model": MODEL.partition(":")[2],
+            "strategy": options.strategy,
+            "budget": options.budget,
+        }
+        started = time.monotonic()
+        session = self.session = Session(order, restart_every=options.kill_every, seed=options.seed)
+        try:
+            session.begin()
+            for task in self.work.tasks:
+                if self.stopped:
+                    raise ScriptedError("the run was stopped")
+                self._task(task, session)
+            seconds = time.monotonic() - started
+        finally:
+            session.end()
+        self.witness.tally.refused = len(server.refusals)
+        return self._figures(session, seconds, sessions)
+
+    def _task(self, task: Task, session: Session) -> None:
+        if self.options.isolated and task.number > 1:
+            session.begin()
+            self.witness.begin()
+        self.calls, before = 0, replace(self.witness.tally)
+        answer = self._turn(self.work.alone(task) if self.options.isolated else task.prompt, session)
+        checked = self.owner.verify(task)
+        passed = checked.passed and answer["outcome"] == "done"
+        self.owner.accept(task, passed=passed)
+        tally = self.witness.tally
+        result = TaskResult(
+            number=task.number,
+            passed=passed,
+            ties=tuple((tie.link.value, tie.distance) for tie in task.ties),
+            model_calls=self.calls,
+            input_tokens=tally.input_tokens - before.input_tokens,
+            re_reads=tally.re_reads - before.re_reads,
+            why="" if passed else _why(answer, checked.output),
+        )
+        self.results.append(result)
+        self.on_task(result)
+
+    def _turn(self, prompt: str, session: Session) -> dict[str, Any]:
+        """Let the agent do a task, over any number of restarts."""
+        while True:
+            self.witness.turns.append(prompt)
+            try:
+                answer = session.run(prompt)
+            except InterruptedTurnError as interrupted:
+                self.witness.restarted(interrupted.how)
+                prompt = GO_ON
+                continue
+            if (how := session.settle()) is not None:
+                self.witness.restarted(how)
+            return answer
+
+    def answer(self, request: Request) -> Reply:
+        """Answer a request."""
+        return self.witness.answer(request, self.decide)
+
+    def decide(self, request: Request) -> Reply:
+        """Take the next step as the scripted model does, and kill the process if it is time."""
+        assert self.session is not None, "it has asked"
+        self.calls += 1
+        reply = decide(request) if self.calls <= MOST_CALLS else _stop(request)
+        # A ticket can be drawn once: if the process dies meanwhile, no agent could get it back.
+        self.session.answered(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
+        return reply
+
+    def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:
+        journals = list(sessions.rglob("*.jsonl"))
+        return Figures(
+            options=self.options,
+            results=tuple(self.results),
+            tally=self.witness.tally,
+            resumptions=tuple(self.witness.resumptions),
+            life=session.life,
+            all_tests_pass=self.owner.verify_all().passed,
+            seconds=seconds,
+            # A process that was killed could not report its passes.
+            passes=sum(isinstance(it, PassRecord | StrategyRecord) for path in journals for it in read(path).records),
+            journal_bytes=sum(path.stat().st_size for path in journals),
+        )
+
+
+def _stop(request: Request) -> Reply:
+    task = Sight(request).task
+    return Reply(f"{task.number if task else 0}.done I was stopped after {MOST_CALLS} calls.")
+
+
+def _why(answer: dict[str, Any], output: str) -> str:
+    if answer["outcome"] != "done":
+        return str(answer["error"] or answer["outcome"])
+    said = str(answer["output"]).partition(" ")[2]
+    if "not done" in said or "stopped" in said or "do not see" in said:
+        return said
+    return next((line for line in output.splitlines() if line.startswith("FAILED")), "the tests fail")
+
+
+def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) -> list[LoopOptions]:
+    """Return the options of all runs: one per strategy and, if `isolated`, one with a session per task."""
+    chosen = [replace(options, strategy=name, isolated=False) for name in strategies]
+    if isolated:
+        # Sessions of one task stay far below the budget, where the strategy makes no difference.
+        chosen.append(replace(options, strategy=strategies[0], isolated=True, kill_every=0))
+    if options.keep is None:
+        return chosen
+    return [replace(it, keep=options.keep / (it.name)) for it in chosen]
+
+
+def play_all(
+    chosen: Sequence[LoopOptions], on_task: OnTask, on_run: Callable[[Figures], None], *, workers: int
+) -> list[Figures]:
+    """Run all, as many at a time as there are workers, and return the figures in order.
+
+    The first error ends all of them, and so does Ctrl-C. Each has an agent's process of its own.
+
+    Args:
+        chosen: the options of each run.
+        on_task: called with each task that has ended, from one thread for each run.
+        on_run: called with each run that has ended.
+        workers: how many at a time.
+
+    Raises:
+        ScriptedError: as `ClosedLoop.play` does.
+        ConfigError: likewise.
+    """
+    runs = [ClosedLoop(it, on_task) for it in chosen]
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(run.play) for run in runs]
+        try:
+            for future in as_completed(futures):
+                on_run(future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for run in runs:
+                run.stop()
+            raise
+    return [future.result() for future in futures]

@@ -1,0 +1,152 @@
+"""An environment for Harbor without containers: `-e wane_research.evaluation.environment:LinuxEnvironment`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock
+from typing_extensions import override
+
+from wane_research.evaluation.needed import need_harbor
+
+need_harbor("wane_research.evaluation.environment")
+
+from harbor.environments.base import BaseEnvironment, ExecResult  # noqa: E402 - after the check
+from harbor.environments.capabilities import EnvironmentCapabilities  # noqa: E402
+
+from wane.core.errors import ConfigError  # noqa: E402
+from wane_research.evaluation.sandbox import files  # noqa: E402
+from wane_research.evaluation.sandbox.image import BASES, Setting, build  # noqa: E402
+from wane_research.evaluation.sandbox.namespace import Mount, Namespace, Network, missing  # noqa: E402
+
+
+class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
+    """A task's Dockerfile built on a root file system from a folder, and run in namespaces with an overlay.
+
+    Args:
+        bases: folder with a root file system for each base image, by the image's name.
+        cache: folder for built layers and for running trials; `cache` in `bases` if None.
+        network: `host`, or `own` for one that does not reach this machine's loopback addresses and whose ports are its
+            own; for tasks that ask for no network, it is none.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        bases: str | Path = BASES,
+        cache: str | Path | None = None,
+        network: Literal["host", "own"] = "host",
+        **kwargs: Any,
+    ) -> None:
+        if network not in ("host", "own"):
+            raise ConfigError(f"environment: network is {network!r}; it must be host or own")
+        self._network_choice: Network = network
+        self._bases = Path(bases).expanduser()
+        self._cache = Path(cache).expanduser() if cache else self._bases / "cache"
+        self._space = Namespace()
+        self._setting = Setting()
+        self._home: Path | None = None
+        self._held: FileLock | None = None
+        super().__init__(*args, **kwargs)
+
+    @staticmethod
+    @override
+    def type() -> str:
+        return "wane-linux"
+
+    @property
+    @override
+    def capabilities(self) -> EnvironmentCapabilities:
+        return EnvironmentCapabilities(mounted=True, disable_internet=True)
+
+    @override
+    def _validate_definition(self) -> None:
+        if reason := missing():
+            raise ConfigError(f"the environment linux cannot run here: {reason}")
+        if not (self.environment_dir / "Dockerfile").exists():
+            raise FileNotFoundError(f"{self.environment_dir / 'Dockerfile'}: the environment linux needs a Dockerfile")
+
+    @override
+    async def start(self, force_build: bool) -> None:
+        layer = await build(self.environment_dir, self._bases, self._cache, force=force_build)
+        self._setting = layer.setting
+        self._home, self._held = _new_home(self._cache)
+        mounts = [
+            Mount(Path(each["source"]), each["target"], bool(each.get("read_only")))
+            for each in self._mounts
+            if each["type"] == "bind"
+        ]
+        for mount in mounts:
+            if not mount.source.exists():
+                mount.source.mkdir(parents=True)
+        await self._space.up(
+            layer.folders, self._home, mounts, network="none" if self._network_disabled else self._network_choice
+        )
+        await self.ensure_dirs(self._mount_targets(writable_only=True))
+
+    @override
+    async def stop(self, delete: bool) -> None:
+        await self._space.down()
+        home, self._home = self._home, None
+        if home is None or self._held is None:
+            return
+        if delete:
+            shutil.rmtree(home, ignore_errors=True)
+        else:
+            # A folder without a lock file is kept.
+            (home / "lock").unlink(missing_ok=True)
+        self._held.release()
+
+    @override
+    async def exec(
+        self,
+        command: str,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        timeout_sec: int | None = None,
+        user: str | int | None = None,
+    ) -> ExecResult:
+        done = await self._space.run(
+            ["bash", "-c", command],
+            cwd=cwd or self.task_env_config.workdir or self._setting.workdir,
+            env={**self._setting.env, **(self._merge_env(env) or {})},
+            user=self._resolve_user(user) or self._setting.user,
+            timeout=timeout_sec,
+        )
+        return ExecResult(stdout=done.output, stderr=None, return_code=done.code)
+
+    @override
+    async def upload_file(self, source_path: Path | str, target_path: str) -> None:
+        await files.put_file(self._space, Path(source_path), str(target_path))
+
+    @override
+    async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
+        await files.put_directory(self._space, Path(source_dir), str(target_dir))
+
+    @override
+    async def download_file(self, source_path: str, target_path: Path | str) -> None:
+        await files.get_file(self._space, str(source_path), Path(target_path))
+
+    @override
+    async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
+        await files.get_directory(self._space, str(source_dir), Path(target_dir))
+
+
+def _new_home(cache: Path) -> tuple[Path, FileLock]:
+    """Make a folder for a trial's changes, and remove the folders of trials whose process was killed.
+
+    A trial holds a lock in its folder. The system releases it when the process dies, even by SIGKILL.
+    """
+    with FileLock(cache / "runs.lock"):
+        for lock in cache.glob("run-*/lock"):
+            # Held by a trial at work, or another user's.
+            with suppress(OSError), FileLock(lock, timeout=0):
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        home = Path(tempfile.mkdtemp(prefix="run-", dir=cache))
+        held = FileLock(home / "lock")
+        held.acquire()
+        return home, held

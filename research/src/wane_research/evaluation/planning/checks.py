@@ -1,0 +1,148 @@
+"""Whether an evaluation can run here: keys, models, environment, base images, disk and bundle. Nothing is spent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+from wane.core.errors import WaneError
+from wane.prices import prices_of
+from wane_research.evaluation.needed import need_harbor
+from wane_research.evaluation.running.config import Config
+from wane_research.evaluation.running.tasks import Task
+from wane_research.evaluation.sandbox import dockerfile
+from wane_research.evaluation.sandbox.image import BASES, base_folder
+from wane_research.evaluation.sandbox.namespace import missing
+
+_KEYS: Final = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "openai-chat": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "openai-responses": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+    "google-gla": ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+}
+"""Variables of which one must be set, by provider."""
+
+_FOR_A_BUNDLE: Final = 1.0
+_FOR_IMAGES: Final = 5.0
+_GB: Final = 1_000_000_000
+
+
+def problems(config: Config, tasks: Sequence[Task], environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return what would keep an evaluation from running, or falsify it, each with its remedy.
+
+    Args:
+        config: its configuration.
+        tasks: its tasks.
+        environ: this machine's environment, of which only names are looked at.
+    """
+    found = [*_harbor(), *_models(config, environ), *clients(config.models)]
+    if config.environment.type == "linux":
+        found += _linux(config, tasks)
+    elif config.environment.type == "docker":
+        found += _docker()
+    return [*found, *_room(platformdirs.user_cache_path("wane", appauthor=False), _FOR_A_BUNDLE, "Wane's bundle")]
+
+
+def _harbor() -> Iterator[str]:
+    try:
+        need_harbor("wane eval run")
+    except WaneError as error:
+        yield str(error)
+    if not sys.platform.startswith("linux"):
+        yield "Wane's bundle for the environments can only be made on Linux: run wane eval there"
+
+
+def _models(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
+    known = {**environ, **dict.fromkeys(config.env, "set")}
+    for name, value in config.env.items():
+        if value.startswith("${") and not environ.get(value[2:-1]):
+            yield f"env: {name} is {value}, which is not set here: export {value[2:-1]}=…"
+    limited = [name for name in ("cost_per_task", "cost_per_run", "cost_total") if getattr(config.limits, name)]
+    for model in config.models:
+        variables = _KEYS.get(model.partition(":")[0])
+        if variables is not None and not any(known.get(name) for name in variables):
+            yield f"models: no key for {model}: export {variables[0]}=… where this runs"
+        if limited and prices_of(model) is None:
+            yield (
+                f"limits: no prices are known for {model}, so {', '.join(limited)} cannot hold; set minutes_per_task "
+                "instead, or a limit at the provider"
+            )
+
+
+def clients(models: Sequence[str]) -> Iterator[str]:
+    """Say which models' clients are not installed in a version that Pydantic AI can use.
+
+    Another package may have brought an older one, with which every call fails.
+    """
+    from packaging.requirements import Requirement
+
+    for extra in dict.fromkeys(model.partition(":")[0].partition("-")[0] for model in models):
+        for text in requires("pydantic-ai-slim") or ():
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate() or not needed.marker.evaluate({"extra": extra}):
+                continue
+            try:
+                installed = version(needed.name)
+            except PackageNotFoundError:
+                installed = ""
+            if not needed.specifier.contains(installed or "0", prereleases=True):
+                there = f"{installed} is installed" if installed else "it is not installed"
+                remedy = f'pip install "pydantic-ai-slim[{extra}]"'
+                yield f"models: {extra} needs {needed.name}{needed.specifier}, and {there}: {remedy}"
+
+
+def _linux(config: Config, tasks: Sequence[Task]) -> Iterator[str]:
+    if reason := missing():
+        yield f"environment: linux cannot run here: {reason}. Use another type, such as docker or daytona"
+    if config.environment.kwargs.get("network") == "own" and shutil.which("slirp4netns") is None:
+        yield "environment: network: own needs slirp4netns: apt-get install slirp4netns"
+    bases = Path(str(config.environment.kwargs.get("bases", BASES))).expanduser()
+    reasons: dict[str, list[str]] = {}
+    for task in tasks:
+        try:
+            text = (task.path / "environment" / "Dockerfile").read_text(encoding="utf-8")
+            base_folder(bases, dockerfile.parse(text).base)
+        except (WaneError, OSError, UnicodeDecodeError) as error:
+            reasons.setdefault(str(error), []).append(task.name)
+    for reason, names in reasons.items():
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+        remedy = (
+            "sudo research/scripts/eval_bases.sh makes the usual ones"
+            if "no root file system" in reason
+            else "exclude them"
+        )
+        yield f"tasks: {shown}: {reason}; {remedy}"
+    cache = Path(str(config.environment.kwargs.get("cache", bases / "cache"))).expanduser()
+    yield from _room(cache, _FOR_IMAGES, "images and trials")
+    if os.geteuid() == 0 and config.concurrency > 1 and config.environment.kwargs.get("network") != "own":
+        yield (
+            f"concurrency: {config.concurrency} tasks at once share this machine's ports, and their servers would "
+            "collide; set concurrency: 1, or environment: {kwargs: {network: own}}"
+        )
+
+
+def _docker() -> Iterator[str]:
+    program = shutil.which("docker")
+    if program is None:
+        yield "environment: docker is not installed; install it, or use environment: {type: linux} as root"
+    elif subprocess.run([program, "info"], capture_output=True, check=False).returncode:  # noqa: S603
+        yield "environment: docker does not answer: start its daemon, or add this user to the group docker"
+
+
+def _room(folder: Path, least: float, what: str) -> Iterator[str]:
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not os.access(there, os.W_OK):
+        yield f"{there} cannot be written: {what} would be kept in {folder}"
+    free = shutil.disk_usage(there).free / _GB
+    if free < least:
+        yield f"{there} has {free:.1f} GB free, and {what} need about {least:g} GB: make room, or name another folder"

@@ -1,0 +1,132 @@
+"""Tokens and dollars of an evaluation before its first call, from trials that are there or the paper's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wane.money import dollars
+from wane.prices import CacheUse, Prices, prices_of
+from wane_research.evaluation.report.paper import BUDGET, MODEL
+from wane_research.evaluation.results import FILE_NAME, Arm, Trial, read
+from wane_research.evaluation.running.config import ORACLE, Config
+
+_PAPER_MODEL: Final = "openai:gpt-5.4"
+_PAPER_BENCHMARK: Final = "terminal-bench-2.0"
+_PAPER_TASKS: Final = 89
+_PAPER_TOKENS: Final = 80_000_000
+"""Input and output of one session through all tasks ("over 80 million", section 6)."""
+_PAPER_DOLLARS: Final = 55.0
+"""Of the same session, about."""
+_UNCAPPED: Final = (1 / (1 - 0.2), 1 / (1 - 0.7))
+"""What a session without a budget costs against that: the paper's saving was 20 to 70 percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of all planned trials of an arm.
+
+    Attributes:
+        arm: the arm.
+        trials: number of trials, of all its runs.
+        done: number of them that have a result; they are not paid for again.
+        tokens: tokens of the trials to come; None if nothing tells.
+        low: dollars of the trials to come, at least; None if nothing tells.
+        high: the same, at most.
+        source: what the figures come from: the end of a sentence that begins with "Estimated".
+    """
+
+    arm: Arm
+    trials: int
+    done: int
+    tokens: float | None
+    low: float | None
+    high: float | None
+    source: str
+
+    @property
+    def name(self) -> str:
+        """The arm, in words."""
+        arm = self.arm
+        return " ".join(filter(None, (arm.model, arm.strategy, str(arm.budget or ""), arm.protocol)))
+
+    def describe(self) -> str:
+        """Return it as a sentence."""
+        to_come = f"{self.trials - self.done:,} of {self.trials:,} trials to come"
+        if self.low is None or self.high is None:
+            return f"{self.name}: {to_come}; cost not known"
+        cost = dollars(self.low) if self.low == self.high else f"{dollars(self.low)} to {dollars(self.high)}"
+        tokens = "" if self.tokens is None else f", {self.tokens / 1e6:,.1f}M tokens"
+        return f"{self.name}: {to_come}; about {cost}{tokens}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {
+            "arm": self.name,
+            "trials": self.trials,
+            "done": self.done,
+            "tokens": self.tokens,
+            "cost_low_usd": self.low,
+            "cost_high_usd": self.high,
+            "source": self.source,
+        }
+
+
+def estimates(config: Config, tasks: int) -> tuple[Estimate, ...]:
+    """Return the estimate of each arm of a configuration.
+
+    Args:
+        config: the configuration; results in its output folder are used.
+        tasks: number of its tasks.
+    """
+    trials = _trials(Path(config.output)) if config.output else []
+    return tuple(_estimate(config, arm, tasks * config.runs, trials) for arm in config.arms())
+
+
+def _trials(folder: Path) -> list[Trial]:
+    return [trial for path in sorted(folder.rglob(FILE_NAME)) for trial in read(path).trials]
+
+
+def _estimate(config: Config, arm: Arm, count: int, trials: Sequence[Trial]) -> Estimate:
+    own = [trial for trial in trials if trial.arm == arm]
+    if arm.strategy == ORACLE:
+        return Estimate(arm, count, len(own), 0.0, 0.0, 0.0, "as 0 for the reference solution, which calls no model")
+    left = count - len(own)
+    alike = [trial for trial in own if trial.usage.cost is not None]
+    source = f"from {len(alike):,} trials of the same arm"
+    if not alike:
+        alike = [trial for trial in trials if trial.arm.model == arm.model and trial.usage.cost is not None]
+        source = f"from {len(alike):,} trials of other arms with {arm.model}"
+    if alike:
+        cost = sum(trial.usage.cost or 0.0 for trial in alike) / len(alike) * left
+        sizes = [(it.usage.input_tokens or 0) + (it.usage.output_tokens or 0) for it in alike]
+        return Estimate(arm, count, len(own), sum(sizes) / len(sizes) * left, cost, cost, source)
+    return _by_paper(config, arm, count, len(own))
+
+
+def _by_paper(config: Config, arm: Arm, count: int, done: int) -> Estimate:
+    if config.benchmark != _PAPER_BENCHMARK:
+        told = (
+            f"only for {_PAPER_BENCHMARK}, of which the paper tells it; try some tasks (sample: {{count: 3, seed: 1}})"
+        )
+        return Estimate(arm, count, done, None, None, None, told)
+    share = (count - done) / _PAPER_TASKS
+    tokens, cost = _PAPER_TOKENS * share, _PAPER_DOLLARS * share
+    ours, theirs = prices_of(arm.model), prices_of(_PAPER_MODEL)
+    if ours is None or theirs is None:
+        return Estimate(arm, count, done, tokens, None, None, f"without {arm.model}, for which no prices are known")
+    low, high = _ratios(ours, theirs)
+    if arm.budget is None and arm.protocol == "single":
+        low, high = low * _UNCAPPED[0], high * _UNCAPPED[1]
+    about = f"by the paper's 80M tokens and $55 for {_PAPER_TASKS} tasks with {MODEL} at {BUDGET:,} tokens"
+    return Estimate(arm, count, done, tokens, cost * low, cost * high, about)
+
+
+def _ratios(ours: Prices, theirs: Prices) -> tuple[float, float]:
+    """The least and the largest ratio of two models' prices; the paper does not say how its tokens were billed."""
+    kinds = ((CacheUse(0, 0, 1_000), 0), (CacheUse(1_000, 0, 0), 0), (CacheUse(0, 0, 0), 1_000))
+    pairs = [(ours.cost(use, output).total, theirs.cost(use, output).total) for use, output in kinds]
+    ratios = [mine / yours for mine, yours in pairs]
+    return min(ratios), max(ratios)

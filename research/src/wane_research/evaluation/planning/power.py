@@ -1,0 +1,209 @@
+"""The number of runs that a claim of equivalence needs, from the spread of trials that have been made."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core.errors import ConfigError
+from wane_research.evaluation.results import ResultsError, find, read
+from wane_research.evaluation.statistics import Table, chance, equivalence_margin, within_variance
+
+RUNS: Final = (1, 2, 3, 5, 10, 20)
+"""Numbers of runs that are shown."""
+
+MOST_RUNS: Final = 200
+"""Runs beyond which none are looked for."""
+
+_COLUMNS: Final = ("model", "task", "reward")
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The spread of an arm's trials.
+
+    Attributes:
+        arm: its name.
+        tasks: number of its tasks.
+        trials: number of its graded trials.
+        ungraded: number of trials without a reward, which are left out.
+        variance: variance of a trial's score around its task's mean; None if no task was tried twice.
+    """
+
+    arm: str
+    tasks: int
+    trials: int
+    ungraded: int
+    variance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An experiment of a number of runs; differences of scores are from 0 to 1.
+
+    Attributes:
+        runs: runs of each arm.
+        chance: how far apart two equal arms land in 95 of 100 cases.
+        margin: the least margin within which two equal arms are shown equal in four of five such experiments; None if
+            no interval is known.
+    """
+
+    runs: int
+    chance: float
+    margin: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The runs that a margin needs.
+
+    Attributes:
+        spreads: the arms that the trials are of.
+        widest: the one whose trials vary most, by which the rest is reckoned.
+        tasks: number of tasks of the experiment.
+        margin: the margin.
+        needed: runs of each arm by which equal arms are shown equal within it; None if MOST_RUNS are too few.
+        sizes: experiments of other numbers of runs.
+        least: the margin that MOST_RUNS runs allow.
+    """
+
+    spreads: tuple[Spread, ...]
+    widest: Spread
+    tasks: int
+    margin: float
+    needed: int | None
+    sizes: tuple[Size, ...]
+    least: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {
+            "tasks": self.tasks,
+            "margin": self.margin,
+            "runs_needed": self.needed,
+            "widest": self.widest.arm,
+            "sizes": [asdict(it) for it in self.sizes],
+            "arms": [
+                {
+                    "arm": it.arm,
+                    "tasks": it.tasks,
+                    "trials": it.trials,
+                    "ungraded": it.ungraded,
+                    "variance": it.variance,
+                }
+                for it in self.spreads
+            ],
+        }
+
+
+def power(places: Iterable[Path], margin: float, tasks: int | None = None) -> Power:
+    """Return the runs that a margin needs.
+
+    Args:
+        places: folders with results, and tables of trials as CSV.
+        margin: differences below this count as none, from 0 to 1.
+        tasks: number of tasks of the experiment; as many as the widest arm has if None.
+
+    Raises:
+        ResultsError: if a place holds no results, or no task was tried twice by an arm.
+        ConfigError: for a table without the columns that are needed, or a margin or number that cannot be.
+    """
+    if not 0 < margin <= 1:
+        raise ConfigError(f"margin: {margin:g} is not above 0 and at most 1")
+    if tasks is not None and tasks < 1:
+        raise ConfigError(f"tasks: {tasks} is less than 1")
+    places = list(places)
+    spreads = tuple(spread for place in places for spread in _spreads(place))
+    known = [spread for spread in spreads if spread.variance is not None]
+    if not known:
+        told = ", ".join(map(str, places))
+        raise ResultsError(f"{told}: no task was tried twice by the same arm, so its spread is not known")
+    widest = max(known, key=lambda it: it.variance or 0.0)
+    variance, count = widest.variance or 0.0, tasks or widest.tasks
+
+    def within(runs: int) -> float | None:
+        return equivalence_margin(variance, count, runs)
+
+    needed = next((runs for runs in (1, _fewest(within, margin)) if _shows(within(runs), margin)), None)
+    sizes = tuple(Size(runs, chance(variance, count, runs), within(runs)) for runs in RUNS)
+    return Power(spreads, widest, count, margin, needed, sizes, within(MOST_RUNS))
+
+
+def _shows(least: float | None, margin: float) -> bool:
+    return least is not None and least <= margin
+
+
+def _fewest(within: Callable[[int], float | None], margin: float) -> int:
+    """The fewest runs above one that show a margin; MOST_RUNS if none do."""
+    # From two runs on, more of them show less.
+    low, high = 2, MOST_RUNS
+    while low < high:
+        middle = (low + high) // 2
+        if _shows(within(middle), margin):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _spreads(place: Path) -> list[Spread]:
+    if place.suffix.lower() == ".csv":
+        return _of_csv(place)
+    tables: dict[str, dict[str, dict[int, float]]] = {}
+    ungraded: dict[str, int] = {}
+    for file in find([place]):
+        results = read(file)
+        arm = results.run.arm
+        name = " ".join(filter(None, (arm.benchmark, arm.model, arm.strategy, str(arm.budget or ""), arm.protocol)))
+        for trial in results.trials:
+            _note(tables.setdefault(name, {}), ungraded, name, trial.task, trial.score if trial.counts else None)
+    return [_spread(name, table, ungraded.get(name, 0)) for name, table in tables.items()]
+
+
+def _note(
+    table: dict[str, dict[int, float]], ungraded: dict[str, int], arm: str, task: str, reward: float | None
+) -> None:
+    """Enter a trial of an arm; runs are numbered anew, because several folders may have a first one."""
+    if reward is None:
+        ungraded[arm] = ungraded.get(arm, 0) + 1
+        return
+    tries = table.setdefault(task, {})
+    tries[len(tries) + 1] = reward
+
+
+def _of_csv(path: Path) -> list[Spread]:
+    """The spreads of a table with a row for each trial."""
+    tables: dict[str, dict[str, dict[int, float]]] = {}
+    ungraded: dict[str, int] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            if absent := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
+                needed = ", ".join(_COLUMNS)
+                raise ConfigError(
+                    f"{path}: a table of trials needs the columns {needed}; not there: {', '.join(absent)}"
+                )
+            for row in rows:
+                model, task, text = (row[name] or "" for name in _COLUMNS)
+                reward = _reward(text, f"{path}, line {rows.line_num}") if text else None
+                _note(tables.setdefault(model, {}), ungraded, model, task, reward)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    return [_spread(model, table, ungraded.get(model, 0)) for model, table in tables.items()]
+
+
+def _reward(text: str, where: str) -> float:
+    try:
+        reward = float(text)
+    except ValueError:
+        reward = -1.0
+    if not 0 <= reward <= 1:
+        raise ConfigError(f"{where}: reward: {text!r} is not from 0 to 1")
+    return reward
+
+
+def _spread(arm: str, table: Table, ungraded: int) -> Spread:
+    return Spread(arm, len(table), sum(map(len, table.values())), ungraded, within_variance(table))

@@ -1,0 +1,153 @@
+"""Recovery-Bench: tasks that another agent failed, in the state that it left, as tasks of Harbor.
+
+The failed attempt's commands are replayed when the environment is built, so every trial finds the same files. Processes
+that the attempt left are missing; Recovery-Bench itself replays in each running environment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from wane.core.errors import ConfigError
+from wane_research.evaluation.running.tasks import find_tasks
+
+Messages: TypeAlias = Literal["full", "summary", "none"]
+"""The agent's information about the failed attempt: its transcript, a summary of it, or only that it failed."""
+
+SUMMARY: Final = "summary.txt"
+"""Beside a trajectory, the summary that the mode `summary` needs. Recovery-Bench has a model write it."""
+
+SECONDS: Final = 15
+"""Seconds that a replayed command may take."""
+
+_PREAMBLE: Final = """\
+An earlier attempt at this task failed, and the environment is as that attempt left it. Look at what is there, and take
+another way.
+"""
+_END: Final = "END_OF_REPLAY"
+_TRIAL: Final = re.compile(r"^(?:[0-9a-f]{6,}-)?(?P<task>.+?)__\w+$")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt that failed: the task's name, its commands in order, its transcript, and a summary; "" for none."""
+
+    task: str
+    commands: tuple[str, ...]
+    transcript: str
+    summary: str
+
+
+def attempts(folder: Path) -> Iterator[FailedAttempt]:
+    """Yield the failed attempts in a folder of trials: those with an ATIF trajectory and a reward below 1.
+
+    Raises:
+        ConfigError: if there are none, or a trajectory cannot be read.
+    """
+    found = sorted(folder.rglob("agent/trajectory.json"))
+    if not found:
+        raise ConfigError(f"{folder} has no trials with agent/trajectory.json; are its LFS files there?")
+    for path in found:
+        trial = path.parents[1]
+        if _passed(trial / "verifier" / "reward.txt"):
+            continue
+        try:
+            steps = json.loads(path.read_text(encoding="utf-8"))["steps"]
+            commands, transcript = tuple(_commands(steps)), "\n\n".join(_told(steps))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{path} is not a trajectory: {error!r}") from error
+        match = _TRIAL.match(trial.name)
+        summary = path.with_name(SUMMARY)
+        told = summary.read_text(encoding="utf-8") if summary.exists() else ""
+        yield FailedAttempt(match["task"] if match else trial.name, commands, transcript, told)
+
+
+def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) -> tuple[str, ...]:
+    """Write the tasks of failed attempts into a folder, and return their names.
+
+    Args:
+        traces: folder of the attempts.
+        tasks: folder of the tasks.
+        target: folder for the new tasks.
+        messages: the agent's information about the attempt.
+
+    Raises:
+        ConfigError: if an attempt's task is missing, or a summary that is needed.
+    """
+    names: list[str] = []
+    for attempt in attempts(traces):
+        if attempt.task in names:
+            raise ConfigError(f"{traces} has two failed attempts at {attempt.task}; one is needed")
+        (task,) = find_tasks(tasks, (attempt.task,), ())
+        new = target / attempt.task
+        shutil.copytree(task.path, new, dirs_exist_ok=True)
+        dockerfile = new / "environment" / "Dockerfile"
+        dockerfile.write_text(
+            f"{dockerfile.read_text(encoding='utf-8').rstrip()}\n{_replay(attempt)}", encoding="utf-8"
+        )
+        config = new / "task.toml"
+        # A prebuilt image would be used instead of the Dockerfile.
+        kept = [line for line in config.read_text(encoding="utf-8").splitlines() if not line.startswith("docker_image")]
+        config.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        instruction = new / "instruction.md"
+        told = [_PREAMBLE, _of(attempt, messages), instruction.read_text(encoding="utf-8")]
+        instruction.write_text("\n".join(filter(None, told)), encoding="utf-8")
+        names.append(attempt.task)
+    return tuple(names)
+
+
+def _passed(reward: Path) -> bool:
+    """Whether a trial got the full reward; one that was not graded did not."""
+    if not reward.exists():
+        return False
+    try:
+        return float(reward.read_text(encoding="utf-8")) >= 1
+    except ValueError:
+        raise ConfigError(f"{reward} is no reward: a number is needed") from None
+
+
+def _of(attempt: FailedAttempt, messages: Messages) -> str:
+    if messages == "none":
+        return ""
+    if messages == "full":
+        return f"What was said and done in that attempt:\n\n{attempt.transcript}\n\nThe task:\n"
+    if not attempt.summary:
+        raise ConfigError(f"{attempt.task}: the mode summary needs a {SUMMARY} beside its trajectory")
+    return f"A summary of that attempt:\n\n{attempt.summary}\n\nThe task:\n"
+
+
+def _replay(attempt: FailedAttempt) -> str:
+    lines = [
+        f"timeout {SECONDS} bash -lc {shlex.quote(it)} </dev/null >/dev/null 2>&1 || true" for it in attempt.commands
+    ]
+    if any(line == _END for command in lines for line in command.split("\n")):
+        raise ConfigError(f"{attempt.task}: a command holds a line {_END}, which ends the replay")
+    return "\n".join([f"RUN <<'{_END}'", *lines, "true", _END, ""])
+
+
+def _commands(steps: list[dict[str, Any]]) -> Iterator[str]:
+    """The shell commands of a trajectory, without those that Ctrl-C interrupted."""
+    texts = [
+        str(call["arguments"].get("command") or call["arguments"].get("keystrokes") or "")
+        for step in steps
+        for call in step.get("tool_calls") or ()
+    ]
+    for text, after in zip(texts, [*texts[1:], ""], strict=True):
+        if text.strip() and text.strip() != "C-c" and after.strip() != "C-c":
+            yield text.rstrip("\n")
+
+
+def _told(steps: list[dict[str, Any]]) -> Iterator[str]:
+    for step in steps:
+        if step["source"] == "agent":
+            yield from filter(None, [step.get("message") if isinstance(step.get("message"), str) else ""])
+            yield from (f"$ {json.dumps(call['arguments'])}" for call in step.get("tool_calls") or ())
+            results = (step.get("observation") or {}).get("results") or ()
+            yield from (it["content"] for it in results if isinstance(it.get("content"), str))

@@ -1,0 +1,180 @@
+"""Reads the results of runs and puts a report together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wane.journal.codec import encode
+from wane_research.evaluation.report.paper import BUDGET, MARGIN, MODEL, PUBLISHED, Published
+from wane_research.evaluation.report.rows import UNGRADED, Row, row_of, table_of
+from wane_research.evaluation.report.sessions import View, sessions_of
+from wane_research.evaluation.report.words import Limits, cannot_show
+from wane_research.evaluation.results import Arm, Run, RunResults, find, read
+from wane_research.evaluation.statistics import chance, within_variance
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRow:
+    """A row of the paper, with the difference that chance alone may make.
+
+    Attributes:
+        published: the row.
+        chance: the distance within which two equal arms of its size land in 95 of 100 cases, by the spread of the
+            trials of this benchmark here; None if there is no spread.
+    """
+
+    published: Published
+    chance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a report shows.
+
+    Attributes:
+        rows: the arms, by benchmark and model; isolated ones ahead of the single sessions that are compared with them.
+        runs: the headers of all runs.
+        views: the view over the calls of single sessions.
+        paper: the paper's rows.
+        cannot: the limits of these data.
+        remarks: incomplete or ignored data, in sentences.
+    """
+
+    rows: tuple[Row, ...]
+    runs: tuple[Run, ...]
+    views: tuple[View, ...]
+    paper: tuple[PaperRow, ...]
+    cannot: tuple[Limits, ...]
+    remarks: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-able data."""
+        return {
+            "rows": [row.to_dict() for row in self.rows],
+            "runs": [encode(run) for run in self.runs],
+            "views": [view.to_dict() for view in self.views],
+            "paper": {
+                "model": MODEL,
+                "budget": BUDGET,
+                "margin": MARGIN,
+                "rows": [{**asdict(row.published), "chance": row.chance} for row in self.paper],
+            },
+            "cannot_show": [asdict(it) for it in self.cannot],
+            "remarks": list(self.remarks),
+        }
+
+
+def report(places: Iterable[Path]) -> Report:
+    """Return the report of all runs in some folders.
+
+    Args:
+        places: folders, or files of results.
+
+    Raises:
+        OSError: if a file cannot be read.
+        ResultsError: if a place holds no results, or a file is damaged or of another version.
+    """
+    found = [read(path) for path in find(places)]
+    remarks = [it.remark for it in found if it.remark]
+    remarks += [_empty(it) for it in found if not any(trial.counts for trial in it.trials)]
+    kept = _distinct(found, remarks)
+    arms: dict[Arm, list[RunResults]] = {}
+    for it in kept:
+        if any(trial.counts for trial in it.trials):
+            arms.setdefault(it.run.arm, []).append(it)
+    rows: list[Row] = []
+    views: list[View] = []
+    for arm in sorted(arms, key=_place):
+        runs = arms[arm]
+        sessions = sessions_of(runs)
+        remarks += sessions.remarks
+        views += sessions.views
+        baseline = _baseline(arm, arms)
+        rows.append(row_of(arm, runs, arms[baseline] if baseline else [], sessions.annotations))
+        remarks += _incomplete(rows[-1], runs)
+    return Report(
+        rows=tuple(rows),
+        runs=tuple(it.run for it in kept),
+        views=tuple(views),
+        paper=tuple(PaperRow(row, _chance(row, arms)) for row in PUBLISHED),
+        cannot=tuple(cannot_show(rows)),
+        remarks=tuple(remarks),
+    )
+
+
+def _place(arm: Arm) -> tuple[str, str, str, str, int]:
+    return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0)
+
+
+def _distinct(found: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
+    """The runs, in order; of several files of the same run, only the one with the most trials."""
+    best: dict[tuple[Arm, int], RunResults] = {}
+    for it in found:
+        key = (it.run.arm, it.run.run)
+        other = best.get(key)
+        if other is not None:
+            remarks.append(f"{it.path} and {other.path} hold the same run; the one with more trials counts")
+        if other is None or len(it.trials) > len(other.trials):
+            best[key] = it
+    return sorted(best.values(), key=lambda it: (_place(it.run.arm), it.run.run))
+
+
+def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
+    """The isolated sessions to compare an arm with: of its strategy and budget if possible, else of `none`."""
+    if arm.protocol == "isolated":
+        return None
+    alike = [it for it in arms if it.protocol == "isolated" and (it.benchmark, it.model) == (arm.benchmark, arm.model)]
+    same = [it for it in alike if (it.strategy, it.budget) == (arm.strategy, arm.budget)]
+    return min(same or [it for it in alike if it.strategy == "none"], key=_place, default=None)
+
+
+def _empty(results: RunResults) -> str:
+    """Say why a run is in no table."""
+    causes = Counter(trial.ended_by or UNGRADED for trial in results.trials)
+    named = ", ".join(f"{cause} {number:,}" for cause, number in causes.items())
+    return f"{results.path}: no trial counts: {named}" if causes else f"{results.path}: no trial yet"
+
+
+def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
+    arm, found = row.arm, []
+    name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
+    if row.missing:
+        found.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
+    if ungraded := row.errors.get(UNGRADED):
+        found.append(
+            f"{name}: {ungraded:,} trials ended without an error and were not graded; they do not count until "
+            '"wane eval grade" takes in the verdicts of a grader.'
+        )
+    if causes := {cause: number for cause, number in row.uncounted.items() if cause != UNGRADED}:
+        named = ", ".join(f"{cause} {number:,}" for cause, number in causes.items())
+        found.append(f"{name}: in no score: {named}.")
+    partly: dict[str, list[str]] = {}
+    for what, total in row.took.items():
+        if total.exact is None and not total.unknown:
+            partly.setdefault(f"{total.known:,} of {total.of:,} trials", []).append(what.replace("_", " "))
+    found += [f"{name}: known of {trials} alone: {', '.join(whats)}." for trials, whats in partly.items()]
+    if len({frozenset(it.run.order) for it in runs}) > 1:
+        found.append(f"{name}: its runs have different tasks; the score is the mean over all of them.")
+    if len({it.run.margin for it in runs}) > 1:
+        found.append(f"{name}: its runs set different margins; the smallest counts.")
+    if len({it.run.new_environment for it in runs}) > 1:
+        found.append(f"{name}: its runs told the model of a new environment in different words.")
+    if row.compared and row.compared.difference.tasks < row.score.tasks:
+        shared = row.compared.difference.tasks
+        found.append(f"{name}: only {shared:,} of its {row.score.tasks:,} tasks were tried in isolation too.")
+    return found
+
+
+def _chance(row: Published, arms: dict[Arm, list[RunResults]]) -> float | None:
+    spreads = [
+        spread
+        for arm, runs in arms.items()
+        if arm.benchmark == row.benchmark and (spread := within_variance(table_of(runs))) is not None
+    ]
+    if not spreads or row.tasks is None:
+        return None
+    return chance(max(spreads), row.tasks, row.runs)

@@ -1,0 +1,214 @@
+"""The report as Markdown: tables and sentences, without the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from wane.strategies.base import traits
+from wane_research.evaluation.report.building import PaperRow, Report
+from wane_research.evaluation.report.paper import BUDGET, MODEL
+from wane_research.evaluation.report.rows import CONTEXT, TOKENS, Row
+from wane_research.evaluation.report.words import points, verdict_of
+from wane_research.evaluation.results import Arm, Run
+from wane_research.evaluation.statistics import Interval
+from wane_research.evaluation.usage import Total
+
+_NONE = "-"
+_OF_SCORES = (
+    "Shares in percent, errors and differences in points. The verdict takes the wider of two intervals: that over "
+    "tasks, paired, and that over runs. A score is over the trials that count: what the provider or the environment "
+    "ended counts nowhere."
+)
+_OF_TOOK = (
+    "Calls, tokens, dollars, passes and requests are means of a run. ≥: some trials are missing, or the figure is not "
+    "known of them, and only the others are in it. Seconds are means of the trials in which the agent worked."
+)
+_OF_PAPER = (
+    f"{MODEL}, {BUDGET:,} tokens; no variance was published. Chance: how far apart two equal arms of that size land in "
+    "95 of 100 cases, by the spread of the trials here."
+)
+
+
+def to_markdown(report: Report) -> str:
+    """Return a report as Markdown."""
+    blocks = [
+        "# Evaluation",
+        "## Scores",
+        _table(_ARM + _SCORE, ([*_arm(row), *_score(row)] for row in report.rows)),
+        _OF_SCORES,
+        *_steps(report.rows),
+        "## What it took",
+        _table(_ARM + _TOOK, ([*_arm(row), *_took(row)] for row in report.rows)),
+        _OF_TOOK,
+    ]
+    if marked := [row for row in report.rows if row.annotations and traits(row.arm.strategy).marked]:
+        blocks += [
+            "## How the agent marked its work",
+            _table(_ARM + _MARKED, ([*_arm(it), *_marked(it)] for it in marked)),
+        ]
+    blocks += [
+        "## The paper's rows",
+        _table(_PAPER, map(_paper, report.paper)),
+        _OF_PAPER,
+        "## What this cannot show",
+        _list(f"**{it.of}**: {it.text}" for it in report.cannot),
+        "## Runs",
+        _list(_runs(report.runs)),
+    ]
+    if report.remarks:
+        blocks += ["## Remarks", _list(report.remarks)]
+    return "\n\n".join(blocks) + "\n"
+
+
+_ARM = ("Benchmark", "Model", "Strategy", "Budget", "Protocol")
+_SCORE = (
+    *("Tasks x runs", "Score", "SE, tasks", "SE, runs", "95 %", "To isolated", "95 %", "Verdict", "Drift in 10 tasks"),
+    *("pass@k", "pass^k", "Errors", "Not counted"),
+)
+_TOOK = (
+    *("Calls", "Input", "Cached", "Output", "Cost", "Broken off", "Seconds a task", "Passes", "Evicted", "Peak view"),
+    *("Over budget", "Read again"),
+)
+_MARKED = (
+    *("Marks", "Refused", "Episodes", "Calls each", "Outside", "Undeclared", "Explorations repeated", "Recalls"),
+    *("Held by descriptions", "Overflows"),
+)
+_PAPER = ("Benchmark", "Tasks x runs", "Single session", "Isolated", "Difference", "Chance")
+
+
+def _arm(row: Row) -> list[str]:
+    arm = row.arm
+    return [arm.benchmark, arm.model, arm.strategy, _budget(arm), arm.protocol]
+
+
+def _budget(arm: Arm) -> str:
+    return "no budget" if arm.budget is None else f"{arm.budget:,}"
+
+
+def _score(row: Row) -> Iterator[str]:
+    score = row.score
+    yield f"{row.tasks_text} x {score.runs:,}"
+    yield f"{100 * score.value:.2f}"
+    for error in (score.by_task, score.by_run):
+        yield _NONE if error is None else f"{100 * error.se:.2f}"
+    yield _interval(row.interval)
+    if row.compared is None:
+        yield from (_NONE, _NONE, _NONE)
+    else:
+        apart, to = row.compared.difference, row.compared.to
+        other = (to.strategy, to.budget) != (row.arm.strategy, row.arm.budget)
+        against = f" (of {to.strategy} at {_budget(to)})" if other else ""
+        yield f"{100 * apart.value:+.2f}{against}"
+        yield _interval(apart.interval(), signed=True)
+        yield verdict_of(row.compared)
+    if row.drift is None or row.drift.error is None:
+        yield _NONE
+    else:
+        yield f"{100 * row.drift.slope:+.2f} ({_interval(row.drift.error.interval(row.drift.slope), signed=True)})"
+    most = max(row.passed, default=1)
+    for place in (0, 1):
+        yield f"{100 * row.passed[most][place]:.1f} (k = {most})" if most > 1 else _NONE
+    yield _counts(row.errors) or "none"
+    yield _counts(row.uncounted) or "none"
+
+
+def _steps(rows: Sequence[Row]) -> Iterator[str]:
+    """A line for each step of a task of several steps, a column for each arm."""
+    shown = [row for row in rows if row.steps]
+    if not shown:
+        return
+    found: dict[tuple[str, str, str], dict[Arm, str]] = {}
+    for row in shown:
+        for it in row.steps:
+            found.setdefault((row.arm.benchmark, it.task, it.step), {})[row.arm] = f"{it.reward:.3g}"
+    first = 1 if len({row.arm.model for row in shown}) > 1 else 2
+    yield "## Steps"
+    yield _table(
+        ("Benchmark", "Task", "Step", *(", ".join(_arm(row)[first:]) for row in shown)),
+        ([*step, *(given.get(row.arm, _NONE) for row in shown)] for step, given in found.items()),
+    )
+    yield "Mean rewards of the steps of a task, from 0 to 1."
+
+
+def _took(row: Row) -> Iterator[str]:
+    took = {name: total if name == "peak_view" else row.per_run(total) for name, total in row.took.items()}
+    for name in TOKENS:
+        yield _bound(took[name], "{:,.0f}")
+    yield _bound(row.per_run(row.cost), "${:,.2f}")
+    yield _bound(row.per_run(row.abandoned), "${:,.2f}") if row.abandoned.of else _NONE
+    some = f" ({row.timed:,} of {row.score.trials:,})" if row.timed < row.score.trials else ""
+    yield _NONE if row.seconds is None else f"{row.seconds:,.0f}{some}"
+    for name in CONTEXT:
+        yield _bound(took[name], "{:,.1f}" if name in ("passes", "over_budget", "read_again") else "{:,.0f}")
+
+
+def _bound(total: Total, form: str) -> str:
+    """A figure; with ≥ if it leaves trials out."""
+    if total.unknown:
+        return _NONE
+    return f"{'' if total.exact is not None else '≥'}{form.format(total.at_least)}"
+
+
+def _marked(row: Row) -> Iterator[str]:
+    it = row.annotations
+    assert it is not None
+    yield f"{it.marks:,}"
+    yield _counts(it.refused) or "none"
+    yield f"{it.episodes:,}"
+    yield _NONE if it.calls_per_episode is None else f"{it.calls_per_episode:.1f}"
+    yield _percent(it.outside_share)
+    yield f"{it.acts_undeclared:,} of {it.acts_on_files:,}"
+    yield f"{it.explorations_repeated:,}"
+    yield f"{it.recalls:,}"
+    yield _percent(it.held_share)
+    yield f"{it.overflows:,} of {it.passes:,}"
+
+
+def _paper(row: PaperRow) -> list[str]:
+    it = row.published
+    return [
+        it.title,
+        f"{_NONE if it.tasks is None else it.tasks} x {it.runs}",
+        f"{100 * it.single:.2f}",
+        f"{100 * it.isolated:.2f}",
+        f"{100 * (it.single - it.isolated):+.2f}",
+        _NONE if row.chance is None else f"±{points(row.chance)}",
+    ]
+
+
+def _runs(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
+        order = "the order given" if run.seed is None else f"order of seed {run.seed}"
+        arm = run.arm
+        yield (
+            f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}, run {run.run}: {run.created:%Y-%m-%d}, "
+            f"{order}, margin {points(run.margin)} points{f'; {versions}' if versions else ''}"
+        )
+    for line in dict.fromkeys(run.new_environment for run in runs):
+        yield f'Told of a new environment: "{line}"' if line else "Not told of a new environment."
+
+
+def _interval(interval: Interval | None, *, signed: bool = False) -> str:
+    if interval is None:
+        return _NONE
+    form = "+.1f" if signed else ".1f"
+    return f"{100 * interval.low:{form}} to {100 * interval.high:{form}}"
+
+
+def _percent(value: float | None) -> str:
+    return _NONE if value is None else f"{100 * value:.1f} %"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items(), key=lambda it: -it[1]))
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    cells = ((" ".join(text.replace("|", "\\|").split()) for text in line) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {' '.join(line.split())}" for line in lines) or "Nothing."

@@ -1,0 +1,49 @@
+"""The report as one HTML page, which draws itself from its data and fetches nothing."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from wane.lab.report.page import SHARED, STYLE, render
+from wane.lab.report.page import write_page as write
+from wane.lab.report.texts import to_json
+from wane.strategies.base import traits
+from wane.strategies.registry import STRATEGY_NAMES
+from wane_research.evaluation.report.building import Report
+from wane_research.evaluation.report.words import VERDICTS
+from wane_research.evaluation.usage import Total
+
+_PAGE: Final = files("wane_research.evaluation.report") / "page"
+_SCRIPTS: Final = tuple(_PAGE / f"{name}.js" for name in ("columns", "tables", "scores", "sessions", "main"))
+
+
+def write_page(path: Path, report: Report) -> None:
+    """Write a report as a page.
+
+    Raises:
+        OSError: if it cannot be written; it names the file.
+    """
+    words = {
+        "title": "Evaluation",
+        "facts": _facts(report),
+        "verdicts": VERDICTS,
+        "annotated": sorted(name for name in STRATEGY_NAMES if traits(name).marked),
+    }
+    data = report.to_dict() | words
+    page = render(data["title"], to_json(data), (*SHARED, *_SCRIPTS), (STYLE, _PAGE / "evaluation.css"))
+    write(path, page)
+
+
+def _facts(report: Report) -> list[tuple[str, Any]]:
+    rows = report.rows
+    tokens = sum((row.took["input_tokens"] for row in rows), Total())
+    counted = f"{'' if tokens.exact is not None else 'at least '}{tokens.at_least:,}"
+    return [
+        ("Benchmarks", ", ".join(dict.fromkeys(row.arm.benchmark for row in rows))),
+        ("Models", ", ".join(dict.fromkeys(row.arm.model for row in rows))),
+        ("Trials", f"{sum(row.score.trials for row in rows):,}"),
+        ("Input tokens", "unknown" if tokens.unknown else counted),
+        ("Cost", sum((row.cost for row in rows), Total()).describe()),
+    ]

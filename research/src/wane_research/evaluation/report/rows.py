@@ -1,0 +1,372 @@
+"""The rows of the report: an arm each, with its scores and its usage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
+from statistics import fmean
+from typing import Any, Final
+
+from wane_research.annotations import Annotations
+from wane_research.evaluation.results import Arm, RunResults, Trial
+from wane_research.evaluation.statistics import (
+    Difference,
+    Drift,
+    Interval,
+    Score,
+    Table,
+    Verdict,
+    bootstrap,
+    detectable,
+    difference,
+    drift,
+    pass_all,
+    pass_at,
+    score,
+    wilson,
+)
+from wane_research.evaluation.usage import ContextFigures, Total
+
+WINDOW: Final = 10
+"""Positions that a point of the plot over positions spans."""
+
+EDGE: Final = 0.1
+"""Scores this close to 0 or 1 get Wilson's interval, which stays within these bounds."""
+
+
+_SAME: Final = 1e-9
+"""Shares this close are the same."""
+
+UNGRADED: Final = "not graded"
+"""The kind of a trial without an error that has no reward, such as one of SWE-bench before its grader ran."""
+
+TOKENS: Final = ("model_calls", "input_tokens", "cached_tokens", "output_tokens")
+"""Figures of usage in a report, besides the cost."""
+
+CONTEXT: Final = tuple(it.name for it in fields(ContextFigures))
+"""Figures of the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An arm compared with another.
+
+    Attributes:
+        to: the other arm.
+        difference: this arm's score minus the other's.
+        drawn: the difference's 95 % bootstrap interval, over tasks and over the runs of each; None with one task.
+        uncounted: the shares of this arm's and of the other's planned trials that do not count.
+    """
+
+    to: Arm
+    difference: Difference
+    drawn: Interval | None
+    uncounted: tuple[float, float]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict; None if the arms differ in the share of trials that do not count.
+
+        What does not count is seldom a fair sample: the rest of an arm may be the easier tasks.
+        """
+        here, there = self.uncounted
+        return self.difference.verdict if abs(here - there) < _SAME else None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of positions in a session.
+
+    Attributes:
+        score: mean score from position `first` to `last`.
+        other: mean score of the same tasks in the arm that this one is compared with; None without one.
+        trials: number of trials.
+    """
+
+    first: int
+    last: int
+    score: float
+    other: float | None
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a task of several steps.
+
+    Attributes:
+        task: the task.
+        step: the step's name.
+        reward: its mean reward, from 0 to 1; a step that was not graded counts 0.
+        trials: number of trials that have the step.
+    """
+
+    task: str
+    step: str
+    reward: float
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An arm and all that is known about it.
+
+    Attributes:
+        arm: the arm.
+        margin: differences below this count as none.
+        score: its score with its errors, over the trials that count.
+        benchmark_tasks: tasks that the benchmark has, of which only some may have been chosen; None if not known.
+        interval: 95 % interval of the score, over draws of tasks; None if unknown, such as for a single task.
+        missing: number of trials that its runs plan and do not have.
+        uncounted: trials that count for no score, by what ended them; and those without an error that were not graded.
+        compared: its comparison with isolated sessions; None if it is one of them, or there are none.
+        drift: how the score changes with the position; None if every run has the same order.
+        windows: the score by position.
+        steps: the steps of tasks that have several, in order.
+        passed: by k, how likely one of k tries, and all of them, solve a task.
+        errors: trials that ended in an error, by kind; and those without an error that were not graded. Those in
+            `uncounted` are among them.
+        exceptions: the same, by name.
+        took: what the trials that count took, by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`.
+        abandoned: dollars of trials that were stopped and tried again.
+        seconds: mean seconds that the agent worked, over the trials for which that is known; None if there are none.
+        timed: number of these trials.
+        annotations: how the agent marked its work; None without journals.
+    """
+
+    arm: Arm
+    margin: float
+    score: Score
+    benchmark_tasks: int | None
+    interval: Interval | None
+    missing: int
+    uncounted: Mapping[str, int]
+    compared: Compared | None
+    drift: Drift | None
+    windows: tuple[Window, ...]
+    steps: tuple[Step, ...]
+    passed: Mapping[int, tuple[float, float]]
+    errors: Mapping[str, int]
+    exceptions: Mapping[str, int]
+    took: Mapping[str, Total]
+    abandoned: Total
+    seconds: float | None
+    timed: int
+    annotations: Annotations | None
+
+    @property
+    def tasks_text(self) -> str:
+        """The number of tried tasks, with the number of all tasks if some were not tried: `23 of 89`."""
+        whole = self.benchmark_tasks or 0
+        return f"{self.score.tasks:,} of {whole:,}" if self.score.tasks < whole else f"{self.score.tasks:,}"
+
+    @property
+    def cost(self) -> Total:
+        """Dollars of all trials, including abandoned ones."""
+        return self.took["cost"] + self.abandoned
+
+    def per_run(self, total: Total) -> Total:
+        """Return the mean of a run: a lower bound if a trial's figure is not known, or planned trials are missing."""
+        return Total(total.at_least / self.score.runs, total.known, total.of + self.missing)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as JSON-able data: shares from 0 to 1, dollars, tokens and seconds."""
+        by_task, by_run, sinking = self.score.by_task, self.score.by_run, self.drift
+        return {
+            **asdict(self.arm),
+            "tasks": self.score.tasks,
+            "benchmark_tasks": self.benchmark_tasks,
+            "runs": self.score.runs,
+            "trials": self.score.trials,
+            "missing": self.missing,
+            "not_counted": dict(self.uncounted),
+            "score": self.score.value,
+            "se_by_task": by_task and by_task.se,
+            "se_by_run": by_run and by_run.se,
+            "se_naive": self.score.naive,
+            "ci95": _ends(self.interval),
+            # Runs that came out the same do not show that all would.
+            "ci95_by_run": _ends(by_run.interval(self.score.value) if by_run and by_run.se else None),
+            "pass_at": {str(k): one for k, (one, _) in self.passed.items()},
+            "pass_all": {str(k): every for k, (_, every) in self.passed.items()},
+            "difference": self.compared and _compared_dict(self.compared),
+            "drift_per_10": sinking and sinking.slope,
+            "drift_ci95": _ends(sinking.error.interval(sinking.slope) if sinking and sinking.error else None),
+            "windows": [asdict(window) for window in self.windows],
+            "steps": [asdict(step) for step in self.steps],
+            "errors": dict(self.errors),
+            "exceptions": dict(self.exceptions),
+            **self._took_dict(),
+            "seconds_per_task": self.seconds,
+            "timed_trials": self.timed,
+            "annotations": self.annotations and self.annotations.to_dict(),
+        }
+
+    def _took_dict(self) -> dict[str, Any]:
+        """The figures of usage and context: null unless known of every trial; beside them what is known at least."""
+        named = {"cost_usd" if name == "cost" else name: total for name, total in self.took.items()}
+        named |= {"abandoned_cost_usd": self.abandoned, "cost_per_run_usd": self.per_run(self.cost)}
+        return {
+            **{name: total.exact for name, total in named.items()},
+            "at_least": {name: None if total.unknown else total.at_least for name, total in named.items()},
+            "known_trials": {name: total.known for name, total in self.took.items()},
+        }
+
+
+def row_of(
+    arm: Arm, runs: Sequence[RunResults], baseline: Sequence[RunResults], annotations: Annotations | None
+) -> Row:
+    """Return the row of an arm.
+
+    Args:
+        arm: the arm.
+        runs: its runs, with at least one trial that counts.
+        baseline: the runs that it is compared with; may be empty.
+        annotations: how its agent marked its work, if known.
+    """
+    trials = [trial for run in runs for trial in run.trials]
+    tried = [trial for trial in trials if trial.counts]
+    table, other = table_of(runs), table_of(baseline)
+    found = score(table)
+    margin = min(run.run.margin for run in runs)
+    seconds = [trial.seconds for trial in trials if trial.seconds is not None]
+    return Row(
+        arm=arm,
+        margin=margin,
+        score=found,
+        benchmark_tasks=max((run.run.benchmark_tasks or 0 for run in runs), default=0) or None,
+        interval=_interval(found, table),
+        missing=sum(len(run.missing) for run in runs),
+        uncounted=Counter(_why_not(trial) for trial in trials if not trial.counts),
+        compared=_compared(table, other, runs, baseline, margin),
+        drift=drift(table, table_of(runs, lambda trial: trial.position)),
+        windows=tuple(_windows(tried, other)),
+        steps=tuple(_steps(tried)),
+        passed=_passed(table),
+        errors=Counter(filter(None, map(_why_not, trials))),
+        exceptions=Counter(trial.error for trial in trials if trial.error),
+        took=_took(arm, trials),
+        abandoned=Total.cost(it.usage for run in runs for it in run.abandoned),
+        seconds=fmean(seconds) if seconds else None,
+        timed=len(seconds),
+        annotations=annotations,
+    )
+
+
+def _why_not(trial: Trial) -> str:
+    if trial.reward is None and not trial.error:
+        return UNGRADED
+    return trial.ended_by or ""
+
+
+def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
+    each: dict[str, list[int | None]] = {name: [getattr(it.usage, name) for it in trials] for name in TOKENS}
+    each |= {name: [getattr(it.context, name, None) for it in trials] for name in CONTEXT}
+    if arm.budget is None:
+        each["over_budget"] = [None] * len(trials)
+    took = {}
+    for name, values in each.items():
+        known = [value for value in values if value is not None]
+        partly = sum(it.usage.unreported > 0 for it in trials) if name in TOKENS[1:] else 0
+        took[name] = Total(
+            max(known, default=0) if name == "peak_view" else sum(known), len(known) - partly, len(values)
+        )
+    return took | {"cost": Total.cost(it.usage for it in trials)}
+
+
+def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda trial: trial.score) -> Table:
+    """Return the scores of some runs, or another figure of their trials that count, by task and run."""
+    table: dict[str, dict[int, float]] = {}
+    for run in runs:
+        for trial in filter(attrgetter("counts"), run.trials):
+            table.setdefault(trial.task, {})[trial.run] = of(trial)
+    return table
+
+
+def _interval(found: Score, table: Table) -> Interval | None:
+    """The interval of a score. Near 0 and 1 it is Wilson's, for which all trials of a task count as one.
+
+    So it is where all tasks have the same score, from which Student's would have no width: no other scores from 0 to 1
+    of that mean vary more than Wilson's interval allows.
+    """
+    if found.by_task is None:
+        return None
+    edge = not EDGE <= found.value <= 1 - EDGE
+    if not found.by_task.se or (edge and all(value in (0, 1) for row in table.values() for value in row.values())):
+        return wilson(found.value * found.tasks, found.tasks)
+    ends = found.by_task.interval(found.value)
+    return Interval(max(0.0, ends.low), min(1.0, ends.high))
+
+
+def _compared(
+    table: Table, other: Table, runs: Sequence[RunResults], baseline: Sequence[RunResults], margin: float
+) -> Compared | None:
+    apart = difference(table, other, margin) if other else None
+    if apart is None:
+        return None
+    drawn = bootstrap(table, other) if apart.tasks > 1 else None
+    return Compared(baseline[0].run.arm, apart, drawn, (_uncounted(runs), _uncounted(baseline)))
+
+
+def _uncounted(runs: Sequence[RunResults]) -> float:
+    """The share of the planned trials that do not count, from 0 to 1."""
+    tried = sum(trial.counts for run in runs for trial in run.trials)
+    return 1 - tried / sum(len(run.run.order) for run in runs)
+
+
+def _windows(trials: Sequence[Trial], other: Table) -> list[Window]:
+    by_window: dict[int, list[Trial]] = {}
+    for trial in trials:
+        by_window.setdefault((trial.position - 1) // WINDOW, []).append(trial)
+    found = []
+    for number, inside in sorted(by_window.items()):
+        theirs = [fmean(other[trial.task].values()) for trial in inside if trial.task in other]
+        last = max(trial.position for trial in inside)
+        mean = fmean(trial.score for trial in inside)
+        against = fmean(theirs) if len(theirs) == len(inside) else None
+        found.append(Window(WINDOW * number + 1, last, mean, against, len(inside)))
+    return found
+
+
+def _steps(trials: Sequence[Trial]) -> Iterator[Step]:
+    rewards: dict[tuple[str, str], list[float]] = {}
+    for trial in trials:
+        for step in trial.steps:
+            rewards.setdefault((trial.task, step.name), []).append(step.reward or 0.0)
+    for (task, name), given in rewards.items():
+        yield Step(task, name, fmean(given), len(given))
+
+
+def _passed(table: Table) -> dict[int, tuple[float, float]]:
+    found = {}
+    for k in range(1, min(len(row) for row in table.values()) + 1):
+        one, every = pass_at(table, k), pass_all(table, k)
+        if one is not None and every is not None:
+            found[k] = (one, every)
+    return found
+
+
+def _compared_dict(it: Compared) -> dict[str, Any]:
+    apart = it.difference
+    known = [error for error in (apart.by_task, apart.by_run) if error is not None]
+    return {
+        "to": asdict(it.to),
+        "value": apart.value,
+        "tasks": apart.tasks,
+        "se_paired": apart.by_task and apart.by_task.se,
+        "se_by_run": apart.by_run and apart.by_run.se,
+        "se_unpaired": apart.unpaired,
+        "ci95": _ends(apart.interval(0.95)),
+        "ci90": _ends(apart.interval(0.9)),
+        "ci95_bootstrap": _ends(it.drawn),
+        "margin": apart.margin,
+        "verdict": it.verdict,
+        "not_counted": list(it.uncounted),
+        "detectable": max(map(detectable, known), default=None),
+    }
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]

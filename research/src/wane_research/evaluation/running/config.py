@@ -1,0 +1,305 @@
+"""The configuration of `wane eval run`: a YAML file as frozen dataclasses, with errors that name the key."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import yaml
+
+from wane.core import parse_budget
+from wane.core.errors import ConfigError
+from wane.journal.codec import SchemaError, decode
+from wane.proxy.settings import StrategyName
+from wane.strategies.registry import STRATEGY_NAMES
+from wane_research.evaluation.results import Arm, Protocol
+
+NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."
+"""The line ahead of each task. The tasks themselves do not mention a new machine."""
+
+RIVAL: Final = "agent:"
+"""Beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`."""
+
+ORACLE: Final = f"{RIVAL}oracle"
+"""The reference solution, which calls no model."""
+
+BY_WANE: Final = "@"
+"""Separates the name of another agent from the strategy of `wane run` for it: `agent:pi@cwl`."""
+
+BY_WANE_AGENTS: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
+"""Agents of Harbor that `wane run` knows, with their classes in `wane_research.evaluation.rivals`."""
+
+_LEAST: Final = """The least that a configuration needs:
+
+benchmark: terminal-bench-2.0
+path: terminal-bench-2
+models: [anthropic:claude-sonnet-5]
+"""
+
+_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
+_REFERENCE: Final = re.compile(r"\$\{\w+\}")
+_NAME: Final = re.compile(r"[\w.:/+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A number of a benchmark's tasks, drawn by a seed."""
+
+    count: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        _at_least("count", self.count, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of time and cost. None is no limit.
+
+    Attributes:
+        cost_per_task: dollars; the task ends, and is graded as it is.
+        cost_per_run: dollars; the run stops, and can go on with a higher limit.
+        cost_total: dollars of all runs; as for a run.
+        minutes_per_task: for the agent; None for the task's own limit.
+        timeout_factor: factor for the tasks' own limits.
+        patience: minutes that an outage of the provider may last before the run pauses. Meanwhile the task's time
+            stands still.
+    """
+
+    cost_per_task: float | None = None
+    cost_per_run: float | None = None
+    cost_total: float | None = None
+    minutes_per_task: float | None = None
+    timeout_factor: float = 1.0
+    patience: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("cost_per_task", "cost_per_run", "cost_total", "minutes_per_task", "timeout_factor", "patience"):
+            value = getattr(self, name)
+            # YAML's .nan is below nothing and above nothing, so it would switch a limit off.
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{name}: {value:g} is not a number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The environment of the tasks.
+
+    Attributes:
+        type: `linux`, ours without containers; or the name of an environment of Harbor, such as `docker`, `daytona`
+            or `modal`; or `module:Class`.
+        mount: whether Wane's bundle is mounted, instead of copied into each environment; None to choose by the type.
+        kwargs: further arguments of the environment, such as `bases` for `linux`.
+    """
+
+    type: str = "linux"
+    mount: bool | None = None
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One evaluation: all combinations of models, strategies, budgets and protocols, each some runs.
+
+    Attributes:
+        benchmark: name of the benchmark; `wane eval tasks` lists those that are known.
+        path: folder with its tasks, in Harbor's format.
+        tasks: names of tasks; all of the folder if empty.
+        exclude: names of tasks to leave out.
+        sample: draw some of them.
+        models: as `provider:model`.
+        strategies: Wane's, or another agent as `agent:NAME`, or as `agent:NAME@STRATEGY` by `wane run`.
+        budgets: tokens that the view may hold: `80k`.
+        annotate: who marks episodes: `model` or `infer`.
+        protocols: `isolated`, `single` or both.
+        runs: runs of each combination.
+        seed: of the order of tasks, another for each run; None for the order of `tasks`, or by name.
+        new_environment: the line that tells the model of a new environment, ahead of each task.
+        margin: differences below this count as none; from 0 to 1.
+        limits: limits of time and cost.
+        concurrency: how many runs go on at once; with `isolated`, how many tasks.
+        environment: the environment of the tasks.
+        env: variables that the agent gets, by name; a value may be `${NAME}`, of this machine's environment.
+        output: folder for results.
+    """
+
+    benchmark: str
+    path: str
+    models: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    sample: Sample | None = None
+    strategies: tuple[str, ...] = ("cwl",)
+    budgets: tuple[str, ...] = ("80k",)
+    annotate: str | None = None
+    protocols: tuple[Protocol, ...] = ("isolated", "single")
+    runs: int = 1
+    seed: int | None = 1
+    new_environment: str = NEW_ENVIRONMENT
+    margin: float = 0.03
+    limits: Limits = field(default_factory=Limits)
+    concurrency: int = 1
+    environment: Place = field(default_factory=Place)
+    env: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
+
+    def __post_init__(self) -> None:
+        _at_least("runs", self.runs, 1)
+        _at_least("concurrency", self.concurrency, 1)
+        if not 0 <= self.margin <= 1:
+            raise ConfigError(f"margin: {self.margin:g} is not from 0 to 1")
+        for name in ("strategies", "budgets", "protocols"):
+            if not getattr(self, name):
+                raise ConfigError(f"{name}: at least one is needed")
+        for strategy in self.strategies:
+            if strategy not in STRATEGY_NAMES and not strategy.startswith(RIVAL):
+                known = ", ".join(STRATEGY_NAMES)
+                raise ConfigError(f"strategies: {strategy!r} is not one of {known}, nor another agent: agent:NAME")
+            if kept := kept_by_wane(strategy):
+                _check_by_wane(strategy, *kept)
+        for budget in self.budgets:
+            try:
+                parse_budget(budget)
+            except ConfigError as error:
+                raise ConfigError(f"budgets: {error}") from None
+        for model in self.models:
+            if ":" not in model or not _NAME.fullmatch(model):
+                raise ConfigError(f"models: {model!r} is not written as provider:model")
+        for name, value in self.env.items():
+            if _SECRET.search(name.upper()) and not _REFERENCE.fullmatch(value):
+                raise ConfigError(
+                    f"env: {name}: a key does not belong in a file; write ${{{name}}}, and set it where this runs"
+                )
+        if not self.models and any(strategy != ORACLE for strategy in self.strategies):
+            raise ConfigError(f"models: at least one is needed. {_LEAST}")
+
+    def arms(self) -> tuple[Arm, ...]:
+        """Return all arms: each combination once."""
+        arms: dict[Arm, None] = {}
+        for model in self.models or ("",):
+            for strategy in self.strategies:
+                # Without a budget to keep, all budgets are the same; other agents do not take one.
+                free = strategy == "none" or (strategy.startswith(RIVAL) and kept_by_wane(strategy) is None)
+                for budget in self.budgets:
+                    for protocol in self.protocols:
+                        if strategy.startswith(RIVAL) and protocol == "single":
+                            continue
+                        tokens = None if free else parse_budget(budget)
+                        arms[Arm(self.benchmark, model, strategy, tokens, protocol)] = None
+        if not arms:
+            raise ConfigError("protocols: another agent than Wane runs in isolated sessions alone")
+        return tuple(arms)
+
+
+def load(path: Path) -> Config:
+    """Return the configuration in a YAML file, with paths relative to its folder made absolute.
+
+    Raises:
+        ConfigError: for a file that cannot be read, or a wrong value; the message names the key.
+    """
+    return read(load_yaml(path), path)
+
+
+def load_yaml(path: Path) -> object:
+    """Return the content of a YAML file.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not text in UTF-8; give the configuration as YAML") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+
+
+def read(data: object, path: Path) -> Config:
+    """Return the configuration that YAML data hold; `path` is the file that they came from.
+
+    Raises:
+        ConfigError: for a key that is unknown, missing or of another type, and a value that cannot work.
+    """
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: keys and values are needed. {_LEAST}")
+    data = dict(data)
+    if isinstance(data.get("budgets"), list):
+        # 80000 is a number to YAML, and 80k is not.
+        data["budgets"] = [str(each) if isinstance(each, int) else each for each in data["budgets"]]
+    for name in ("models", "strategies", "budgets", "protocols", "tasks", "exclude"):
+        if isinstance(data.get(name), str | int):
+            data[name] = [str(data[name])]
+    try:
+        config = decode(Config, data)
+    except SchemaError as error:
+        absent = any(name not in data for name in ("benchmark", "path"))
+        raise ConfigError(f"{path}: {error}" + (f". {_LEAST}" if absent else "")) from None
+    folder = path.resolve().parent
+    output = config.output or f"{path.stem}-results"
+    return replace(
+        config, path=str(folder / Path(config.path).expanduser()), output=str(folder / Path(output).expanduser())
+    )
+
+
+def in_order(tasks: tuple[str, ...], seed: int | None, run: int) -> tuple[str, ...]:
+    """Return the tasks in the order of a run.
+
+    The order follows a hash, so that it is the same everywhere, and leaving a task out does not reorder the others.
+
+    Args:
+        tasks: their names.
+        seed: of the order; None for the order given.
+        run: number of the run, from 1: each has an order of its own.
+    """
+    if seed is None:
+        return tasks
+    return tuple(sorted(tasks, key=lambda task: sha256(f"{seed}/{run}/{task}".encode()).digest()))
+
+
+def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
+    """Return a sample of the tasks, in the order given; all if there is none.
+
+    Raises:
+        ConfigError: if there are fewer.
+    """
+    if sample is None:
+        return tasks
+    if sample.count > len(tasks):
+        raise ConfigError(f"sample: {sample.count} of {len(tasks)} tasks cannot be drawn")
+    kept = set(in_order(tasks, sample.seed, 0)[: sample.count])
+    return tuple(task for task in tasks if task in kept)
+
+
+def hung_after(seconds: float, patience: float) -> float:
+    """Return the seconds after which Wane in a task must have ended; it waits for at most four outages.
+
+    Args:
+        seconds: that the task may take.
+        patience: minutes that one outage may last.
+    """
+    return seconds + 5 * 60 * patience + 60
+
+
+def kept_by_wane(strategy: str) -> tuple[str, str] | None:
+    """Return the agent and the strategy of `agent:NAME@STRATEGY`; None for anything else."""
+    name, at, kept = strategy.removeprefix(RIVAL).partition(BY_WANE)
+    return (name, kept) if at and strategy.startswith(RIVAL) else None
+
+
+def _check_by_wane(strategy: str, name: str, kept: str) -> None:
+    if name not in BY_WANE_AGENTS:
+        raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
+    if kept not in get_args(StrategyName):
+        raise ConfigError(f"strategies: {strategy!r}: those of wane run are {', '.join(get_args(StrategyName))}")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ConfigError(f"{name}: {value} is less than {least}")

@@ -1,0 +1,355 @@
+"""Runs all trials of a configuration, and resumes where an interrupted run stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+import re
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Self, TypeAlias
+
+from filelock import FileLock, Timeout
+
+import wane
+from wane.core.errors import WaneError
+from wane.journal.codec import encode
+from wane.money import dollars
+from wane_research.evaluation.results import (
+    FILE_NAME,
+    VERSION,
+    Abandoned,
+    Arm,
+    ErrorKind,
+    Run,
+    RunResults,
+    Trial,
+    append,
+    begin,
+    read,
+)
+from wane_research.evaluation.running.config import RIVAL, Config, drawn, in_order
+from wane_research.evaluation.running.tasks import Task, find_tasks, size_of
+from wane_research.evaluation.running.trial import COST_LIMIT, START, Attempt, try_task
+from wane_research.evaluation.usage import Total, Usage
+
+Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]
+"""Does a trial."""
+
+Tell: TypeAlias = Callable[[Trial, int, int], None]
+"""Called with each trial that has ended, the number of finished trials, and the number of all trials."""
+
+CONFIG_FILE: Final = "config.json"
+"""The configuration, beside the results."""
+
+_LOCK: Final = ".lock"
+
+
+class EvaluationError(WaneError, RuntimeError):
+    """An evaluation that cannot run: another process runs it, or its folder holds other results."""
+
+
+class StoppedError(WaneError, RuntimeError):
+    """A limit of cost ended the evaluation before all was done."""
+
+
+class PausedError(WaneError, RuntimeError):
+    """Nothing more can be tried: a provider failed for longer than the patience or refused, or Wane does not start."""
+
+
+@dataclass(slots=True)
+class _OneRun:
+    """A run: its folder, its tasks in order, and their trials."""
+
+    arm: Arm
+    number: int
+    folder: Path
+    tasks: tuple[Task, ...]
+    done: dict[str, Trial] = field(default_factory=dict)
+    spent: Total = field(default_factory=Total)
+    stopped: bool = False
+
+    @property
+    def file(self) -> Path:
+        return self.folder / FILE_NAME
+
+    def missing(self) -> Iterator[Attempt]:
+        """The trials left to do, in order."""
+        for position, task in enumerate(self.tasks, start=1):
+            if task.name not in self.done:
+                yield Attempt(self.arm, self.number, position, task, self.folder, self._earlier(position))
+
+    def _earlier(self, position: int) -> Path | None:
+        """The session as the task before left it; None for the first task, and if each task has its own session."""
+        if self.arm.protocol == "isolated":
+            return None
+        for task in reversed(self.tasks[: position - 1]):
+            trial = self.done.get(task.name)
+            # A trial whose environment did not start left no session: the one before it is the latest.
+            if trial is not None and trial.journal:
+                return self.folder / trial.journal
+        return None
+
+
+class Evaluation:
+    """All runs of a configuration, in one folder. Use it as a context manager: it locks the folder.
+
+    Args:
+        config: the configuration.
+        tell: called with each trial that has ended.
+        try_task: does a trial; with Harbor by default.
+        again: kinds of errors; isolated trials that ended in one are done again. In one session they stand, because
+            later tasks built on them.
+    """
+
+    def __init__(self, config: Config, tell: Tell, try_task: Try = try_task, again: Collection[ErrorKind] = ()) -> None:
+        self._config = config
+        self._tell = tell
+        self._try = try_task
+        self._again = again
+        self._folder = Path(config.output)
+        tasks = find_tasks(Path(config.path), config.tasks, config.exclude)
+        kept = set(drawn(tuple(task.name for task in tasks), config.sample))
+        self._tasks = {task.name: task for task in tasks if task.name in kept}
+        self._runs = [self._run(arm, number) for number in range(1, config.runs + 1) for arm in config.arms()]
+        self._lock = FileLock(self._folder / _LOCK)
+        self._reserved = 0.0
+        self._busy = 0
+        self._stopped = False
+        self._reasons: dict[str, None] = {}
+        self._paused: dict[str, None] = {}
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            # The system releases it when the process dies, even by SIGKILL.
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise EvaluationError(f"another process is running the evaluation in {self._folder}") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @property
+    def total(self) -> int:
+        """Number of all trials."""
+        return sum(len(run.tasks) for run in self._runs)
+
+    @property
+    def done(self) -> int:
+        """Number of trials that have a result."""
+        return sum(len(run.done) for run in self._runs)
+
+    @property
+    def uncounted(self) -> dict[ErrorKind, int]:
+        """Number of trials that say nothing of the agent, by what ended them."""
+        trials = (trial for run in self._runs for trial in run.done.values() if not trial.counts)
+        return dict(Counter(trial.ended_by for trial in trials if trial.ended_by is not None))
+
+    @property
+    def empty(self) -> list[str]:
+        """The runs that have results of which none counts, though none waits for a grader, in words."""
+        runs = [run for run in self._runs if run.done]
+        failed = [run for run in runs if all(trial.ended_by and not trial.counts for trial in run.done.values())]
+        return [f"{run.file.parent.parent.name}, run {run.number}" for run in failed]
+
+    @property
+    def spent(self) -> Total:
+        """Dollars that all runs have cost so far, including abandoned trials."""
+        return sum((run.spent for run in self._runs), Total())
+
+    @property
+    def not_limited(self) -> str:
+        """Say what the limits of cost cannot hold, in a sentence; "" if nothing."""
+        limits, spent = self._config.limits, self.spent
+        if spent.exact is not None or (limits.cost_per_run, limits.cost_total) == (None, None):
+            return ""
+        return (
+            f"the cost of {spent.of - spent.known:,} of {spent.of:,} trials is not known: the limits of a run and in "
+            f"total count what is known, {dollars(spent.at_least)}, and more may have been spent"
+        )
+
+    async def run(self) -> None:
+        """Do all trials that have no result.
+
+        Raises:
+            StoppedError: if a limit of cost ended it; results stay, and it can continue with a higher limit.
+            PausedError: if a provider did. The trials that it interrupted are not tried, and are done again.
+            EvaluationError: if the folder holds results of another configuration.
+        """
+        for run in self._runs:
+            self._open(run)
+        self._keep_config()
+        slots = asyncio.Semaphore(self._config.concurrency)
+        lanes = [lane for run in self._runs for lane in self._lanes(run)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for lane in lanes:
+                    group.create_task(self._lane(lane, slots))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        if self._paused:
+            told = "; ".join(self._paused)
+            raise PausedError(f"paused, with {self.done} of {self.total} trials done: {told}")
+        if self._reasons:
+            told = "; ".join(filter(None, (*self._reasons, self.not_limited)))
+            raise StoppedError(f"{told}. {self.done} of {self.total} trials are done; raise it and go on")
+
+    def _keep_config(self) -> None:
+        """Keep the configuration beside the results, so that the evaluation can be resumed from there."""
+        new = self._folder / f"{CONFIG_FILE}.new"
+        new.write_text(json.dumps(encode(self._config), indent=2), encoding="utf-8")
+        new.replace(self._folder / CONFIG_FILE)
+
+    def _run(self, arm: Arm, number: int) -> _OneRun:
+        words = [arm.model, arm.strategy, str(arm.budget or ""), arm.protocol]
+        name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, words)))
+        order = in_order(tuple(self._tasks), self._config.seed, number)
+        tasks = tuple(self._tasks[name] for name in order)
+        return _OneRun(arm, number, self._folder / name / f"run-{number}", tasks)
+
+    def _open(self, run: _OneRun) -> None:
+        """Read the results of a run, begin it if there are none, and clear away trials that did not end."""
+        header = _header(self._config, run)
+        ended: dict[str, Trial] = {}
+        if run.file.exists():
+            found = read(run.file)
+            ended = {trial.task: trial for trial in found.trials}
+            _check_same(found, header)
+            again = self._again if run.arm.protocol == "isolated" else ()
+            run.done = {trial.task: trial for trial in found.trials if trial.ended_by not in again}
+            paid = [*(it.usage for it in run.done.values()), *(it.usage for it in found.abandoned)]
+            run.spent = Total.cost(paid)
+        else:
+            begin(run.file, header)
+        for attempt in run.missing():
+            if (trial := ended.get(attempt.task.name)) is not None:
+                self._abandon(run, attempt, "again", trial.usage)
+            elif attempt.directory.exists():
+                self._abandon(run, attempt, "killed", attempt.spent())
+
+    def _abandon(self, run: _OneRun, attempt: Attempt, why: str, usage: Usage) -> None:
+        """Record the usage of an attempt that is no result, and delete its files."""
+        append(run.file, Abandoned(attempt.arm, attempt.run, attempt.task.name, why, usage))
+        run.spent += Total.cost([usage])
+        if attempt.directory.exists():  # not if the environment could not be made
+            shutil.rmtree(attempt.directory)
+
+    def _lanes(self, run: _OneRun) -> list[tuple[_OneRun, int | None]]:
+        """A session over tasks does them one after the other; isolated ones do not wait for each other."""
+        if run.arm.protocol == "single":
+            return [(run, None)]
+        return [(run, attempt.position) for attempt in run.missing()]
+
+    async def _lane(self, lane: tuple[_OneRun, int | None], slots: asyncio.Semaphore) -> None:
+        run, position = lane
+        async with slots:
+            self._busy += 1
+            try:
+                # Ask again for each attempt: it continues the session that the one before left.
+                while attempt := next((it for it in run.missing() if position in (None, it.position)), None):
+                    if self._stopped or run.stopped or not await self._attempt(run, attempt):
+                        return
+            finally:
+                self._busy -= 1
+
+    async def _attempt(self, run: _OneRun, attempt: Attempt) -> bool:
+        """Do one trial; return whether it counts."""
+        allowance, scope = self._allowance(run)
+        if allowance is not None and allowance <= 0:
+            return self._stop(run, scope)
+        reserved = allowance or 0.0
+        self._reserved += reserved
+        try:
+            trial = await self._try(self._config, replace(attempt, allowance=allowance))
+        except asyncio.CancelledError:
+            if attempt.directory.exists():
+                self._abandon(run, attempt, "stopped", attempt.spent())
+            raise
+        finally:
+            self._reserved -= reserved
+        priced = trial.usage.cost is not None or trial.usage.known_cost > 0
+        if trial.error == COST_LIMIT and (scope != "task" or not priced):
+            # Not the task's own limit: with more money it would have gone on, so it is no result.
+            self._abandon(run, attempt, "cost limit", trial.usage)
+            return self._stop(run, scope if priced else "price")
+        if trial.ended_by == "provider" or trial.error == START:
+            self._abandon(run, attempt, f"not tried: {trial.error}", trial.usage)
+            self._stopped = True
+            self._paused[f"{trial.error} in {trial.task}: {trial.error_message}"] = None
+            return False
+        append(run.file, trial)
+        run.done[trial.task] = trial
+        run.spent += Total.cost([trial.usage])
+        self._tell(trial, self.done, self.total)
+        return True
+
+    def _stop(self, run: _OneRun, scope: str) -> bool:
+        limits = self._config.limits
+        if scope == "run":
+            run.stopped = True
+            self._reasons[f"the limit of ${limits.cost_per_run:g} for a run is reached"] = None
+        elif scope == "total":
+            self._stopped = True
+            self._reasons[f"the limit of ${limits.cost_total:g} in total is reached"] = None
+        else:
+            self._stopped = True
+            self._reasons[f"a limit of cost cannot be kept, because the price of {run.arm.model} is not known"] = None
+        return False
+
+    def _allowance(self, run: _OneRun) -> tuple[float | None, str]:
+        """Return the dollars that the next trial of a run may take, and the limit behind them: task, run or total."""
+        limits = self._config.limits
+        options: list[tuple[float, str]] = []
+        if limits.cost_total is not None:
+            # Running trials have reserved what they may still spend; the trials that begin next share the rest.
+            free = limits.cost_total - self.spent.at_least - self._reserved
+            options.append((free / max(1, self._config.concurrency - self._busy + 1), "total"))
+        if limits.cost_per_run is not None:
+            options.append((limits.cost_per_run - run.spent.at_least, "run"))
+        if limits.cost_per_task is not None:
+            options.append((limits.cost_per_task, "task"))
+        return min(options, default=(None, ""))
+
+
+def _header(config: Config, run: _OneRun) -> Run:
+    try:
+        harbor = version("harbor")
+    except PackageNotFoundError:
+        harbor = ""
+    return Run(
+        version=VERSION,
+        arm=run.arm,
+        run=run.number,
+        order=tuple(task.name for task in run.tasks),
+        seed=config.seed,
+        # Another agent gets the task as it is.
+        new_environment="" if run.arm.strategy.startswith(RIVAL) else config.new_environment,
+        margin=config.margin,
+        created=datetime.now(UTC),
+        benchmark_tasks=size_of(config.benchmark, Path(config.path)),
+        versions={"wane": wane.__version__, "harbor": harbor, "python": platform.python_version()},
+        settings={
+            "limits": encode(config.limits),
+            "environment": config.environment.type,
+            "annotate": config.annotate,
+            "path": config.path,
+        },
+    )
+
+
+def _check_same(found: RunResults, header: Run) -> None:
+    """Refuse to continue the results of another configuration. Limits may differ, because they can be raised."""
+    for name in ("arm", "run", "order", "new_environment", "margin"):
+        if getattr(found.run, name) != getattr(header, name):
+            raise EvaluationError(
+                f"{found.path} was begun with another {name}: {getattr(found.run, name)!r}, not "
+                f"{getattr(header, name)!r}. Choose another output, or the configuration that it was begun with"
+            )

@@ -1,0 +1,360 @@
+"""Tries one task once, as a trial of Harbor, and records the result."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.core.errors import ConfigError, WaneError
+from wane_research.evaluation import bundle, swe_bench
+from wane_research.evaluation.results import Arm, ErrorKind, Phase, StepReward, Trial
+from wane_research.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, hung_after, kept_by_wane
+from wane_research.evaluation.running.journals import SESSIONS, STORE, figures_of, has_begun, journals_in, usage_of
+from wane_research.evaluation.running.tasks import Task
+from wane_research.evaluation.usage import NOTHING, ContextFigures, Usage
+
+if TYPE_CHECKING:
+    from harbor.models.agent.context import AgentContext
+    from harbor.models.trial.config import TrialConfig
+    from harbor.models.trial.result import ExceptionInfo, StepResult, TrialResult
+    from harbor.models.verifier.result import VerifierResult
+
+LINUX: Final = "wane_research.evaluation.environment:LinuxEnvironment"
+GRACE: Final = 120.0
+"""Seconds that Harbor waits beyond Wane's own time limit, so that Wane ends first."""
+
+COST_LIMIT: Final = "CostLimitError"
+"""Name of the error of a trial that reached its cost limit."""
+
+START: Final = "StartError"
+"""Name of the error of a trial in which Wane did not start, as it will not in any other."""
+
+REWARD: Final = "RewardError"
+"""Name of the error of a trial whose verifier gave no reward that can be used."""
+
+_MOUNTED: Final = ("linux", "docker", "podman")
+"""Environments that can mount a folder of this machine."""
+
+_MESSAGE: Final = 500
+_REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A task to try.
+
+    Attributes:
+        arm: its arm.
+        run: number of the run.
+        position: place of the task in it, from 1.
+        task: the task.
+        folder: the run's folder.
+        earlier: the session file that this trial continues, as it is now; None for a session of its own.
+        allowance: dollars that it may spend; None for no limit.
+    """
+
+    arm: Arm
+    run: int
+    position: int
+    task: Task
+    folder: Path
+    earlier: Path | None = None
+    allowance: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return f"{self.position:03}-{self.task.name}"
+
+    @property
+    def directory(self) -> Path:
+        """Its folder."""
+        return self.folder / "trials" / self.name
+
+    @property
+    def spent_before(self) -> Usage:
+        """The session's usage before this trial."""
+        return usage_of(*self._earlier)
+
+    def spent(self) -> Usage:
+        """Return the usage so far of a trial that was stopped."""
+        own = not self.arm.strategy.startswith(RIVAL)
+        began = has_begun(self.directory) or bool(journals_in(self.directory)) if own else self.directory.exists()
+        return self.figures(began=began)[0]
+
+    def figures(self, *, began: bool = True) -> tuple[Usage, ContextFigures | None]:
+        """Return the trial's usage so far, and the figures of its context if they are known.
+
+        Those of Wane's agent are in its sessions. Of another agent the context is not known, and its usage is in the
+        sessions of Wane's proxy, if it uses one.
+
+        Args:
+            began: whether the agent began; if it did and its sessions are not here, nothing is known.
+        """
+        own = not self.arm.strategy.startswith(RIVAL)
+        if not began:
+            return NOTHING, ContextFigures() if own else None
+        journals = journals_in(self.directory, SESSIONS if own else STORE)
+        if not journals or not (own or kept_by_wane(self.arm.strategy)):
+            return Usage(), None
+        if not own:
+            return usage_of(*journals), None
+        try:
+            return figures_of(*journals).since(figures_of(*self._earlier), self.arm.budget)
+        except WaneError:
+            return Usage(), None
+
+    @property
+    def _earlier(self) -> tuple[Path, ...]:
+        return (self.earlier,) if self.earlier else ()
+
+
+async def try_task(config: Config, attempt: Attempt) -> Trial:
+    """Do a task, and return its record, with the error if there was one.
+
+    Raises:
+        ConfigError: if a variable that the configuration names is not set.
+        asyncio.CancelledError: if it was stopped.
+    """
+    from harbor.trial.trial import Trial as HarborTrial
+
+    described = _trial_config(config, attempt)
+    trial: HarborTrial | None = None
+    result: TrialResult | None = None
+    raised: Exception | None = None
+    try:
+        # It fails for a task that this environment cannot run, or that is damaged: the others can be tried.
+        trial = await HarborTrial.create(described)
+        await trial.run()
+    except Exception as error:
+        raised = error
+    if trial is not None:
+        # What Harbor had recorded when it failed to save the trial's files counts; there is nothing if it never began.
+        with suppress(RuntimeError):
+            result = trial.result
+    return _record(attempt, result, raised)
+
+
+def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
+    from harbor.models.trial.config import TaskConfig, TrialConfig, VerifierConfig
+
+    return TrialConfig(
+        task=TaskConfig(path=attempt.task.path, source=config.benchmark),
+        trial_name=attempt.name,
+        trials_dir=attempt.directory.parent,
+        agent=_agent(config, attempt),
+        environment=_environment(config),
+        # Tasks of SWE-bench are graded afterwards, by its own grader.
+        verifier=VerifierConfig(disable=config.benchmark in swe_bench.BENCHMARKS),
+    )
+
+
+def _agent(config: Config, attempt: Attempt) -> Any:
+    from harbor.models.trial.config import AgentConfig
+
+    arm, limits = attempt.arm, config.limits
+    own = attempt.task.seconds
+    seconds = limits.minutes_per_task * 60 if limits.minutes_per_task else own and own * limits.timeout_factor
+    env = {name: _resolved(name, value) for name, value in config.env.items()}
+    common = {"model_name": arm.model.replace(":", "/", 1) or None, "env": env}
+    if kept := kept_by_wane(arm.strategy):
+        return AgentConfig(
+            import_path=f"wane_research.evaluation.rivals:{BY_WANE_AGENTS[kept[0]]}",
+            **common,
+            override_timeout_sec=seconds,
+            kwargs=_given(
+                wane_strategy=kept[1],
+                wane_budget=None if arm.budget is None else str(arm.budget),
+                wane_annotate=config.annotate,
+                wane_max_cost=attempt.allowance,
+            ),
+        )
+    if arm.strategy.startswith(RIVAL):
+        name = arm.strategy.removeprefix(RIVAL)
+        named = {"import_path": name} if ":" in name else {"name": name}
+        return AgentConfig(**named, **common, override_timeout_sec=seconds)
+    kwargs = _given(
+        strategy=arm.strategy,
+        budget=None if arm.budget is None else str(arm.budget),
+        annotate=config.annotate,
+        new_environment=config.new_environment,
+        time_limit=seconds,
+        patience=limits.patience,
+        # The agent's limit is for its whole session.
+        cost_limit=None if attempt.allowance is None else attempt.allowance + attempt.spent_before.known_cost,
+        patch=swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
+        # A session file is in a folder for its directory, below that of all sessions.
+        session=str(attempt.earlier.parents[1]) if attempt.earlier else None,
+    )
+    return AgentConfig(
+        import_path="wane_research.evaluation.harbor:WaneAgent",
+        **common,
+        # Wane's own limit stands still while it waits for a provider that fails.
+        override_timeout_sec=seconds and hung_after(seconds, limits.patience) + GRACE,
+        # In a session over tasks, a task's steps are turns of it; isolated, each step has a session of its own.
+        resume_trajectory=arm.protocol == "single",
+        kwargs=kwargs,
+    )
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _environment(config: Config) -> Any:
+    from harbor.models.trial.config import EnvironmentConfig
+
+    place = config.environment
+    named: dict[str, Any] = {"type": place.type}
+    if ":" in place.type or place.type == "linux":
+        named = {"import_path": LINUX if place.type == "linux" else place.type}
+    mounts = []
+    if place.type in _MOUNTED if place.mount is None else place.mount:
+        mounts.append({"type": "bind", "source": str(bundle.made()), "target": bundle.PLACE, "read_only": True})
+    return EnvironmentConfig(**named, kwargs=dict(place.kwargs), mounts=mounts)
+
+
+def _resolved(name: str, value: str) -> str:
+    def of(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise ConfigError(f"env: {name}: the variable {match[1]} is not set here")
+        return found
+
+    return _REFERENCE.sub(of, value)
+
+
+def _record(attempt: Attempt, result: TrialResult | None, raised: Exception | None) -> Trial:
+    """Return the record of a trial from what Harbor recorded, if it did, and what it raised."""
+    usage, context = attempt.figures(began=False)
+    trial = Trial(attempt.arm, attempt.run, attempt.position, attempt.task.name, None, usage=usage, context=context)
+    if result is not None:
+        trial = _ended(attempt, trial, result)
+    if raised is None or trial.error:
+        return trial
+    phase: Phase = "tear-down" if trial.started else "set-up"
+    return replace(trial, error=type(raised).__name__, error_message=_line(str(raised)), phase=phase)
+
+
+def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
+    steps = result.step_results or []
+    told = [it.agent_result for it in (result, *steps) if it.agent_result is not None]
+    timings = [it.agent_execution for it in (result, *steps) if it.agent_execution is not None]
+    spans = [(it.finished_at - it.started_at).total_seconds() for it in timings if it.finished_at and it.started_at]
+    rival = attempt.arm.strategy.startswith(RIVAL)
+    journals = () if rival else journals_in(attempt.directory)
+    usage, context = attempt.figures(began=bool(timings))
+    if rival and timings and not kept_by_wane(attempt.arm.strategy):
+        usage = NOTHING if attempt.arm.strategy == ORACLE else _told(told)
+    reward, graded_steps, wrong = _graded(result)
+    error, message, phase = _error(result)
+    said = _metadata(told)
+    fault, waited = said.get("fault"), _waited(told)
+    ended_by: ErrorKind | None = "environment" if error == START else None
+    if fault:
+        error, message = fault["name"], said["error"]
+        # Without a budget, a context that grows until the window is full is what the arm shows.
+        full = fault["kind"] == "context" and attempt.arm.budget is None
+        ended_by = "limit" if full else "provider"
+    if wrong and not fault:
+        error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
+    return replace(
+        trial,
+        reward=reward,
+        error=error,
+        error_message=_line(message),
+        phase=phase,
+        ended_by=ended_by,
+        started=timings[0].started_at if timings else None,
+        seconds=sum(spans) - (waited or 0.0) if spans and len(spans) == len(timings) else None,
+        waited=waited,
+        usage=usage,
+        context=context,
+        steps=graded_steps,
+        journal=journals[-1].relative_to(attempt.folder).as_posix() if journals else "",
+        directory=attempt.directory.relative_to(attempt.folder).as_posix(),
+    )
+
+
+def _error(result: TrialResult) -> tuple[str, str, Phase | None]:
+    """The name of the error that ended a trial, its text, and the part of the trial in which it was raised."""
+    steps = result.step_results or []
+    said = _metadata([it.agent_result for it in (result, *steps) if it.agent_result is not None])
+    failed_in = next((step for step in steps if step.exception_info), None)
+    failed = result.exception_info or (failed_in and failed_in.exception_info)
+    limited = said.get("outcome") == "cost_limit"
+    if failed is None:
+        return (COST_LIMIT, "", "agent") if limited else ("", "", None)
+    last = failed_in or (steps[-1] if steps else result)
+    return COST_LIMIT if limited else failed.exception_type, failed.exception_message, _phase(last, failed)
+
+
+def _metadata(told: Sequence[AgentContext]) -> Mapping[str, Any]:
+    """What the agent said of its last turn."""
+    return next((it.metadata for it in reversed(told) if it.metadata), {})
+
+
+def _waited(told: Sequence[AgentContext]) -> float | None:
+    """Seconds that the turns lost to the provider; None if an agent does not say."""
+    waits = [(it.metadata or {}).get("waited_seconds") for it in told]
+    return sum(filter(None, waits)) if waits and None not in waits else None
+
+
+def _phase(part: TrialResult | StepResult, failed: ExceptionInfo) -> Phase:
+    """Where an error was raised, by what had begun and ended in the trial, or in its step."""
+    if part.agent_execution is None:
+        return "set-up"
+    grading = part.verifier
+    if grading is None or grading.started_at is None or failed.occurred_at < grading.started_at:
+        return "agent"
+    return "grading" if part.verifier_result is None else "tear-down"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_MESSAGE]
+
+
+def _graded(result: TrialResult) -> tuple[float | None, tuple[StepReward, ...], str]:
+    """The rewards of a trial and of its steps, and why they cannot be used; "" if they can."""
+    reward, wrong = _reward(result.verifier_result)
+    steps = []
+    for step in result.step_results or []:
+        of_step, wrong_there = _reward(step.verifier_result)
+        steps.append(StepReward(step.step_name, of_step))
+        wrong = wrong or (wrong_there and f"{step.step_name}: {wrong_there}")
+    # The reward of a trial is made of its steps'.
+    return None if wrong else reward, tuple(steps), wrong
+
+
+def _reward(graded: VerifierResult | None) -> tuple[float | None, str]:
+    """The reward that a verifier gave, the one named `reward` or the only one, and why it cannot be used."""
+    rewards = (graded.rewards or {}) if graded else {}
+    if not rewards:
+        return None, ""
+    if "reward" not in rewards and len(rewards) > 1:
+        return None, f"the verifier gave {', '.join(rewards)}, and none that is named reward"
+    reward = float(rewards.get("reward", next(iter(rewards.values()))))
+    if 0 <= reward <= 1:
+        return reward, ""
+    return None, f"the verifier's reward {reward:g} is not from 0 to 1"
+
+
+def _told(contexts: Iterable[Any]) -> Usage:
+    """The usage that another agent tells of itself; what it does not tell of each step is not known."""
+
+    def total(name: str) -> Any:
+        values = [getattr(it, name) for it in contexts]
+        return sum(values) if all(it is not None and 0 <= it < math.inf for it in values) else None
+
+    return Usage(
+        input_tokens=total("n_input_tokens"),
+        cached_tokens=total("n_cache_tokens"),
+        output_tokens=total("n_output_tokens"),
+        cost=total("cost_usd"),
+    )

@@ -1,0 +1,62 @@
+"""OpenAI Agents: `ToolOutputTrimmer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents import Agent
+from agents.extensions import ToolOutputTrimmer
+from agents.run import CallModelData, ModelInputData
+
+from wane.core import Item, Kind, chars
+from wane.formats.base import Part
+from wane.strategies.base import Settings, Slot
+from wane_research.peers.base import Peer, Turn
+
+
+class OpenAIAgentsTrim(Peer):
+    """`ToolOutputTrimmer()`, with all its defaults.
+
+    It has no budget: before the last two user turns, it cuts each tool output of more than 500 characters to a preview
+    of 200.
+    """
+
+    name = "openai-agents-trim"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._trimmer = ToolOutputTrimmer()
+        self._agent: Agent[None] = Agent(name="replayed")
+        self._input: list[Any] = []
+        self._items: list[Item] = []
+
+    def _append(self, turn: Turn) -> None:
+        for item, part in zip(turn.items, turn.parts, strict=True):
+            self._input.append(_input_item(part))
+            self._items.append(item)
+
+    def _view(self) -> list[Slot]:
+        given = list(self._input)
+        data = CallModelData(model_data=ModelInputData(given, None), agent=self._agent, context=None)
+        sent = self._trimmer(data).input
+        # It returns one item for each.
+        return [
+            index if new is old else self._shortened(index, new)
+            for index, (old, new) in enumerate(zip(given, sent, strict=True))
+        ]
+
+    def _shortened(self, index: int, new: Any) -> Slot:
+        # Most of it is text of the output, with as many tokens per character.
+        text, tokens, length = new["output"], self._items[index].tokens, len(self._input[index]["output"])
+        return self._substitute(index, text, min(chars(text), -(-tokens * len(text) // length)))
+
+
+def _input_item(part: Part) -> dict[str, Any]:
+    if part.kind is Kind.CALL:
+        return {"type": "function_call", "call_id": part.call_id, "name": part.tool, "arguments": part.arguments or ""}
+    if part.kind is Kind.RESULT:
+        return {"type": "function_call_output", "call_id": part.call_id, "output": part.text}
+    if part.kind is Kind.REASONING:
+        return {"type": "reasoning", "id": "", "summary": [{"type": "summary_text", "text": part.text}]}
+    role = {Kind.SYSTEM: "system", Kind.USER: "user"}.get(part.kind, "assistant")
+    return {"role": role, "content": part.text}

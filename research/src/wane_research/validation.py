@@ -1,0 +1,255 @@
+"""Checks the simulated prefix cache against the cache reads of recorded sessions.
+
+The requests are rebuilt as the recording agent made them, with their recorded sizes and times, so that only the cache
+rules are tested. No simulator can know about changes that the recording does not hold, such as a changed system
+prompt: calls that differ are classified by the provider's actual read. See `docs/lab/cache.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.core.errors import ConfigError
+from wane.lab.cache import CacheRules, PrefixCache, rules_for
+from wane.lab.counting import Material, count
+from wane.lab.replaying.recorded import RecordedViews
+from wane.lab.session import ModelCall, RecordedSession
+from wane.strategies.base import Slot, Substitute
+
+CLOSE: Final = 0.05
+"""Share of a request's input by which a simulated read may be wrong and still count as right."""
+
+_SHORTLY: Final = 8
+"""How many requests back a read counts as that of an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRow:
+    """One model call, recorded and simulated.
+
+    Attributes:
+        call: its number in the session, from 0.
+        at: when, in seconds since 1970 UTC; None if unknown.
+        input: all its input tokens, as recorded.
+        recorded: tokens that it read from the cache.
+        simulated: tokens that it read in the simulation.
+        outlier: the provider's actual read; empty if the two are close. `nothing`; `head`: at most system prompt
+            and tools; `earlier`: what one of the requests shortly before the last had sent; `more` than expected;
+            `other`.
+    """
+
+    call: int
+    at: float | None
+    input: int
+    recorded: int
+    simulated: int
+    outlier: str = ""
+
+    @property
+    def error(self) -> int:
+        """Simulated minus recorded tokens."""
+        return self.simulated - self.recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """A session's calls, simulated and recorded.
+
+    Attributes:
+        name: the session's name.
+        source: its format.
+        model: the model of most of its calls.
+        rules: the simulated rules for that model.
+        rows: the calls with recorded usage, in order.
+    """
+
+    name: str
+    source: str
+    model: str
+    rules: CacheRules
+    rows: tuple[ValidationRow, ...]
+
+    @property
+    def input(self) -> int:
+        """Input tokens of all calls."""
+        return sum(row.input for row in self.rows)
+
+    @property
+    def recorded(self) -> int:
+        """Tokens that all calls read from the cache."""
+        return sum(row.recorded for row in self.rows)
+
+    @property
+    def simulated(self) -> int:
+        """Tokens that they read in the simulation."""
+        return sum(row.simulated for row in self.rows)
+
+    @property
+    def mean_error(self) -> float:
+        """Mean absolute error of a call's read, in tokens."""
+        return sum(abs(row.error) for row in self.rows) / max(1, len(self.rows))
+
+    @property
+    def mean_share(self) -> float:
+        """Mean absolute error of a call's read, as a share of its input."""
+        return sum(abs(row.error) / row.input for row in self.rows) / max(1, len(self.rows))
+
+    @property
+    def close(self) -> float:
+        """Share of calls whose read is right to within 5% of their input."""
+        return sum(abs(row.error) <= CLOSE * row.input for row in self.rows) / max(1, len(self.rows))
+
+    @property
+    def outliers(self) -> dict[str, int]:
+        """Number of the other calls, by the provider's actual read."""
+        return dict(sorted(Counter(row.outlier for row in self.rows if row.outlier).items()))
+
+    @property
+    def mean_share_of_kept(self) -> float:
+        """Like `mean_share`, without the outliers."""
+        kept = [abs(row.error) / row.input for row in self.rows if not row.outlier]
+        return sum(kept) / max(1, len(kept))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data, the calls under `rows`."""
+        names = "name source model input recorded simulated mean_error mean_share mean_share_of_kept close outliers"
+        data: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
+        return data | {"rules": asdict(self.rules), "calls": len(self.rows), "rows": [asdict(row) for row in self.rows]}
+
+
+def validate(session: RecordedSession, rules: CacheRules | None = None) -> Validation:
+    """Simulate the cache under a session's own requests, and compare its reads with the recorded ones.
+
+    Args:
+        session: the session.
+        rules: rules for all models; None for each model's own.
+
+    Raises:
+        ConfigError: if no call recorded its usage.
+    """
+    material = count(session)
+    models = Counter(call.model or "" for call in session.calls if call.usage and call.usage.total_input)
+    if not models:
+        raise ConfigError(f"{session.name}: no call recorded its usage, so there is nothing to compare with")
+    main = models.most_common(1)[0][0]
+    rows = tuple(_rows(session, material, rules))
+    return Validation(session.name, session.source, main, rules or _rules(session, main), rows)
+
+
+def _rules(session: RecordedSession, model: str) -> CacheRules:
+    return rules_for("", model, hour=session.cached_for_hour)
+
+
+def _rows(session: RecordedSession, material: Material, rules: CacheRules | None) -> Iterator[ValidationRow]:
+    kinds, system = material.kinds, material.system
+    head = material.overhead + sum(item.tokens for item in material.items[:system])
+    sizes, views = _Sizes(material), RecordedViews(session, kinds)
+    caches: dict[str, PrefixCache] = {}
+    sent: list[int] = []
+    for number, call in enumerate(session.calls):
+        model, usage = call.model or "", call.usage
+        total = usage.total_input if usage else 0
+        view = views.of(call)
+        if drops_reasoning(model):
+            view = _without_earlier_reasoning(view, call, session.user_turns, kinds)
+        view = sizes.fit(view, total)
+        cache = caches.get(model)
+        if cache is None:
+            used = rules or _rules(session, model)
+            cache = caches[model] = PrefixCache(used, material.overhead, kinds=kinds, system=system)
+        # A call without usage was sent as well, and may have been answered in part.
+        use = cache.request(view, sizes.tokens, call.at)
+        if usage and total:
+            row = ValidationRow(number, call.at, total, usage.cache_read, min(use.read, total))
+            yield replace(row, outlier=_outlier(row, head, sent[-_SHORTLY:-1], cache.rules))
+            sent.append(total)
+
+
+def drops_reasoning(model: str) -> bool:
+    """Return whether a model's provider leaves out the reasoning of all turns before the user's last one.
+
+    Anthropic does for models before Claude Opus 4.5 and Sonnet 4.6, OpenAI for those before GPT-5.6.
+    """
+    if "claude" in model:
+        named = re.search(r"(opus|sonnet|haiku)-(\d)(?:[-.](\d)(?!\d))?", model)
+        kept_since = (4, 5) if named and named[1] == "opus" else (4, 6)
+        return "claude-3" in model or bool(named and (int(named[2]), int(named[3] or 0)) < kept_since)
+    version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)
+    return bool(version and (int(version[1]), int(version[2] or 0)) < (5, 6))
+
+
+def _without_earlier_reasoning(
+    view: Sequence[Slot], call: ModelCall, turns: Sequence[int], kinds: Sequence[Kind]
+) -> list[Slot]:
+    turn = bisect_right(turns, call.first - 1) - 1
+    since = turns[turn] if turn >= 0 else 0
+    return [slot for slot in view if not isinstance(slot, int) or slot >= since or kinds[slot] is not Kind.REASONING]
+
+
+class _Sizes:
+    """Sizes slots so that every request has its recorded size, as far as possible.
+
+    A request that shrank without a recorded compaction keeps the sizes of what it shows.
+
+    Args:
+        material: the session, counted.
+
+    Attributes:
+        tokens: tokens of the parts, by index; -1 for parts that no request has shown yet.
+    """
+
+    def __init__(self, material: Material) -> None:
+        self._overhead = material.overhead
+        self._estimates = [item.tokens for item in material.items]
+        self.tokens = [-1] * len(material.items)
+        self._summaries: dict[str, Substitute] = {}
+
+    def fit(self, view: Sequence[Slot], total: int) -> list[Slot]:
+        """Give new slots the tokens by which the request grew, and return the view with its summary sized.
+
+        Args:
+            view: the view of the request.
+            total: its recorded input tokens; 0 if they were not recorded, which leaves the estimates.
+        """
+        sizes = [self._size(slot) for slot in view]
+        new = [slot for slot, size in zip(view, sizes, strict=True) if size < 0]
+        known = self._overhead + sum(size for size in sizes if size >= 0)
+        estimates = [self._estimates[it] if isinstance(it, int) else -(-len(it.text) // 4) for it in new]
+        room = max(0, total - known) if total else sum(estimates)
+        done, whole = 0, sum(estimates) or len(new)
+        for slot, estimate in zip(new, estimates, strict=True):
+            # Cumulative, so that the shares add up.
+            before, done = done, done + (estimate if sum(estimates) else 1)
+            share = room * done // whole - room * before // whole
+            if isinstance(slot, int):
+                self.tokens[slot] = share
+            else:
+                self._summaries[slot.text] = Substitute(slot.text, share)
+        return [slot if isinstance(slot, int) else self._summaries[slot.text] for slot in view]
+
+    def _size(self, slot: Slot) -> int:
+        """Return the tokens of a slot; -1 for one that no request has shown yet."""
+        if isinstance(slot, int):
+            return self.tokens[slot]
+        return self._summaries[slot.text].tokens if slot.text in self._summaries else -1
+
+
+def _outlier(row: ValidationRow, head: int, before: Sequence[int], rules: CacheRules) -> str:
+    margin = CLOSE * row.input
+    if abs(row.error) <= margin:
+        return ""
+    if not row.recorded:
+        return "nothing"
+    if row.recorded > row.simulated:
+        return "more"
+    if row.recorded <= head + margin:
+        return "head"
+    # A read ends at the last grid step of what was sent; at a breakpoint, some tokens may follow it.
+    step = 64 if rules.breakpoints else rules.grid + rules.hidden
+    return "earlier" if any(0 <= size - row.recorded <= step for size in before) else "other"

@@ -1,0 +1,64 @@
+"""What holds for the commands that this distribution adds to `wane`, and what is said without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.test_main import WITHOUT
+from wane.cli.commands import RESEARCH
+from wane.cli.parser import Command
+from wane_research.cli.commands import COMMANDS, GROUPS
+
+
+class TestInstalled:
+    @pytest.mark.parametrize("name", [*GROUPS, *(command.name for command in COMMANDS)])
+    def test_a_page_of_help_fits_into_80_columns(self, run: Run, name: str) -> None:
+        done = run(*name.split(), "--help")
+        assert (done.code, done.err) == (0, "")
+        assert max(map(len, done.out.splitlines())) <= 80
+
+    def test_the_help_of_wane_lists_them(self, run: Run) -> None:
+        page = run("--help").out
+        assert all(f"\n  {command.name} " in page for command in COMMANDS)
+
+    @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+    def test_each_runs_a_function_that_takes_its_options(self, command: Command) -> None:
+        types = get_type_hints(command.run)
+        assert types.pop("return") is int
+        assert list(types.values()) == [command.options]
+
+    def test_wane_knows_the_groups(self) -> None:
+        assert {*RESEARCH} == {*GROUPS} == {command.name.partition(" ")[0] for command in COMMANDS}
+
+
+class TestNotInstalled:
+    @pytest.mark.parametrize(
+        ("args", "name"),
+        [
+            (("eval",), "wane-research[eval]"),
+            (("eval", "run", "tb2.yaml"), "wane-research[eval]"),
+            (("eval", "report", "--help"), "wane-research[eval]"),
+            (("lab", "closed-loop"), "wane-research"),
+        ],
+    )
+    def test_a_line_says_how_to_install_it(self, spawn: Run, args: tuple[str, ...], name: str) -> None:
+        done = spawn("wane_research", *args, code=WITHOUT)
+        clone = name.replace("wane-research", "./research")
+        assert (done.code, done.out) == (1, "")
+        assert done.err == (
+            f'wane: wane {args[0]} needs {name}. Install it with: pip install "{name}", '
+            f'or in a clone: pip install "{clone}"\n'
+        )
+
+    def test_the_help_of_wane_lists_its_own_commands_alone(self, spawn: Run) -> None:
+        done = spawn("wane_research", "--help", code=WITHOUT)
+        assert done.code == 0
+        assert "\n  demo " in done.out
+        assert not any(f"\n  {group} " in done.out for group in GROUPS)
+
+    def test_a_command_of_wane_needs_it_not(self, spawn: Run, chat: Path) -> None:
+        assert spawn("wane_research", "plan", chat, code=WITHOUT).code == 0

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wane.core.errors import ConfigError
+from wane_research.evaluation.recovery import write_recovery
+from wane_research.evaluation.sandbox.dockerfile import command, parse
+
+STEPS = [
+    {"source": "user", "message": "Do it."},
+    {
+        "source": "agent",
+        "message": "I try.",
+        "tool_calls": [{"arguments": {"command": "echo 'it is' >/app/a\n"}}],
+        "observation": {"results": [{"content": "no such folder"}]},
+    },
+    {"source": "agent", "message": "", "tool_calls": [{"arguments": {"keystrokes": "sleep 1000\n"}}]},
+    {"source": "agent", "message": "", "tool_calls": [{"arguments": {"keystrokes": "C-c"}}]},
+]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path, Path]:
+    task = tmp_path / "tasks" / "build-it"
+    (task / "environment").mkdir(parents=True)
+    (task / "environment" / "Dockerfile").write_text("FROM a:1\nWORKDIR /app\n")
+    (task / "instruction.md").write_text("Build it.\n")
+    (task / "task.toml").write_text('[environment]\ndocker_image = "x"\n[agent]\ntimeout_sec = 9.0\n')
+    for name, reward in (("0a1b2c3d-build-it__Xy12", "0"), ("0a1b2c3d-solved__Xy12", "1")):
+        trial = tmp_path / "traces" / name
+        for part in ("agent", "verifier"):
+            (trial / part).mkdir(parents=True)
+        (trial / "agent" / "trajectory.json").write_text(json.dumps({"steps": STEPS}))
+        (trial / "verifier" / "reward.txt").write_text(f"{reward}\n")
+    return tmp_path / "traces", tmp_path / "tasks", tmp_path / "new"
+
+
+def test_a_failed_attempt_is_replayed_in_the_environment(folders: tuple[Path, Path, Path]) -> None:
+    assert write_recovery(*folders, "none") == ("build-it",)
+    new = folders[2] / "build-it"
+    replay = command(parse((new / "environment" / "Dockerfile").read_text()).steps[-1])
+    assert replay.splitlines() == [
+        """timeout 15 bash -lc 'echo '"'"'it is'"'"' >/app/a' </dev/null >/dev/null 2>&1 || true""",
+        "true",
+    ]
+    assert "docker_image" not in (new / "task.toml").read_text()
+    told = (new / "instruction.md").read_text()
+    assert told.endswith("Build it.\n")
+    assert "An earlier attempt at this task failed" in told
+    assert "I try." not in told
+
+
+def test_an_attempt_passed_with_the_full_reward_however_it_is_written(folders: tuple[Path, Path, Path]) -> None:
+    reward = folders[0] / "0a1b2c3d-solved__Xy12" / "verifier" / "reward.txt"
+    reward.write_text("1.00\n")
+    assert write_recovery(*folders, "none") == ("build-it",)
+    reward.write_text("passed\n")
+    with pytest.raises(ConfigError, match=r"reward\.txt is no reward"):
+        write_recovery(*folders, "none")
+
+
+def test_the_transcript_or_a_summary_is_told(folders: tuple[Path, Path, Path]) -> None:
+    write_recovery(*folders, "full")
+    told = (folders[2] / "build-it" / "instruction.md").read_text()
+    assert told.index("I try.") < told.index("no such folder") < told.index("Build it.")
+    with pytest.raises(ConfigError, match=r"build-it: the mode summary needs a summary\.txt"):
+        write_recovery(*folders, "summary")
+    (folders[0] / "0a1b2c3d-build-it__Xy12" / "agent" / "summary.txt").write_text(
+        "It wrote to a folder that is not there."
+    )
+    write_recovery(*folders, "summary")
+    assert "a folder that is not there" in (folders[2] / "build-it" / "instruction.md").read_text()
+
+
+def test_traces_that_are_not_there_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="are its LFS files there"):
+        write_recovery(tmp_path, tmp_path, tmp_path / "new", "none")

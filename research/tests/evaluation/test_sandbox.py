@@ -1,0 +1,351 @@
+"""Namespaces for real: they need Linux, and root or user namespaces, so these are tests of the full run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from research.tests.evaluation.machines import IMAGE, make_base
+
+import wane
+from wane_research.evaluation.sandbox.files import get_directory, get_file, put_directory, put_file
+from wane_research.evaluation.sandbox.image import build
+from wane_research.evaluation.sandbox.namespace import SEARCH_PATH, Mount, Namespace, Network, SandboxError, missing
+
+pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(missing()), reason=missing() or "there")]
+
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bases")
+    root = make_base(folder)
+
+    async def start() -> None:
+        space = Namespace()
+        await space.up([root], tmp_path_factory.mktemp("first"), network="host")
+        await space.down()
+
+    try:
+        asyncio.run(start())
+    except SandboxError as error:
+        pytest.skip(f"namespaces or overlays are not allowed here: {error}")
+    return folder
+
+
+@pytest.fixture
+def inside(bases: Path, tmp_path: Path) -> Callable[..., object]:
+    def run(work: Callable[[Namespace], Awaitable[T]], *mounts: Mount, network: Network = "host") -> T:
+        async def around() -> T:
+            space = Namespace()
+            await space.up([bases / IMAGE], tmp_path / "home", mounts, network=network)
+            try:
+                return await work(space)
+            finally:
+                await space.down()
+
+        return asyncio.run(around())
+
+    return run
+
+
+async def said(space: Namespace, script: str, **options: object) -> str:
+    done = await space.run(["bash", "-c", script], **options)  # type: ignore[arg-type]
+    return f"{done.output}[{done.code}]"
+
+
+def test_commands_see_their_own_root_processes_and_environment(inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_HOST", "seen")
+
+    async def work(space: Namespace) -> None:
+        assert (
+            await said(space, "ls /; pwd; id -u")
+            == "bin\ndev\netc\nlib\nlib64\nproc\nroot\nsys\ntmp\nusr\nvar\n/\n0\n[0]"
+        )
+        # Those of the namespace alone: its first process, its watcher and its sleep; bash and ls.
+        assert int((await said(space, "ls -d /proc/[0-9]* | wc -l")).split("\n")[0]) < 9
+        assert await said(space, "echo $OF_THE_HOST$MINE; exit 3", env={"MINE": "mine"}, cwd="/tmp") == "mine\n[3]"
+        assert await said(space, "id -u; id -g", user="user") == "1000\n1000\n[0]"
+        assert await said(space, "echo x >/dev/null; head -c 3 /dev/zero | wc -c; echo on >&2") == "3\non\n[0]"
+
+    inside(work)
+
+
+def test_what_it_changes_stays_above_its_root(inside, bases: Path, tmp_path: Path) -> None:
+    async def work(space: Namespace) -> None:
+        await said(space, "echo new >/etc/new; rm /etc/group")
+
+    inside(work)
+    assert not (bases / IMAGE / "etc" / "new").exists()
+    assert (bases / IMAGE / "etc" / "group").exists()
+    assert (tmp_path / "home" / "upper" / "etc" / "new").read_text() == "new\n"
+
+
+def test_signals_are_as_usual_even_where_they_are_ignored(inside) -> None:
+    async def work(space: Namespace) -> None:
+        # 2 is SIGINT: a bit of this mask.
+        ignored = await said(space, "grep SigIgn /proc/self/status")
+        assert int(ignored.split()[1].split("[")[0], 16) & (1 << (signal.SIGINT - 1)) == 0
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        inside(work)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_is_left_in_the_background_holds_nothing_up_and_lives_on(inside) -> None:
+    async def work(space: Namespace) -> None:
+        assert await said(space, "sleep 1000 & echo $! >/tmp/pid; echo begun") == "begun\n[0]"
+        assert await said(space, "kill -0 $(cat /tmp/pid) && echo alive") == "alive\n[0]"
+        # Its parent is gone, and the first process must let go of it when it ends.
+        await said(space, "kill $(cat /tmp/pid)")
+        for _ in range(200):
+            if await said(space, "test -e /proc/$(cat /tmp/pid) || echo gone") == "gone\n[0]":
+                return
+            await asyncio.sleep(0.05)
+        pytest.fail("a process that has ended is still there")
+
+    inside(work)
+
+
+def test_a_command_that_takes_too_long_is_killed(inside) -> None:
+    async def work(space: Namespace) -> None:
+        with pytest.raises(TimeoutError):
+            await space.run(["sleep", "1000"], timeout=0.3)
+        assert await said(space, "echo still here") == "still here\n[0]"
+
+    inside(work)
+
+
+def test_mounts_can_be_read_only(inside, tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "ours" / "a").write_text("a")
+
+    async def work(space: Namespace) -> None:
+        assert "Read-only" in await said(space, "cat /opt/ours/a; echo b >/opt/ours/a")
+        assert await said(space, "echo b >/theirs/b") == "[0]"
+
+    inside(work, Mount(tmp_path / "ours", "/opt/ours", read_only=True), Mount(tmp_path / "theirs", "/theirs"))
+    assert (tmp_path / "theirs" / "b").read_text() == "b\n"
+
+
+def test_root_reaches_no_device_of_the_machine_and_mounts_nothing(inside, bases: Path) -> None:
+    mode = os.stat("/dev/null").st_mode
+    bundle = Mount(bases / IMAGE, "/opt/bundle", read_only=True)
+
+    async def work(space: Namespace) -> None:
+        # Each would succeed for the machine's root.
+        for attempt in (
+            "mknod /tmp/disk b 8 0",
+            "mknod /tmp/mem c 1 1",
+            "mkdir -p /mnt && mount -t devtmpfs devtmpfs /mnt",
+            "mount -t tmpfs tmpfs /tmp",
+            "mount -o remount,bind,rw /opt/bundle",
+            "umount /opt/bundle",
+            "touch /opt/bundle/changed",
+            "chmod 600 /dev/null",
+            "chown 1000 /dev/zero",
+            "rm -f /dev/null && mknod /dev/null c 1 3",
+            "echo 1 >/proc/sys/vm/drop_caches",
+            "echo h >/proc/sysrq-trigger",
+            "ls /proc/1/root/",
+        ):
+            output, _, code = (await said(space, f"{attempt} 2>&1")).rpartition("[")
+            assert code != "0]", f"{attempt}: {output}"
+        # What tasks need as in a container.
+        assert await said(space, "chown 1000 /tmp && chmod 1777 /tmp && mkdir /tmp/x && echo x >/dev/null") == "[0]"
+        assert await said(space, "id -u", user="user") == "1000\n[0]"
+
+    inside(work, bundle)
+    assert os.stat("/dev/null").st_mode == mode
+
+
+@pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="slirp4netns is not installed")
+@pytest.mark.skipif(not Path("/dev/net/tun").exists(), reason="there is no /dev/net/tun")
+def test_network_of_its_own_leaves_the_machines_loopback_and_its_ports_alone(inside) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        connect = f"exec 3<>/dev/tcp/127.0.0.1/{port}"
+
+        async def work(space: Namespace) -> str:
+            return await said(space, f"{connect} 2>&1 && echo connected; grep -c : /proc/net/dev; cat /etc/resolv.conf")
+
+        shared, own = inside(work), inside(work, network="own")
+    assert shared.startswith("connected\n")
+    assert "connected" not in own
+    assert own.endswith("2\nnameserver 10.0.2.3\n[0]"), own  # lo and tap0
+
+
+def test_network_of_its_own_names_what_it_needs(inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    async def nothing(space: Namespace) -> None: ...
+
+    with pytest.raises(SandboxError, match="needs slirp4netns"):
+        inside(nothing, network="own")
+
+
+def test_network_is_the_hosts_or_none(inside) -> None:
+    async def interfaces(space: Namespace) -> str:
+        return await said(space, "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' ' | sort")
+
+    assert inside(interfaces, network="none") == "lo\n[0]"
+
+
+def test_files_go_in_and_out(inside, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep" / "script").write_text("#!/bin/sh\necho it runs\n")
+    (source / "deep" / "script").chmod(0o755)
+
+    async def work(space: Namespace) -> None:
+        await put_directory(space, source, "/data/in")
+        await put_file(space, source / "deep" / "script", "/data/one")
+        assert await said(space, "/data/in/deep/script; /data/one") == "it runs\nit runs\n[0]"
+        await get_directory(space, "/data", tmp_path / "out")
+        await get_file(space, "/data/one", tmp_path / "one")
+        with pytest.raises(FileNotFoundError):
+            await get_file(space, "/data/none", tmp_path / "none")
+
+    inside(work)
+    assert (tmp_path / "out" / "in" / "deep" / "script").read_text() == (tmp_path / "one").read_text()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_dockerfile_is_built_once(bases: Path, tmp_path: Path) -> None:
+    context = tmp_path / "context"
+    context.mkdir()
+    (context / "data.txt").write_text("data\n")
+    (context / "Dockerfile").write_text(
+        f"FROM {IMAGE}\nARG WHO=world\nENV GREETING=hello\nWORKDIR /app\nCOPY data.txt copied.txt\nCOPY . /all/\n"
+        'RUN <<END\necho "$GREETING $WHO" >greeting\ndate +%N >when\nEND\n'
+    )
+
+    async def contents() -> str:
+        layer = await build(context, bases, tmp_path / "cache")
+        space = Namespace()
+        await space.up(layer.folders, tmp_path / "home", network="host")
+        try:
+            script = "echo $GREETING$WHO; cat greeting copied.txt when; ls /all"
+            return await said(space, script, cwd=layer.setting.workdir, env=layer.setting.env)
+        finally:
+            await space.down()
+
+    first = asyncio.run(contents())
+    hello, greeting, data, when, *listed = first.split("\n")
+    assert (hello, greeting, data, listed) == ("hello", "hello world", "data", ["Dockerfile", "data.txt", "[0]"])
+    assert asyncio.run(contents()) == first
+    (context / "data.txt").write_text("other\n")
+    assert when not in asyncio.run(contents())
+
+
+def test_a_step_that_fails_is_told_and_leaves_no_layer(bases: Path, tmp_path: Path) -> None:
+    context = tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo because >&2; exit 7\n")
+    for _ in range(2):
+        with pytest.raises(SandboxError, match=r"(?s)line 2: ended with 7.*because"):
+            asyncio.run(build(context, bases, tmp_path / "cache"))
+    (context / "Dockerfile").write_text("FROM nowhere:1\n")
+    with pytest.raises(SandboxError, match=f"no root file system for the image nowhere:1.*there: {IMAGE}"):
+        asyncio.run(build(context, bases, tmp_path / "cache"))
+
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from wane_research.evaluation.sandbox.namespace import Namespace
+
+async def main():
+    space = Namespace()
+    await space.up([Path(sys.argv[1])], Path(sys.argv[2]), network="host")
+    await space.run(["bash", "-c", "sleep 1000 & echo"])
+    print(space._pid, flush=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+def test_a_namespace_ends_with_its_owner_however_that_ends(bases: Path, tmp_path: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, bases / IMAGE, tmp_path / "home"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PATH": SEARCH_PATH},
+    )
+    with owner:
+        assert owner.stdout is not None
+        first = int(owner.stdout.readline())
+        owner.kill()
+    for _ in range(200):
+        if not Path(f"/proc/{first}").exists():
+            return
+        time.sleep(0.05)
+    pytest.fail("the namespace lives on without its owner")
+
+
+ROOTLESS = """
+import asyncio, sys
+from pathlib import Path
+from wane_research.evaluation.sandbox.namespace import Mount, Namespace
+
+async def main(base, home):
+    space = Namespace()
+    await space.up([base], home, [Mount(base, "/opt/base", read_only=True)], network="host")
+    done = await space.run(["bash", "-c", "id -u; echo new >/etc/new; cat /etc/new; echo x >/opt/base/x"])
+    print(done.output, end="")
+    await space.down()
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+NOBODY = 65534
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run without root already")
+def test_it_works_without_root() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        base, source = make_base(Path(folder) / "bases"), Path(folder) / "source"
+        os.chmod(folder, 0o755)
+        shutil.copytree(Path(wane.__file__).parent, source / "wane", ignore=shutil.ignore_patterns("__pycache__"))
+        home = Path(folder) / "home"
+        home.mkdir()
+        # To its own root, files of others are nobody's: so the base must be the user's.
+        for path in (home, base, *base.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        done = None
+        for python in (sys.executable, "/usr/bin/python3"):
+            try:
+                done = subprocess.run(
+                    [python, "-B", "-c", ROOTLESS, base, home],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    env={"PYTHONPATH": str(source), "PATH": SEARCH_PATH},
+                    user=NOBODY,
+                    group=NOBODY,
+                    extra_groups=[],
+                )
+                break
+            except (PermissionError, FileNotFoundError):
+                continue
+        if done is None or "requires a different Python" in done.stderr or "ImportError" in done.stderr:
+            pytest.skip("no Python of at least 3.11 that another user may run")
+        if "did not start" in done.stderr:
+            pytest.skip(f"user namespaces are not allowed here: {done.stderr.splitlines()[-1]}")
+        told = done.stdout.splitlines()
+        assert told[:2] == ["0", "new"], done.stderr
+        assert "Read-only" in told[2]

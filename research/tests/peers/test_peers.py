@@ -1,0 +1,107 @@
+"""What peers' own code does to a view that breaks our rules: the evidence for docs/lab/strategies.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.context_strategies.support import Life, live, tail_of, work
+from wane.core import Item, Kind
+from wane.strategies.base import Settings, Substitute
+
+for _module in ("langchain", "agents", "pydantic_ai_harness"):
+    pytest.importorskip(_module, reason="the peers extra is not installed")
+
+
+def last(life: Life) -> list[Any]:
+    return life.sights[-1].view
+
+
+def test_langchain_trim_drops_the_task_and_keeps_the_budget() -> None:
+    life = live("langchain-trim", work((50,), (50,), (50,)), Settings(budget=130))
+    assert last(life) == [0, 4, 5, 6, 7]
+
+
+def test_langchain_trim_sends_nothing_but_the_system_prompt_when_the_latest_results_are_over_the_budget() -> None:
+    life = live("langchain-trim", work((50,), (50, 500)), Settings(budget=130))
+    assert last(life) == [0]
+
+
+def test_langchain_trim_as_its_documentation_has_it_trims_long_work_on_one_task_to_nothing() -> None:
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, trim_messages
+
+    call: Any = {"name": "read", "args": {}, "id": "c"}
+    messages = [HumanMessage("go"), AIMessage("", tool_calls=[call]), ToolMessage("x", tool_call_id="c")]
+    assert trim_messages(messages, max_tokens=2, token_counter=len, strategy="last", start_on="human") == []
+
+
+@pytest.mark.parametrize("name", ["langchain-edit", "harness-clear"])
+def test_results_that_the_model_has_not_seen_are_cleared_beyond_three(name: str) -> None:
+    items = work((50, 50, 50, 50, 50))
+    cleared = [slot.index for slot in last(live(name, items, Settings(budget=130))) if isinstance(slot, Substitute)]
+    assert cleared == [7, 8]
+    assert set(cleared) <= tail_of(items)
+
+
+@pytest.mark.parametrize("name", ["langchain-edit", "harness-clear"])
+def test_what_was_cleared_counts_as_whole_at_the_next_call_so_that_every_call_clears(name: str) -> None:
+    life = live(name, work(*[(100,)] * 8), Settings(budget=500))
+    assert [sight.ran for sight in life.sights] == [*[False] * 6, *[True] * 4]
+    # `clear-tools` counts what is cleared as cleared, so it acts once in a while.
+    ours = live("clear-tools", work(*[(100,)] * 8), Settings(budget=500))
+    assert [sight.ran for sight in ours.sights] == [*[False] * 6, True, False, True, False]
+
+
+def test_the_harness_window_keeps_forty_messages_whatever_they_hold() -> None:
+    life = live("harness-window", work(*[(100,)] * 30), Settings(budget=1_000))
+    assert life.tokens(last(life)) > 2_000
+
+
+def test_the_harness_window_with_a_low_water_keeps_that_share() -> None:
+    life = live("harness-window", work(*[(100,)] * 30), Settings(budget=1_000, low_water=0.5))
+    assert life.tokens(last(life)) <= 500 + 20
+
+
+def test_openai_agents_trims_nothing_within_the_latest_two_turns_of_the_user() -> None:
+    items = work((400,), (400,))
+    life = live("openai-agents-trim", items, Settings(budget=100))
+    assert last(life) == list(range(len(items)))
+    later = [*items, Item(Kind.USER, 5, message=9), Item(Kind.TEXT, 5, message=10), Item(Kind.USER, 5, message=11)]
+    view = last(live("openai-agents-trim", later, Settings(budget=100)))
+    assert [slot.index for slot in view if isinstance(slot, Substitute)] == [3, 5]
+    assert all(slot.tokens < 400 for slot in view if isinstance(slot, Substitute))
+
+
+def test_what_the_harness_takes_out_of_a_request_is_back_at_the_next_one() -> None:
+    """Its README says that edits persist in the run's history; with this Pydantic AI they do not."""
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+    from pydantic_ai_harness.compaction import SlidingWindowCompaction
+
+    seen: list[int] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(len(messages))
+        return ModelResponse([TextPart("done") if len(seen) == 10 else ToolCallPart("look", {})])
+
+    agent = Agent(FunctionModel(answer), capabilities=[SlidingWindowCompaction(max_messages=8, keep_messages=4)])
+
+    @agent.tool_plain
+    def look() -> str:
+        return "seen"
+
+    result = agent.run_sync("go")
+    assert seen == [1, 3, 5, 7, 5, 5, 5, 5, 5, 5]
+    assert len(result.all_messages()) == 20
+
+
+@pytest.mark.parametrize("name", ["langchain-trim", "harness-window"])
+def test_a_later_system_message_goes_with_the_rest(name: str) -> None:
+    items = work(*[(100,)] * 3)
+    items.insert(4, Item(Kind.SYSTEM, 3, message=3))
+    low_water = 0.5 if name == "harness-window" else None
+    view = last(live(name, items, Settings(budget=150, low_water=low_water)))
+    assert 4 not in view
+    assert 0 in view

@@ -1,0 +1,69 @@
+"""The strategies of other libraries by name, beside Wane's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.test_main import WITHOUT
+from wane.core.errors import ConfigError
+from wane.lab.replaying.compare import parse_strategies
+from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy
+from wane_research.peers import PEERS, installed_peers
+
+LIBRARIES = ("langchain", "langchain_core", "agents", "pydantic_ai_harness", "pydantic_ai", "strands", "ctxkernel")
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_each_is_described_in_a_line(name: str) -> None:
+    assert 10 < len(describe(name)) < 90
+    assert "\n" not in describe(name)
+
+
+def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
+    with pytest.raises(ConfigError, match=r"'cut' is unknown; known: none, truncate, .*cwl, langchain-trim, "):
+        get_strategy("cut")
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_one_that_is_not_installed_says_how_to_get_it(name: str) -> None:
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({LIBRARIES!r}))
+from wane.research import MissingResearchError
+from wane.strategies.registry import get_strategy
+try:
+    get_strategy({name!r})
+except MissingResearchError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (
+        f"the strategy {name!r} needs wane-research[peers]. "
+        'Install it with: pip install "wane-research[peers]", or in a clone: pip install "./research[peers]"'
+    )
+
+
+def test_they_are_added_to_a_replay_when_they_are_asked_for() -> None:
+    for module in ("langchain", "langchain_core", "agents", "pydantic_ai_harness"):
+        pytest.importorskip(module, reason="needs the extra peers")
+    assert parse_strategies("peers") == installed_peers()
+    assert parse_strategies("all,peers") == (*STRATEGY_NAMES, *installed_peers())
+    assert parse_strategies("langchain-edit,cwl") == ("cwl", "langchain-edit")
+
+
+@pytest.mark.parametrize("missing", ["wane_research", ",".join(LIBRARIES)], ids=["research", "libraries"])
+def test_a_replay_without_them_says_how_to_install_them(spawn: Run, chat: Path, missing: str) -> None:
+    done = spawn(missing, "replay", chat, "--strategy", "peers", code=WITHOUT)
+    assert (done.code, done.out) == (1, "")
+    assert 'pip install "wane-research[peers]"' in done.err
+
+
+def test_without_research_an_unknown_name_says_where_there_are_more(spawn: Run, chat: Path) -> None:
+    done = spawn("wane_research", "replay", chat, "--strategy", "langchain-trim", code=WITHOUT)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("cwl, and with wane-research those of other libraries\n")

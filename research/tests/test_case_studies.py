@@ -1,0 +1,79 @@
+"""The case studies in `research/case-studies`: whether each is a task that can be run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wane_research.evaluation.running.config import load
+from wane_research.evaluation.running.tasks import find_tasks
+
+CASES = Path(__file__).parents[1] / "case-studies"
+STEPS = {"excalidraw": 3, "linux": 4, "redis": 3}
+
+
+def settings(name: str) -> dict[str, Any]:
+    return tomllib.loads((CASES / name / "task.toml").read_text())
+
+
+def steps(name: str) -> list[Path]:
+    return [CASES / name / "steps" / step["name"] for step in settings(name)["steps"]]
+
+
+def test_all_are_here() -> None:
+    assert {path.parent.name for path in CASES.glob("*/task.toml")} == set(STEPS)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_task_has_the_steps_of_the_paper(name: str) -> None:
+    found = settings(name)
+    assert found["schema_version"] == "1.4"
+    assert len(found["steps"]) == STEPS[name]
+    assert {path.name for path in (CASES / name / "steps").iterdir()} == {path.name for path in steps(name)}
+    # A step that fails must not end the sequence: the next ones are measured too.
+    assert not any("min_reward" in step for step in found["steps"])
+    assert (CASES / name / "environment" / "Dockerfile").read_text().startswith("FROM ")
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_says_what_to_do_and_is_checked(name: str) -> None:
+    solved = settings(name)["metadata"]["reference_solution"]
+    for step in steps(name):
+        assert (step / "instruction.md").read_text().strip()
+        assert (step / "tests" / "check.py").exists()
+        scripts = [step / "tests" / "test.sh", *(step / "solution").glob("*.sh")]
+        assert (step / "solution" / "solve.sh").exists() == solved
+        for script in scripts:
+            assert os.access(script, os.X_OK), script
+            assert subprocess.run(["bash", "-n", script], check=False).returncode == 0, script
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_checks_can_be_read_by_older_pythons(name: str) -> None:
+    # They run in the environment of the task; Debian 12 has 3.11.
+    for path in (CASES / name).rglob("*.py"):
+        ast.parse(path.read_text(), filename=str(path), feature_version=(3, 11))
+
+
+@pytest.mark.parametrize("name", ["excalidraw", "redis"])
+def test_the_source_is_pinned_once(name: str) -> None:
+    found = settings(name)["metadata"]
+    dockerfile = (CASES / name / "environment" / "Dockerfile").read_text()
+    (checks,) = (CASES / name / "tests").glob("*_checks.py")
+    assert f"--branch {found['tag']} {found['repository']}" in dockerfile
+    for text in (dockerfile, checks.read_text()):
+        assert re.findall(r"\b[0-9a-f]{40}\b", text) == [found["commit"]]
+
+
+def test_the_sequence_runs_them_all() -> None:
+    pytest.importorskip("yaml")
+    config = load(CASES / "sequence.yaml")
+    tasks = find_tasks(Path(config.path), config.tasks, config.exclude)
+    assert {task.name: len(task.steps) for task in tasks} == STEPS

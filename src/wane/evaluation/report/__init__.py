@@ -1,7 +1,0 @@
-"""The report of an evaluation: as a page, as Markdown and as JSON. It needs nothing but the results."""
-
-from wane.evaluation.report.building import Report, report
-from wane.evaluation.report.markdown import to_markdown
-from wane.evaluation.report.page import write_page
-
-__all__ = ["Report", "report", "to_markdown", "write_page"]
