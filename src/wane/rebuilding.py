@@ -84,13 +84,13 @@ def rebuild(
     records = list(records)
     last = settings_after(records)
     try:
-        line = _empty(last, next((each for each in records if isinstance(each, ConfigRecord)), last), format, counter)
+        line = _empty(last, _first_settings(records) or last, format, counter)
     except ConfigError as error:
         raise JournalError(f"the session does not replay: {error}") from error
     items, shortfalls = list[tuple[Item, Part]](), list[Pinned | None]()
     engine = line.engine
-    for record, taken in follow(line, records):
-        items += [(each.item, each.part) for each in taken]
+    for record, taken_items in follow(line, records):
+        items += [(item.item, item.part) for item in taken_items]
         if not engine.evicts and repeats(_decides(line.history.settings.strategy), "cwl"):
             _repeat_in(engine.window, record)
         if isinstance(record, PassRecord):
@@ -103,6 +103,10 @@ def rebuild(
 def _decides(strategy: str) -> str:
     """The strategy that decides the view: where nothing is managed, what was evicted by episode stays out of it."""
     return strategy if strategy and traits(strategy).bounded else "cwl"
+
+
+def _first_settings(records: Iterable[Record]) -> ConfigRecord | None:
+    return next((record for record in records if isinstance(record, ConfigRecord)), None)
 
 
 def _repeat_in(window: ContextWindow, record: Record) -> None:

@@ -108,11 +108,11 @@ class Verdicts:
             for position, (part, text) in enumerate(marks)
         ]
         same = self._foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]
-        given = [v.position not in self._left for v in self._answer] if same else [False] * len(verdicts)
+        used = [v.position not in self._left for v in self._answer] if same else [False] * len(verdicts)
         self._by_id = {call_id: text for call_id, text in self._by_id.items() if call_id in open_calls}
         self._by_id |= {v.id: v.text for v in verdicts if v.id is not None}
         self._answer = verdicts
-        self._left = {v.position: v for v, gone in zip(verdicts, given, strict=True) if not gone}
+        self._left = {v.position: v for v, gone in zip(verdicts, used, strict=True) if not gone}
         self._foreseen, self._ahead, self._ids = False, [], set()
 
     def foresee(self, calls: Sequence[Call[Any]], judge: Callable[[list[str]], list[str]]) -> None:
@@ -124,8 +124,8 @@ class Verdicts:
         """
         if not self._foreseen:
             self._answer, self._left, self._foreseen = [], {}, bool(calls)
-        known = {v.id for v in self._answer if v.id is not None}
-        new = [call for call in calls if call.id is None or call.id not in known]
+        judged_ids = {v.id for v in self._answer if v.id is not None}
+        new = [call for call in calls if call.id is None or call.id not in judged_ids]
         marks = [call.raw for call in new if call.name == DELIMITER]
         texts = iter(judge([*self._ahead, *marks])[len(self._ahead) :])
         self._ahead += marks
@@ -157,8 +157,8 @@ class Verdicts:
             return self._by_id[call.id]
         if call.id is not None and self._by_id:
             return NOT_A_CALL
-        left, arguments = list(self._left.values()), normalised(call.raw)
-        for verdict in [v for v in left if v.arguments == arguments] or left:
+        unused, arguments = list(self._left.values()), normalised(call.raw)
+        for verdict in [v for v in unused if v.arguments == arguments] or unused:
             # Another thread may have taken it.
             if self._left.pop(verdict.position, None) is not None:
                 return verdict.text
@@ -270,20 +270,20 @@ def still_open(
         open_calls: number of calls without a result, by id.
         first: the first message to look at.
     """
-    left, found = dict(open_calls), list[Call[MessageT]]()
+    remaining, open_in_order = dict(open_calls), list[Call[MessageT]]()
     for number in range(len(messages) - 1, first - 1, -1):
-        if not left:
+        if not remaining:
             break
         message = messages[number]
         for position, part in reversed([*enumerate(format.parts(message))]):
             # If an id is reused, the earlier call was answered first.
-            if part.kind is Kind.CALL and part.call_id in left:
-                left[part.call_id] -= 1
-                if not left[part.call_id]:
-                    del left[part.call_id]
+            if part.kind is Kind.CALL and part.call_id in remaining:
+                remaining[part.call_id] -= 1
+                if not remaining[part.call_id]:
+                    del remaining[part.call_id]
                 if not writes(format) or format.awaits(message, position):
-                    found.append(_call(format, message, position, part))
-    return found[::-1]
+                    open_in_order.append(_call(format, message, position, part))
+    return open_in_order[::-1]
 
 
 def _call(format: Format[MessageT], message: MessageT, position: int, part: Part) -> Call[MessageT]:  # noqa: A002

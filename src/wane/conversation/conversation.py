@@ -243,32 +243,32 @@ class Conversation(ConversationSettings[M]):
         messages = self.read(history)
         self._hosted = True
         alignment = self._host.align(messages)
-        known, kept, fresh = self.length, self._host.taken(alignment.kept), alignment.fresh
+        length, shared, fresh = self.length, self._host.taken(alignment.kept), alignment.fresh
         line = self._line
-        if kept < known:
-            line, kept = past.back_to(line, kept, self._setup)
-            fresh = fresh if kept else messages
+        if shared < length:
+            line, shared = past.back_to(line, shared, self._setup)
+            fresh = fresh if shared else messages
         prepared = line.prepare(fresh, check=True, first=len(messages) - len(fresh))
-        for place, message in self._host.renewed(alignment):
-            if place < kept:
-                line.renew(place, message)
+        for number, message in self._host.renewed(alignment):
+            if number < shared:
+                line.renew(number, message)
         self._host.accept(messages, alignment, prepared)
         if line is not self._line:
             self._line = line
             self._waiting = WaitingCalls(self.format)
             self._digest.forget()
-            self._setup.events.append(HistoryForked(kept) if kept else HistoryReplaced())
-        for each in prepared:
-            if each is not None:
-                self._take(each)
+            self._setup.events.append(HistoryForked(shared) if shared else HistoryReplaced())
+        for ready in prepared:
+            if ready is not None:
+                self._take(ready)
         self._tell()
-        return Change(kept, known - kept, len(fresh))
+        return Change(shared, length - shared, len(fresh))
 
     @serialised
     def shares(self, history: Sequence[Any]) -> int:
         """Return how many first messages a history shares with this one; 0 if no answer is among them."""
-        kept = self._host.taken(self._host.align(self.read(history)).kept)
-        return kept if past.answer_within(self._line, kept) else 0
+        shared = self._host.taken(self._host.align(self.read(history)).kept)
+        return shared if past.answer_within(self._line, shared) else 0
 
     @serialised
     def branch(self, count: int | None = None) -> Conversation[M]:
@@ -283,17 +283,17 @@ class Conversation(ConversationSettings[M]):
         if count is not None and count < 0:
             raise ConfigError(f"a branch cannot have {count} messages; give a number of at least 0, or None for all")
         self._answer_own()
-        other = copy(self)
-        other._lock = RLock()
-        other.listeners = [*self.listeners]
-        other._setup = replace(self._setup, events=[])
+        branch = copy(self)
+        branch._lock = RLock()
+        branch.listeners = [*self.listeners]
+        branch._setup = replace(self._setup, events=[])
         count = self.length if count is None else count
-        line, kept = past.back_to(self._line, count, other._setup)
-        other._begin(line)
-        other._host.extend(line.transcript.messages)
-        other.extend(self._line.transcript.messages[kept:count])
-        other._answer_as(self._line.transcript.messages[count:])
-        return other
+        line, shared = past.back_to(self._line, count, branch._setup)
+        branch._begin(line)
+        branch._host.extend(line.transcript.messages)
+        branch.extend(self._line.transcript.messages[shared:count])
+        branch._answer_as(self._line.transcript.messages[count:])
+        return branch
 
     # Requests out
 
@@ -428,10 +428,10 @@ class Conversation(ConversationSettings[M]):
                 after that.
         """
 
-        def note(message: M, prepared: Prepared[M] | None, taken: Sequence[Taken]) -> None:
+        def note(message: M, prepared: Prepared[M] | None, items: Sequence[Taken]) -> None:
             self._host.extend([message], left_out=prepared is None)
             if prepared is not None:
-                self._judged(prepared, [each.added for each in taken])
+                self._judged(prepared, [item.added for item in items])
 
         for _ in past.follow(self._line, records, note):
             pass
@@ -518,9 +518,9 @@ class Conversation(ConversationSettings[M]):
         restored = restore_conversation(self._setup, state, history)
         if restored is None:
             return False
-        line, digest, verdicts, known = restored
+        line, digest, verdicts, messages = restored
         self._begin(line)
-        self._host.extend(known)
+        self._host.extend(messages)
         self._digest, self._verdicts = digest, verdicts
         return True
 
@@ -563,11 +563,11 @@ class Conversation(ConversationSettings[M]):
             messages, own=own, waiting=self._waiting.ids, check=True, following=True, first=first
         )
         try:
-            for message, each in zip(messages, prepared, strict=True):
-                if each is None:
+            for message, ready in zip(messages, prepared, strict=True):
+                if ready is None:
                     self._host.extend([message], left_out=True)
                 else:
-                    self._append(message, each, own, tokens, at)
+                    self._append(message, ready, own, tokens, at)
         finally:
             self._tell()
 
@@ -584,9 +584,9 @@ class Conversation(ConversationSettings[M]):
         """Give own calls without a result the results that they have in later messages."""
         own = self._own_names()
         calls = still_open(self.format, self._line.transcript.messages, self.window.open_calls)
-        if mine := [call for call in calls if call.name in own]:
+        if own_calls := [call for call in calls if call.name in own]:
             parts = (part for message in later for part in self.format.parts(message))
-            self._waiting.take_over(mine, [part for part in parts if part.kind is Kind.RESULT])
+            self._waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])
 
     def _answer_own(self) -> None:
         """Append the results of own calls that have none."""
@@ -602,7 +602,7 @@ class Conversation(ConversationSettings[M]):
 
     def _judged(self, prepared: Prepared[M], added: Sequence[Added]) -> list[str | None]:
         """Note the verdicts on the calls of a message that was taken in; return their texts, by part."""
-        texts = [None if each.verdict is None else each.verdict.answer(recall=self._recalls) for each in added]
+        texts = [None if outcome.verdict is None else outcome.verdict.answer(recall=self._recalls) for outcome in added]
         if prepared.answers:
             self._verdicts.taken(prepared.parts, texts, self.window.open_calls)
         return texts

@@ -50,11 +50,11 @@ class StatesInMemory:
 
     def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
         """Return the state of the first of these digests that is known."""
-        known = next((digest for digest in digests if digest in self._states), None)
-        if known is None:
+        stored_digest = next((digest for digest in digests if digest in self._states), None)
+        if stored_digest is None:
             return None
-        self._states.move_to_end(known)
-        return self._states[known]
+        self._states.move_to_end(stored_digest)
+        return self._states[stored_digest]
 
     def put(self, state: Mapping[str, Any]) -> None:
         """Store a state by its `digest`."""
@@ -132,21 +132,21 @@ class Conversations(Generic[MessageT]):
             FormatError: for a message of another format.
             HistoryError: for a message that no provider would accept.
         """
-        other = self._make()
-        messages = other.read(history)
+        fresh = self._make()
+        messages = fresh.read(history)
         shared, cached = self._nearest(messages)
         if cached is not None and _leaves(messages, shared, cached.conversation):
             cached.ended = True  # it may be dropped; if its answer does come, `answered` brings it back
             cached = _CachedConversation(cached.conversation.branch(shared))
-        elif state := self._states.find((cached.conversation if cached else other).digests(messages)):
-            restored = self._restored(other, state, messages)
-            cached = _CachedConversation(other, deque([state["digest"]])) if restored else cached
+        elif state := self._states.find((cached.conversation if cached else fresh).digests(messages)):
+            restored = self._restored(fresh, state, messages)
+            cached = _CachedConversation(fresh, deque([state["digest"]])) if restored else cached
         if cached is None:
-            cached = _CachedConversation(other)
+            cached = _CachedConversation(fresh)
         conversation = cached.conversation
-        if conversation is not other and not conversation.ingest(messages).added and conversation.asked:
+        if conversation is not fresh and not conversation.ingest(messages).added and conversation.asked:
             state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they belong to the awaited answer
-            cached = _CachedConversation(other) if other.restore(state, messages) else cached
+            cached = _CachedConversation(fresh) if fresh.restore(state, messages) else cached
         cached.conversation.ingest(messages)
         cached.ended = False
         self._use(cached)
@@ -175,10 +175,10 @@ class Conversations(Generic[MessageT]):
                 number the calls of each conversation alike.
         """
         for cached in reversed(self._all):
-            if any(each is made_by for each in cached.answer):
+            if any(made_answer is made_by for made_answer in cached.answer):
                 return cached.conversation
-        made = [cached.conversation for cached in self._all if cached.conversation.made(call)]
-        return made[0] if len(made) == 1 else None
+        makers = [cached.conversation for cached in self._all if cached.conversation.made(call)]
+        return makers[0] if len(makers) == 1 else None
 
     def save(self, conversation: Conversation[MessageT]) -> None:
         """Store the state of a conversation, once its latest request was answered."""
@@ -200,19 +200,19 @@ class Conversations(Generic[MessageT]):
             return False
 
     def _cached(self, conversation: Conversation[MessageT]) -> _CachedConversation[MessageT]:
-        found = next((each for each in self._all if each.conversation is conversation), None)
-        cached = found or _CachedConversation(conversation)
+        entry = next((cached for cached in self._all if cached.conversation is conversation), None)
+        cached = entry or _CachedConversation(conversation)
         self._use(cached)
         return cached
 
     def _use(self, cached: _CachedConversation[MessageT]) -> None:
         """Make a conversation the latest, also one that was dropped while its answer was awaited."""
-        others = [each for each in self._all if each is not cached]
-        idle = [each for each in others if not each.busy]
+        others = [entry for entry in self._all if entry is not cached]
+        idle = [entry for entry in others if not entry.busy]
         gone = idle[: max(0, len(others) + 1 - self._limit)]
         # An answer that is awaited may never come.
-        kept = [each for each in others if each not in gone][1 - _MOST_BUSY * self._limit :]
-        self._all = [*kept, cached]
+        staying = [entry for entry in others if entry not in gone][1 - _MOST_BUSY * self._limit :]
+        self._all = [*staying, cached]
 
     def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, _CachedConversation[MessageT] | None]:
         """The conversation that shares most with a history, and how many messages."""

@@ -271,8 +271,8 @@ class Engine:
         if reminder is None:
             return 0
         # The longest form of any integration: with a separator and a tag.
-        more = self._counter(f"\n\n<system>{reminder}</system>")
-        return self.tokens_with(self.overhead + more) - self.tokens
+        added = self._counter(f"\n\n<system>{reminder}</system>")
+        return self.tokens_with(self.overhead + added) - self.tokens
 
     # Repeating the past
 

@@ -100,10 +100,10 @@ class History:
         Raises:
             HistoryError: for an item that cannot stand here.
         """
-        taken = self._add(parts, answers)
-        marks = [PlacedMark(each.added.index, mark) for each in taken if each.added.marks for mark in each.added.marks]
+        items = self._add(parts, answers)
+        marks = [PlacedMark(item.added.index, mark) for item in items if item.added.marks for mark in item.added.marks]
         self.log.append(MessageRecord(content, tuple(marks)) if content or marks else _PLAIN)
-        return taken
+        return items
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
         """Return the next request's view, after a pass if one is due; or ask for a summary first."""
@@ -150,7 +150,7 @@ class History:
             HistoryError: for a step that does not fit.
             ConfigError: for settings that cannot work.
         """
-        engine, taken = self.engine, list[Taken]()
+        engine, items = self.engine, list[Taken]()
         before = engine.item_count
         late = isinstance(record, UsageRecord) and record.items == self.items_sent
         if isinstance(record, _OF_REQUESTS) and record.items != before and not late:
@@ -160,7 +160,7 @@ class History:
                 if answers:
                     self._request()
                 marks = record.marks_at
-                taken = self._add(parts or [], answers, marks)
+                items = self._add(parts or [], answers, marks)
                 if wrong := [index for index in marks if not before <= index < engine.item_count]:
                     raise HistoryError(f"it marks items {wrong}, which are not items of the message")
             case PassRecord(trace=trace) if engine.evicts:
@@ -180,7 +180,7 @@ class History:
         self.configure(in_force(self.settings, record))
         if not isinstance(record, ConfigRecord):
             self.log.append(record)
-        return taken
+        return items
 
     def sent(self) -> None:
         """Note that a request shows the history as it stands."""
@@ -193,16 +193,16 @@ class History:
     ) -> list[Taken]:
         add, numbered = self.engine.add, self.outline.number(parts)
         if marks is None:
-            taken = [Taken(item, part, add(item, part)) for item, part in numbered]
+            items = [Taken(item, part, add(item, part)) for item, part in numbered]
         else:
             first = self.engine.item_count
-            taken = [
+            items = [
                 Taken(item, part, add(item, part, marks.get(n, ()))) for n, (item, part) in enumerate(numbered, first)
             ]
         # A message without parts is an empty answer (`Format.parts`).
         self.ended = (answers or not parts) and not any(part.kind is Kind.CALL for part in parts)
         self.requested = self._overflowed = False
-        return taken
+        return items
 
     def _fitted(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         if isinstance(outcome, SummaryNeeded):

@@ -152,10 +152,10 @@ class HostHistory(Generic[MessageT]):
         """
         self._aligner.accept(history, alignment)
         # Not by the length of the history: a message that grew in place counts once for each time.
-        self._count = kept = alignment.kept + len(alignment.fresh) - len(fresh)
-        self._left_out = [number for number in self._left_out if number < kept]
-        for each in fresh:
-            self._note(left_out=each is None)
+        self._count = shared = alignment.kept + len(alignment.fresh) - len(fresh)
+        self._left_out = [number for number in self._left_out if number < shared]
+        for prepared in fresh:
+            self._note(left_out=prepared is None)
 
     def extend(self, messages: Sequence[MessageT], *, left_out: bool = False) -> None:
         """Remember further messages without a comparison.
@@ -193,20 +193,20 @@ class ByMessage(Generic[MessageT]):
 
     def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
         """Compare a whole history with the known one."""
-        known, count = self._known, len(self._known)
+        messages, count = self._known, len(self._known)
         begin = list(history[:count])
         # The common case, at the speed of C: a list compares its entries by object first, then by value.
-        if count and count == len(begin) and _equal(known, begin):
-            kept = count if self._content(begin[-1]) == self._last else count - 1
-            return Alignment(kept, history[kept:])
-        kept, renewed = 0, list[tuple[int, MessageT]]()
-        for number, (old, new) in enumerate(zip(known, begin, strict=False)):
+        if count and count == len(begin) and _equal(messages, begin):
+            shared = count if self._content(begin[-1]) == self._last else count - 1
+            return Alignment(shared, history[shared:])
+        shared, renewed = 0, list[tuple[int, MessageT]]()
+        for number, (old, new) in enumerate(zip(messages, begin, strict=False)):
             if not self._same(old, new, self._last if number == count - 1 else None):
                 break
-            kept = number + 1
+            shared = number + 1
             if old is not new and not _equal(old, new):
                 renewed.append((number, new))
-        return Alignment(kept, history[kept:], renewed)
+        return Alignment(shared, history[shared:], renewed)
 
     def accept(self, history: Sequence[MessageT], alignment: Alignment[MessageT]) -> None:  # noqa: ARG002
         """Remember a history that was taken in."""
@@ -240,8 +240,8 @@ def content_of(format: Format[MessageT], message: MessageT) -> list[Any]:  # noq
     ]
 
 
-def _equal(one: object, other: object) -> bool:
+def _equal(left_message: object, other: object) -> bool:
     try:
-        return bool(one == other)
+        return bool(left_message == other)
     except Exception:  # a framework's own comparison may fail at anything
         return False

@@ -40,9 +40,9 @@ def under(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT
 
     What that strategy did here before is repeated; what others did is not.
     """
-    other = _again(line, len(line.transcript.messages), setup)
-    other.shown = None
-    return other
+    switched = _again(line, len(line.transcript.messages), setup)
+    switched.shown = None
+    return switched
 
 
 def follow(
@@ -74,9 +74,9 @@ def follow(
             return line.follow(record)
         message = next(coming)
         (prepared,) = line.prepare([message])
-        taken = [] if prepared is None else line.follow(record, prepared)
-        taken_in(message, prepared, taken)
-        return taken
+        items = [] if prepared is None else line.follow(record, prepared)
+        taken_in(message, prepared, items)
+        return items
 
     return replay(records, step)
 
@@ -109,43 +109,43 @@ def _stored(format: Format[MessageT]) -> StoredFormat[MessageT]:  # noqa: A002 -
 
 
 def _again(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
-    other = _repeated(line, count, setup)
+    repeated = _repeated(line, count, setup)
     if count == len(line.transcript.messages):
         # With the time of the latest request, and what a state told.
-        other.asked, other.answered = line.asked, line.answered
-    return other
+        repeated.asked, repeated.answered = line.asked, line.answered
+    return repeated
 
 
 def _repeated(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
     messages = line.transcript.messages[:count]
-    prepared = [each for each in Timeline(setup).prepare(messages) if each is not None]
+    prepared = [message for message in Timeline(setup).prepare(messages) if message is not None]
     if count >= line.base:
         try:
             return _redone(line, prepared, setup)
         except HistoryError:
             pass  # tool classes were others before a state was restored, so other items would be evicted
-    other = _afresh(line, replace(setup, events=[]))
-    for number, each in enumerate(prepared):
-        other.take(each, at=line.times.get(number))
-    other.setup = setup
-    return other
+    repeated = _afresh(line, replace(setup, events=[]))
+    for number, message in enumerate(prepared):
+        repeated.take(message, at=line.times.get(number))
+    repeated.setup = setup
+    return repeated
 
 
 def _redone(
     line: Timeline[MessageT], prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]
 ) -> Timeline[MessageT]:
     same = setup.strategy == line.setup.strategy
-    other = line.origin(setup) if line.origin is not None and same else Timeline(setup)
-    other.host_overhead = line.host_overhead
-    for record in _about(line, other.base, len(prepared)):
+    repeated = line.origin(setup) if line.origin is not None and same else Timeline(setup)
+    repeated.host_overhead = line.host_overhead
+    for record in _about(line, repeated.base, len(prepared)):
         if isinstance(record, MessageRecord):
-            number = len(other.transcript.messages)
-            other.follow(record, prepared[number], at=line.times.get(number))
+            number = len(repeated.transcript.messages)
+            repeated.follow(record, prepared[number], at=line.times.get(number))
         else:
-            other.follow(record)
-    other.host_overhead = line.host_overhead
-    other.configure()
-    return other
+            repeated.follow(record)
+    repeated.host_overhead = line.host_overhead
+    repeated.configure()
+    return repeated
 
 
 def _about(line: Timeline[MessageT], first: int, stop: int) -> Iterator[Record]:
@@ -163,6 +163,6 @@ def _about(line: Timeline[MessageT], first: int, stop: int) -> Iterator[Record]:
 
 
 def _afresh(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT]:
-    other = Timeline(setup)
-    other.host_overhead = line.host_overhead
-    return other
+    empty = Timeline(setup)
+    empty.host_overhead = line.host_overhead
+    return empty

@@ -65,7 +65,9 @@ class ConversationSettings(Generic[MessageT]):
         Raises:
             ConfigError: for a format that writes no tools; see `own_tools`.
         """
-        return [writing(self.format, "a tool").tool(it.name, it.description, it.schema) for it in self.own_tools]
+        return [
+            writing(self.format, "a tool").tool(tool.name, tool.description, tool.schema) for tool in self.own_tools
+        ]
 
     @property
     def instructions(self) -> str:

@@ -101,17 +101,17 @@ def restore_conversation(
         if any(state[key] != value for key, value in _identity(setup).items()):
             return None
         count = state["messages"]
-        known = messages[:count]
+        messages_then = messages[:count]
         digest: Digest[MessageT] = Digest(setup.format, setup.adapter)
-        if len(known) < count or digest.of(known, count) != state["digest"]:
+        if len(messages_then) < count or digest.of(messages_then, count) != state["digest"]:
             return None
-        line = restore_timeline(setup, state, known)
+        line = restore_timeline(setup, state, messages_then)
         verdicts = Verdicts()
         verdicts.restore(state["verdicts"])
     except _DAMAGED as error:
         why = error if isinstance(error, HistoryError) else repr(error)
         raise HistoryError(f"the state cannot be read: {why}") from error
-    return line, digest, verdicts, known
+    return line, digest, verdicts, messages_then
 
 
 def _identity(setup: Setup[Any]) -> dict[str, Any]:
@@ -122,14 +122,14 @@ def _identity(setup: Setup[Any]) -> dict[str, Any]:
 
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
     """Return the state that cannot be derived from the history."""
-    shown = line.shown
+    request = line.shown
     return {
         "engine": export_engine(line.engine),
         "fixed": line.host_overhead,
         "told": line.message_overhead,
         "asked": line.asked,
         "answered": line.answered,
-        "shown": None if shown is None else {"reminder": shown.reminder},
+        "shown": None if request is None else {"reminder": request.reminder},
     }
 
 

@@ -258,17 +258,17 @@ class Timeline(Generic[MessageT]):
             HistoryError: for such a result, if the host does not drop them.
         """
         adapter = self.setup.adapter
-        kept = [place for place, part in enumerate(parts) if _pairs(part, open_calls)]
-        if len(kept) < len(parts):
+        paired = [position for position, part in enumerate(parts) if _pairs(part, open_calls)]
+        if len(paired) < len(parts):
             if not adapter.drops_orphans:
-                orphan = next(part.call_id for place, part in enumerate(parts) if place not in kept)
+                orphan = next(part.call_id for position, part in enumerate(parts) if position not in paired)
                 raise HistoryError(
                     f"a result answers the call {orphan!r}, but no open call before it has that id: it is an "
                     "orphan, or the call was answered already"
                 )
-            if not kept:
+            if not paired:
                 return None
-            message = self.setup.format.keep(message, kept)
+            message = self.setup.format.keep(message, paired)
             parts = self.setup.format.parts(message)
         return Prepared(message, parts, adapter.answers(message, parts))
 
@@ -288,9 +288,9 @@ class Timeline(Generic[MessageT]):
             if (tokens := tokens or self.setup.adapter.usage(message)) > 0:
                 self.observe(tokens, message)
         first, events = self.transcript.item_count, self.setup.events
-        taken = self.enter(prepared, at=at)
-        added = [each.added for each in taken]
-        events.append(MessageTaken(message, first, tuple(each.item for each in taken), tuple(added)))
+        items = self.enter(prepared, at=at)
+        added = [item.added for item in items]
+        events.append(MessageTaken(message, first, tuple(item.item for item in items), tuple(added)))
         for outcome in added:
             if outcome.closed:
                 events.append(EpisodeClosed(outcome.closed, outcome.index))
@@ -310,8 +310,8 @@ class Timeline(Generic[MessageT]):
         """
         if prepared is not None:
             self.view.changed()
-            taken = self.history.follow(record, prepared.parts, answers=prepared.answers)
-            return self._entered(prepared, taken, at)
+            items = self.history.follow(record, prepared.parts, answers=prepared.answers)
+            return self._entered(prepared, items, at)
         self.history.follow(record)
         self.view.changed()
         if isinstance(record, ConfigRecord):
@@ -337,7 +337,7 @@ class Timeline(Generic[MessageT]):
         if self.engine.window.tokens > self.setup.settings.budget:
             self.shown = None  # a request that is made again must fit, too
 
-    def _entered(self, prepared: Prepared[MessageT], taken: list[Taken], at: float | None) -> list[Taken]:
+    def _entered(self, prepared: Prepared[MessageT], items: list[Taken], at: float | None) -> list[Taken]:
         """Note a message that was taken in."""
         adapter, message = self.setup.adapter, prepared.message
         if at is not None:
@@ -351,9 +351,9 @@ class Timeline(Generic[MessageT]):
             if fixed is not None and fixed != self._fixed:
                 self._fixed, self.message_overhead = fixed, self.setup.counter(fixed)
         self.transcript.messages.append(message)
-        self._parts += [each.part for each in taken]
+        self._parts += [item.part for item in items]
         self.shown = None
-        return taken
+        return items
 
     def request(self, *, cold: bool | None = None) -> Shown | SummaryNeeded:
         """Return the view for a request, after a pass if one is due. A second call before a new message is free.
@@ -430,11 +430,11 @@ def _answered_before(
     parts: Sequence[Part], waiting: Sequence[str | None], open_calls: Tally[str | None]
 ) -> list[str | None]:
     """Note the results of own calls that will be given before a message; return the ids of those that still wait."""
-    given = {part.call_id for part in parts if part.kind is Kind.RESULT}
-    left = [call_id for call_id in waiting if call_id not in given]
+    answered_ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
+    unanswered = [call_id for call_id in waiting if call_id not in answered_ids]
     if all(part.kind is Kind.RESULT for part in parts):
-        return left
-    for call_id in left:
+        return unanswered
+    for call_id in unanswered:
         open_calls[call_id] = max(0, open_calls[call_id] - 1)
     return []
 
@@ -447,10 +447,10 @@ def _check_answered(format: Format[Any], parts: Sequence[Part], open_calls: Tall
     """
     if not isinstance(format, NativeFormat) or not format.results_first or is_answer(parts):
         return
-    left = [str(call_id) for call_id, count in open_calls.items() if count > 0]
-    if left and any(part.kind is not Kind.RESULT for part in parts):
+    unanswered = [str(call_id) for call_id, count in open_calls.items() if count > 0]
+    if unanswered and any(part.kind is not Kind.RESULT for part in parts):
         raise HistoryError(
-            f"the calls {', '.join(left)} have no result yet, and the provider refuses a turn before it. Append"
+            f"the calls {', '.join(unanswered)} have no result yet, and the provider refuses a turn before it. Append"
             " `call.result(output)` for each first"
         )
 
@@ -491,9 +491,9 @@ class ViewMessages(Generic[MessageT]):
         """
         transcript = self._transcript
         if keep_opening and len(view) < transcript.item_count:
-            kept = set(places(view))
-            if more := opening(transcript, kept):
-                return self.read(with_more(view, more))
+            visible = set(places(view))
+            if opening_items := opening(transcript, visible):
+                return self.read(with_more(view, opening_items))
         if not self._engine.evicts and any(isinstance(slot, Substitute) for slot in view):
             return self.read(view)
         if self._stale:
@@ -501,9 +501,9 @@ class ViewMessages(Generic[MessageT]):
             self._built = transcript.view(places(view))
         else:
             new = range(self._built_to, len(transcript.messages))
-            whole = len(view) == transcript.item_count
+            all_visible = len(view) == transcript.item_count
             # A message without items, such as an empty answer, stays only if every item is visible.
-            self._built += [transcript.messages[n] for n in new if whole or transcript.size(n)]
+            self._built += [transcript.messages[n] for n in new if all_visible or transcript.size(n)]
         self._built_to = len(transcript.messages)
         return list(self._built)
 
@@ -522,8 +522,8 @@ class ViewMessages(Generic[MessageT]):
                 built += [format_.turn(slot.text) for slot in slots.values() if isinstance(slot, Substitute)]
                 continue
             message, size = transcript.messages[number], transcript.size(number)
-            if (kept := shown_of(transcript.format, message, slots, size, strategy)) is not None:
-                built.append(kept)
+            if (visible := shown_of(transcript.format, message, slots, size, strategy)) is not None:
+                built.append(visible)
         return built
 
 
@@ -566,13 +566,13 @@ def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[
         transcript: the whole history.
         visible: the items of the view.
     """
-    shown = (
+    visible_parts = (
         (
             number,
             [part for index, part in enumerate(transcript.parts(number), transcript.first(number)) if index in visible],
         )
         for number in range(len(transcript.messages) - 1, -1, -1)
     )
-    needed = required_opening(transcript.parts, len(transcript.messages), shown)
-    items = {transcript.first(number) + place for number, positions in needed.items() for place in positions}
+    needed = required_opening(transcript.parts, len(transcript.messages), visible_parts)
+    items = {transcript.first(number) + position for number, positions in needed.items() for position in positions}
     return sorted(items.difference(visible))

@@ -162,8 +162,8 @@ class Protocol:
             return self._start_expl(name, fields["dependencies"])
         if type_ == "act":
             return self._start_act(name, fields["dependencies"], has_left)
-        found = f"{quote(type_)} is no type" if type_ else "no type was given"
-        raise _Rejection("no type", f'a start needs a "type", "expl" or "act", and {found}', name)
+        problem = f"{quote(type_)} is no type" if type_ else "no type was given"
+        raise _Rejection("no type", f'a start needs a "type", "expl" or "act", and {problem}', name)
 
     def _start_expl(self, name: str, dependencies: list[str] | None) -> Verdict:
         if dependencies:
@@ -215,8 +215,8 @@ class Protocol:
             name, type_ = self.active
             learned = {"description": "<what you learned>"} if type_ is EpisodeType.EXPL else {}
             return _right(action="end", name=name, **learned)
-        wanted = rejection.name or "<task-and-object>"
-        candidates = (wanted if n == 1 else f"{wanted}-{n}" for n in count(1))
+        suggested = rejection.name or "<task-and-object>"
+        candidates = (suggested if n == 1 else f"{suggested}-{n}" for n in count(1))
         name = next(candidate for candidate in candidates if candidate not in self.started)
         if rejection.type != "act":
             return _right(action="start", name=name, type="expl")

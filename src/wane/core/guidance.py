@@ -44,9 +44,12 @@ def _leaving(policy: Policy) -> str:
         else "what went unused longest leaves first"
     )
     share = policy.description_share
-    kept = "descriptions stay" if share is None else "descriptions stay longer" if share else "descriptions leave too"
+    if share is None:
+        fate = "descriptions stay"
+    else:
+        fate = "descriptions stay longer" if share else "descriptions leave too"
     after = "If that is not enough, open episodes are cut" if policy.overflow == "strip" else "Open episodes stay whole"
     return (
-        f"When the window is full, {first}; {kept}. {after}. "
+        f"When the window is full, {first}; {fate}. {after}. "
         "User messages never leave; what your acts did is in the environment."
     )

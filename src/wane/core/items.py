@@ -117,6 +117,6 @@ def read_tool_classes(given: Mapping[str, ToolClass | str] | None) -> dict[str, 
         try:
             classes[name.lower()] = ToolClass(value)
         except ValueError:
-            known = ", ".join(member.value for member in ToolClass)
-            raise ConfigError(f"tool {name!r} has the class {value!r}; a class is one of: {known}") from None
+            names = ", ".join(member.value for member in ToolClass)
+            raise ConfigError(f"tool {name!r} has the class {value!r}; a class is one of: {names}") from None
     return classes

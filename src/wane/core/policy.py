@@ -62,10 +62,10 @@ class Policy:
     overflow: Overflow = "strip"
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
+        for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            if value not in known:
-                raise ConfigError(f"{name} {value!r} is unknown; known: {', '.join(known)}")
+            if value not in choices:
+                raise ConfigError(f"{name} {value!r} is unknown; known: {', '.join(choices)}")
         if not _is_number(self.low_water) or not 0 < self.low_water <= 1:
             raise ConfigError(f"low_water is {_shown(self.low_water)}; it must be above 0 and at most 1")
         share, guard = self.description_share, self.guard
@@ -126,9 +126,9 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
         raise ConfigError(
             f"budget {_shown(text)} is not understood; write tokens (80000, 80k), or a share (50%) of a known window"
         )
-    whole, part, unit = match[1], match[2] or "", match[3].lower()
+    digits, fraction, unit = match[1], match[2] or "", match[3].lower()
     # The value is number / scale, in whole numbers, so that reading does not change a budget.
-    number, scale = int(whole + part), 10 ** len(part)
+    number, scale = int(digits + fraction), 10 ** len(fraction)
     if unit != "%":
         tokens = _rounded(number * _UNIT[unit], scale)
         return _checked(tokens if unit else _unambiguous(tokens, text.strip()))

@@ -156,16 +156,18 @@ class FitReport:
     def _told_outcome(self) -> str:
         freed, after = self.tokens_before - self.tokens_after, f"{self.tokens_after:,}"
         over = self.tokens_before - self.budget
-        held = f"The view held {self.tokens_before:,} tokens, "
-        held += f"{over:,} over the budget of {self.budget:,}" if over > 0 else f"within the budget of {self.budget:,}"
+        sentence = f"The view held {self.tokens_before:,} tokens, "
+        sentence += (
+            f"{over:,} over the budget of {self.budget:,}" if over > 0 else f"within the budget of {self.budget:,}"
+        )
         cold = "" if over > 0 else ", but the provider's cache was cold, so that a changed prefix cost nothing"
         if not freed:
-            return f"{held}{cold}. A pass found nothing to evict."
+            return f"{sentence}{cold}. A pass found nothing to evict."
         if not self.satisfied:
-            return f"{held}. A pass evicted {freed:,} of them."
+            return f"{sentence}. A pass evicted {freed:,} of them."
         if self.target == self.budget:
-            return f"{held}{cold}. A pass evicted {freed:,} of them, no more than it had to: {after} stay."
-        done = f"{held}{cold}. A pass evicts down to low water ({self.target:,}), so that passes are rare. "
+            return f"{sentence}{cold}. A pass evicted {freed:,} of them, no more than it had to: {after} stay."
+        done = f"{sentence}{cold}. A pass evicts down to low water ({self.target:,}), so that passes are rare. "
         done += f"This one evicted {freed:,} of them: {after} stay"
         if self.tokens_after <= self.target:
             return f"{done}."
@@ -181,8 +183,8 @@ class FitReport:
         first, *others = names.values()
         if others:
             order = f", {_ORDERS[self.policy.order]}, from {first} to {others[-1]}"
-            whole = f", and removed {len(removed):,} of them" if removed else ""
-            yield f"It stripped {len(names):,} episodes{order}{whole}."
+            removals = f", and removed {len(removed):,} of them" if removed else ""
+            yield f"It stripped {len(names):,} episodes{order}{removals}."
         else:
             yield f"It stripped 1 episode, {first}{', and removed it' if removed else ''}."
         if self.overflowed:

@@ -75,11 +75,11 @@ class Room:
         """Two sentences on what fills the budget and which budget would help; empty if there is room enough."""
         if not self.tight:
             return ""
-        held = ", ".join(f"{label} {tokens:,}" for label, tokens in self._rows())
-        left = f"{self.work:,} are left for the work" if self.work else "nothing is left for the work"
+        fixed = ", ".join(f"{label} {tokens:,}" for label, tokens in self._rows())
+        remainder = f"{self.work:,} are left for the work" if self.work else "nothing is left for the work"
         return (
             f"The budget of {self.budget:,} tokens leaves too little room: {self.fixed:,} may never be evicted "
-            f"({held}), so that {left}. {self._advice}"
+            f"({fixed}), so that {remainder}. {self._advice}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,11 +23,11 @@ class InForce:
             index: its index in the history.
             states: what it states.
         """
-        replaced = [each for one in states if not one.adds for each in self.kinds.pop(one.kind, ())]
-        for kind in dict.fromkeys(one.kind for one in states):
+        replaced = [earlier for state in states if not state.adds for earlier in self.kinds.pop(state.kind, ())]
+        for kind in dict.fromkeys(state.kind for state in states):
             self.kinds.setdefault(kind, []).append(index)
-        stated = {each for indexes in self.kinds.values() for each in indexes}
-        return [each for each in dict.fromkeys(replaced) if each not in stated]
+        stated = {standing for indexes in self.kinds.values() for standing in indexes}
+        return [earlier for earlier in dict.fromkeys(replaced) if earlier not in stated]
 
 
 class StandingNotices:
@@ -55,7 +55,7 @@ class StandingNotices:
             episode: the episode that began last before it.
         """
         self.stood_in[index] = episode
-        return [(each, self.stood_in.pop(each)) for each in self.in_force.enter(index, states)]
+        return [(replaced, self.stood_in.pop(replaced)) for replaced in self.in_force.enter(index, states)]
 
     def overdue_by_episode(self) -> Iterator[tuple[Episode, list[int]]]:
         """Yield the episodes with overdue notices, in order of start, with these notices."""

@@ -173,12 +173,12 @@ class View:
 
     def unit(self, indexes: Iterable[int]) -> set[int]:
         """Return items with all items that need them (R12)."""
-        found, frontier = set(indexes), list(indexes)
+        coupled, frontier = set(indexes), list(indexes)
         while frontier and self.needs:
-            new = [other for other in self._needers.get(frontier.pop(), ()) if other not in found]
-            found.update(new)
+            new = [needer for needer in self._needers.get(frontier.pop(), ()) if needer not in coupled]
+            coupled.update(new)
             frontier.extend(new)
-        return found
+        return coupled
 
     def take(self, candidates: Collection[int], episode: Episode) -> list[int]:
         """Remove the candidates, items of an episode, except those that a visible item needs.
@@ -236,20 +236,20 @@ class View:
         self._spread(going, candidates)
         # Items held for the sake of reasoning leave with it, should these candidates leave it alone.
         coupled = [
-            other
+            partner
             for message in self._lost(going)
             for index in message.reasoning
             if episode.owns(index)
-            for other in (*self.needs.get(index, ()), *self._needers.get(index, ()))
-            if other in self.held and other not in going
+            for partner in (*self.needs.get(index, ()), *self._needers.get(index, ()))
+            if partner in self.held and partner not in going
         ]
         going.update(coupled)
         self._spread(going, coupled)
         alone: set[int] = set()
-        while more := self._left_alone(going, episode):
-            alone.update(more)
-            going.update(more)
-            self._spread(going, more)
+        while lonely := self._left_alone(going, episode):
+            alone.update(lonely)
+            going.update(lonely)
+            self._spread(going, lonely)
         while True:
             lost = self._lost(going - alone)
             staying = [

@@ -215,10 +215,10 @@ class ContextWindow:
     @property
     def notices(self) -> dict[int, int]:
         """Tokens of the notices in view, by number of the episode that they belong to (R15)."""
-        held: dict[int, int] = {}
+        by_episode: dict[int, int] = {}
         for index, number in self._view.notices.items():
-            held[number] = held.get(number, 0) + self.accounting.scaled(self._view.tokens[index])
-        return held
+            by_episode[number] = by_episode.get(number, 0) + self.accounting.scaled(self._view.tokens[index])
+        return by_episode
 
     @property
     def _prologue(self) -> int:
@@ -240,8 +240,8 @@ class ContextWindow:
         if spans := self._graph.archive.get(name):
             return tuple(range(first, stop) for first, stop in spans)
         latest = list(self._protocol.started)[-12:]
-        known = f"episodes so far: {', '.join(latest)}" if latest else "no episode has been started"
-        raise UnknownEpisodeError(f"no episode is named {name!r}; {known}")
+        known_episodes = f"episodes so far: {', '.join(latest)}" if latest else "no episode has been started"
+        raise UnknownEpisodeError(f"no episode is named {name!r}; {known_episodes}")
 
     def has_left(self, name: str) -> bool:
         """Whether an annotated episode has left the view, except for its description (R9)."""
@@ -563,8 +563,8 @@ class ContextWindow:
             return Level.BULK.rank  # a rejected `delimiter` call is an ordinary bulk call (R3)
         assert item.tool is not None
         name = item.tool.lower()
-        known = self._classes.get(name) or item.tool_class or DEFAULT_TOOL_CLASSES.get(name, ToolClass.ARTIFACT)
-        return _CLASS_RANK[known]
+        tool_class = self._classes.get(name) or item.tool_class or DEFAULT_TOOL_CLASSES.get(name, ToolClass.ARTIFACT)
+        return _CLASS_RANK[tool_class]
 
     def _enter(self, owner: Episode, item: Item, index: int, rank: int) -> None:
         owner.enter(index, item.tokens, rank)

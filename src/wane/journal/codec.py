@@ -50,12 +50,12 @@ def decode(cls: type[T], data: object) -> T:
     if not isinstance(data, dict):
         raise SchemaError(f"an object is needed, not {type(data).__name__}")
     hashable: Any = cls
-    known = _fields(hashable)
+    specs = _fields(hashable)
     for name in data:
-        if name not in known:
+        if name not in specs:
             raise SchemaError(f"unknown field {name!r}")
     values: dict[str, Any] = {}
-    for name, (hint, required) in known.items():
+    for name, (hint, required) in specs.items():
         if name in data:
             values[name] = _decode_field(name, hint, data[name])
         elif required:

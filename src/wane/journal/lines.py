@@ -119,18 +119,18 @@ def _line(data: dict[str, Any], after: int, dumps: Dumps) -> bytes:
     return b'%b%b%08x"}\n' % (body, _CRC_KEY, crc32(body, after))
 
 
-def read_header(line: bytes, place: str) -> Header:
+def read_header(line: bytes, name: str) -> Header:
     """Return the header in the first line of a file.
 
     Args:
         line: the line, with its newline.
-        place: name of the session, for errors.
+        name: name of the session, for errors.
 
     Raises:
         CorruptJournalError: if it is not a header, or a damaged one.
         JournalVersionError: if another version of Wane wrote it.
     """
-    first = f"{place} is not a session of Wane, or its first line"
+    first = f"{name} is not a session of Wane, or its first line"
     data = _parse(line, first)
     if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
         raise _damaged(first, 'it does not begin with the header of a session, {"kind":"session","version":…}')
@@ -138,41 +138,41 @@ def read_header(line: bytes, place: str) -> Header:
     if not OLDEST <= data["version"] <= VERSION:
         advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
         raise JournalVersionError(
-            f"{place}, line 1: version {data['version']} of the session format, and this Wane reads versions"
+            f"{name}, line 1: version {data['version']} of the session format, and this Wane reads versions"
             f" {OLDEST} to {VERSION}. {advice}"
         )
     _check(line, 0, first)
-    return _decode(Header, data, f"{place}, line 1")
+    return _decode(Header, data, f"{name}, line 1")
 
 
-def read_record(line: bytes, after: int, place: str = "the line") -> Record:
+def read_record(line: bytes, after: int, name: str = "the line") -> Record:
     """Return the record of a line.
 
     Args:
         line: the line, with its newline.
         after: checksum of the line before.
-        place: name of the session and number of the line, for errors.
+        name: name of the session and number of the line, for errors.
 
     Raises:
         CorruptJournalError: if the line is not as it was written.
         JournalVersionError: if its kind is unknown, or it is whole but its fields differ from this version's.
     """
-    data = _parse(line, place)
+    data = _parse(line, name)
     cls = RECORDS.get(data["kind"])
     if cls is None:
-        raise JournalVersionError(f"{place} has a record of unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
-    _check(line, after, place)
-    return _decode(cls, data, place)
+        raise JournalVersionError(f"{name} has a record of unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
+    _check(line, after, name)
+    return _decode(cls, data, name)
 
 
-def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) -> list[Record]:
+def read_lines(lines: Sequence[bytes], after: int, *, first: int, name: str) -> list[Record]:
     """Return the records of lines.
 
     Args:
         lines: whole lines, each with its newline.
         after: checksum of the line before the first.
         first: number of the first line; the header's is 1.
-        place: name of the session in errors.
+        name: name of the session in errors.
 
     Raises:
         CorruptJournalError: if a line is damaged, or does not continue the one before it.
@@ -180,7 +180,7 @@ def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) ->
     """
     records: list[Record] = []
     for number, line in enumerate(lines, start=first):
-        records.append(read_record(line, after, f"{place}, line {number}"))
+        records.append(read_record(line, after, f"{name}, line {number}"))
         after = checksum_of(line)
     return records
 
@@ -193,13 +193,13 @@ def is_whole(line: bytes, after: int) -> bool:
 
 def begins_whole(line: bytes, after: int) -> bool:
     """Whether a damaged line begins with a whole record: then its newline was damaged and nothing was cut."""
-    place, checksum = 0, after
-    while (key := line.find(_CRC_KEY, place + 1)) > 0:
-        checksum = crc32(memoryview(line)[place:key], checksum)
-        rest = line[key : key + _CRC_SIZE]
-        if len(rest) == _CRC_SIZE and rest[:-1] == b'%b%08x"}' % (_CRC_KEY, checksum):
+    offset, checksum = 0, after
+    while (key := line.find(_CRC_KEY, offset + 1)) > 0:
+        checksum = crc32(memoryview(line)[offset:key], checksum)
+        checked = line[key : key + _CRC_SIZE]
+        if len(checked) == _CRC_SIZE and checked[:-1] == b'%b%08x"}' % (_CRC_KEY, checksum):
             return True
-        place = key
+        offset = key
     return False
 
 
@@ -208,23 +208,23 @@ def checksum_of(line: bytes) -> int:
     return int(line[-11:-3], 16)
 
 
-def _parse(line: bytes, place: str) -> dict[str, Any]:
+def _parse(line: bytes, name: str) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        raise _damaged(place, "it is cut off")
+        raise _damaged(name, "it is cut off")
     try:
         data = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise _damaged(place, f"it is not UTF-8 at byte {error.start}") from None
+        raise _damaged(name, f"it is not UTF-8 at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
-        raise _damaged(place, f"it is not JSON: {error}") from None
+        raise _damaged(name, f"it is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
-        raise _damaged(place, "it is not a record")
+        raise _damaged(name, "it is not a record")
     return data
 
 
-def _check(line: bytes, after: int, place: str) -> None:
+def _check(line: bytes, after: int, name: str) -> None:
     if not is_whole(line, after):
-        raise _damaged(place, "its checksum is wrong: it, or a line before it, was changed or is missing")
+        raise _damaged(name, "its checksum is wrong: it, or a line before it, was changed or is missing")
 
 
 def decoded(cls: type[T], data: dict[str, Any]) -> T:
@@ -244,18 +244,18 @@ def decoded(cls: type[T], data: dict[str, Any]) -> T:
     return decode(cls, data)
 
 
-def _decode(cls: type[T], data: dict[str, Any], place: str) -> T:
+def _decode(cls: type[T], data: dict[str, Any], name: str) -> T:
     try:
         return decoded(cls, data)
     except SchemaError as error:
         # The checksum is right, so another version of Wane wrote exactly this.
         raise JournalVersionError(
-            f"{place} has a record of kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
+            f"{name} has a record of kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
         ) from None
 
 
-def _damaged(place: str, why: str) -> CorruptJournalError:
-    return CorruptJournalError(f"{place} is damaged: {why}")
+def _damaged(name: str, why: str) -> CorruptJournalError:
+    return CorruptJournalError(f"{name} is damaged: {why}")
 
 
 def _to_milliseconds(moment: datetime) -> datetime:

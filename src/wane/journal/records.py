@@ -97,10 +97,10 @@ class MessageRecord(Record):
     @property
     def marks_at(self) -> dict[int, tuple[Mark, ...]]:
         """The marks, by index of the item right after them."""
-        found: dict[int, tuple[Mark, ...]] = {}
+        by_item: dict[int, tuple[Mark, ...]] = {}
         for placed in self.marks:
-            found[placed.item] = (*found.get(placed.item, ()), placed.mark)
-        return found
+            by_item[placed.item] = (*by_item.get(placed.item, ()), placed.mark)
+        return by_item
 
 
 @dataclass(frozen=True, slots=True)

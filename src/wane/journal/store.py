@@ -98,10 +98,10 @@ class SessionStore:
 
     def directory(self, cwd: Path) -> Path:
         """Return the directory of a working directory's sessions."""
-        place = cwd.resolve()
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", str(place)).strip("-")[-_SLUG_LENGTH:].lstrip("-")
+        directory = cwd.resolve()
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", str(directory)).strip("-")[-_SLUG_LENGTH:].lstrip("-")
         # The slug is for people; the hash distinguishes `a/b` from `a-b`.
-        digest = sha256(str(place).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        digest = sha256(str(directory).encode("utf-8", "surrogateescape")).hexdigest()[:8]
         return self.root / (f"{slug}-{digest}" if slug else digest)
 
     def create(
@@ -158,13 +158,15 @@ class SessionStore:
             SessionNotFoundError: if no session or several match; the message names the candidates.
             JournalError: if the directory cannot be listed.
         """
-        found = self.matching(prefix, cwd)
-        if len(found) == 1:
-            return next(iter(found))
-        if not found:
+        matches = self.matching(prefix, cwd)
+        if len(matches) == 1:
+            return next(iter(matches))
+        if not matches:
             raise SessionNotFoundError(f"no session has an id that begins with {prefix!r} in {self._place(cwd)}")
-        names = ", ".join(sorted(found.values())[:8])
-        raise SessionNotFoundError(f"{len(found)} sessions have an id that begins with {prefix!r}; give more: {names}")
+        names = ", ".join(sorted(matches.values())[:8])
+        raise SessionNotFoundError(
+            f"{len(matches)} sessions have an id that begins with {prefix!r}; give more: {names}"
+        )
 
     def matching(self, prefix: str, cwd: Path | None = None) -> dict[Path, str]:
         """Return the file and id of the session with the id `prefix`, or else of those whose id begins with it.
@@ -176,9 +178,9 @@ class SessionStore:
         Raises:
             JournalError: if the directory cannot be listed.
         """
-        found = {path: id_of(path) for path in self._paths(cwd)}
-        ids = matching_ids(prefix, found.values())
-        return {path: id_ for path, id_ in found.items() if id_ in ids}
+        ids = {path: id_of(path) for path in self._paths(cwd)}
+        matches = matching_ids(prefix, ids.values())
+        return {path: id_ for path, id_ in ids.items() if id_ in matches}
 
     def latest(self, cwd: Path, message_format: str | None = None) -> SessionInfo:
         """Return the last written session of a working directory that has a message.
@@ -229,8 +231,8 @@ class SessionStore:
         Raises:
             JournalError: if the directory cannot be listed.
         """
-        written = ((found, path) for path in self._paths(cwd) if (found := _written(path)) is not None)
-        return [path for found, path in sorted(written) if found < time.timestamp()]
+        written = ((written_at, path) for path in self._paths(cwd) if (written_at := _written(path)) is not None)
+        return [path for written_at, path in sorted(written) if written_at < time.timestamp()]
 
     def _place(self, cwd: Path | None) -> Path:
         return self.root if cwd is None else self.directory(cwd)
@@ -255,11 +257,11 @@ def matching_ids(prefix: str, ids: Iterable[str]) -> set[str]:
 
     Sessions of a proxy that began alike share the first part of their id, so the part after the `-` is enough too.
     """
-    known = set(ids) if prefix else set()
-    if prefix in known:
+    candidates = set(ids) if prefix else set()
+    if prefix in candidates:
         return {prefix}
-    begin = {id_ for id_ in known if id_.startswith(prefix)}
-    return begin or {id_ for id_ in known if id_.rpartition("-")[2].startswith(prefix)}
+    begin = {id_ for id_ in candidates if id_.startswith(prefix)}
+    return begin or {id_ for id_ in candidates if id_.rpartition("-")[2].startswith(prefix)}
 
 
 @dataclass(slots=True)

@@ -101,7 +101,7 @@ class Journal:
         path = directory / f"{header.created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
         try:
             # Not `parents=True`, which gives the mode to the last one only; their names say what their owner works on.
-            for missing in [*takewhile(lambda place: not place.exists(), (directory, *directory.parents))][::-1]:
+            for missing in [*takewhile(lambda folder: not folder.exists(), (directory, *directory.parents))][::-1]:
                 missing.mkdir(mode=0o700, exist_ok=True)
             # Not `glob`, which compiles a pattern for each id.
             if any(name.endswith(f"Z-{session_id}.jsonl") for name in os.listdir(directory)):
@@ -157,9 +157,9 @@ class Journal:
             fd = os.open(path, _FLAGS)
             try:
                 with os.fdopen(fd, "rb", closefd=False) as stream:
-                    found = read_stream(stream, path)
-                journal = cls(found, fd, lock, clock=clock, fsync=fsync, dumps=dumps)
-                if found.torn:
+                    file = read_stream(stream, path)
+                journal = cls(file, fd, lock, clock=clock, fsync=fsync, dumps=dumps)
+                if file.torn:
                     journal._repair()
             except BaseException:
                 os.close(fd)
@@ -243,10 +243,10 @@ class Journal:
         try:
             if os.fstat(fd).st_size != size:
                 os.ftruncate(fd, size)  # left by an append that was interrupted twice
-            rest = memoryview(data)
+            unwritten = memoryview(data)
             # Usually one write. A full disk takes a part, and the next write gives the reason.
-            while rest:
-                rest = rest[os.write(fd, rest) :]
+            while unwritten:
+                unwritten = unwritten[os.write(fd, unwritten) :]
             self._end = (size + len(data), checksum)
         except BaseException as error:
             self._take_back(fd, size)
@@ -303,11 +303,11 @@ def delete_session(path: Path, *, dry: bool = False) -> int:
     if not path.exists():
         raise SessionNotFoundError(f"there is no session file {path}")
     freed = 0
-    held = Path(f"{path}.lock")
+    marker = Path(f"{path}.lock")
     try:
         with ExitStack() as stack:
             # Without that file no process writes the session, and a dry run leaves none behind.
-            if not dry or held.exists():
+            if not dry or marker.exists():
                 stack.callback(_acquire(path).release)
             for part in (path, Path(f"{path}.torn")):
                 if part.exists():
@@ -316,7 +316,7 @@ def delete_session(path: Path, *, dry: bool = False) -> int:
                         part.unlink()
         if not dry:
             # Whoever waits for the lock finds the session gone.
-            held.unlink(missing_ok=True)
+            marker.unlink(missing_ok=True)
     except OSError as error:
         raise JournalError(f"cannot delete the session {path}: {error.strerror or error}") from error
     return freed

@@ -115,7 +115,7 @@ class Acon(Summarised):
     @property
     def standing(self) -> Mapping[str, Any] | None:
         """Place and text of the latest summary, and the compressed observations in view."""
-        compressed = [it for it in self._view if isinstance(it, Substitute) and it.index is not None]
+        compressed = [slot for slot in self._view if isinstance(slot, Substitute) and slot.index is not None]
         return _record(self._done, compressed) if self._done or compressed else None
 
     def redo(self, done: Mapping[str, Any]) -> None:
@@ -144,7 +144,7 @@ class Acon(Summarised):
         return Fitted(outcome.view, ran=True, done=_record(self._done if outcome.ran else None, fresh.values()))
 
     def _compress(self, observations: Iterable[Substitute]) -> None:
-        instead = {it.index: it for it in observations}
+        instead = {observation.index: observation for observation in observations}
         for place, slot in enumerate(self._view):
             if isinstance(slot, int) and slot in instead:
                 self._view[place] = instead[slot]

@@ -116,11 +116,11 @@ class ClearTools(Resumable):
         """Return the results to clear."""
         target = -1.0 if self._low_water is None else self.budget * self._low_water - self.overhead
         groups, chosen, freed = self._groups, [], 0
-        kept = set(self._recent)
+        recent = set(self._recent)
         for index, instead in self._clearable.items():
             if self._held - freed <= target:
                 break
-            if index not in kept and groups.of[index] != groups.latest:
+            if index not in recent and groups.of[index] != groups.latest:
                 chosen.append(index)
                 freed += groups.tokens[index] - instead.tokens
         return chosen

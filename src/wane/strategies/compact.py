@@ -44,5 +44,5 @@ class Compact(Summarised):
 
     def _place(self, summary: int) -> int:
         low = self._low_water
-        kept = min(KEPT_TOKENS, self.budget * KEPT_SHARE) if low is None else self._kept_at(low)
-        return self._tail(kept, summary)
+        tail_tokens = min(KEPT_TOKENS, self.budget * KEPT_SHARE) if low is None else self._kept_at(low)
+        return self._tail(tail_tokens, summary)

@@ -119,16 +119,16 @@ class Fold(Resumable):
         of, call = self._groups.of, self._groups.call
         touched = {of[index] for index in gone}
         there = [index for index in self._view if isinstance(index, int) and of[index] in touched]
-        held = self._closure(index for index in there if index not in gone)
-        return {index for index in gone if index in held or call[index] in held}
+        kept_items = self._closure(index for index in there if index not in gone)
+        return {index for index in gone if index in kept_items or call[index] in kept_items}
 
-    def _closure(self, kept: Iterable[int]) -> set[int]:
+    def _closure(self, indexes: Iterable[int]) -> set[int]:
         """Items with all items that they need."""
-        held: set[int] = set()
-        stack = list(kept)
+        closure: set[int] = set()
+        stack = list(indexes)
         while stack:
             index = stack.pop()
-            if index not in held:
-                held.add(index)
+            if index not in closure:
+                closure.add(index)
                 stack += self._needs.get(index, ())
-        return held
+        return closure

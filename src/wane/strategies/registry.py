@@ -79,8 +79,8 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
 
         return WindowStrategy(name, settings, policy_of(name, settings.policy, settings.low_water))
     if name in _OURS:
-        module, made, _ = _OURS[name]
-        maker: Callable[[Settings], Strategy] = getattr(import_module(f"wane.strategies.{module}"), made)
+        module, attribute, _ = _OURS[name]
+        maker: Callable[[Settings], Strategy] = getattr(import_module(f"wane.strategies.{module}"), attribute)
         return maker(settings)
     peer: Strategy = load_research("peers:get_peer")(name, settings)
     return peer
@@ -88,5 +88,5 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
 
 def _check(name: str) -> None:
     if name not in _OURS and name not in (others := peers()):
-        more = ", ".join(others) or "and with wane-research those of other libraries"
-        raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {more}")
+        hint = ", ".join(others) or "and with wane-research those of other libraries"
+        raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {hint}")

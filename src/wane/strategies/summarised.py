@@ -105,8 +105,10 @@ class Summarised(Resumable):
         if self._held + self.overhead <= self.budget:
             return self._as_it_is()
         cut = self._place(self._summary)
-        kept = self._system.union(self._kept_question())
-        if not any(isinstance(slot, int) and slot not in kept and self._groups.of[slot] < cut for slot in self._view):
+        staying = self._system.union(self._kept_question())
+        if not any(
+            isinstance(slot, int) and slot not in staying and self._groups.of[slot] < cut for slot in self._view
+        ):
             return self._as_it_is()
         self._due = cut
         return SummaryNeeded(self._view if self.reads_all else self._ahead(cut), self.instructions)
@@ -153,34 +155,34 @@ class Summarised(Resumable):
         return [slot for slot in self._view if (item := item_of(slot)) is None or of[item] < cut]
 
     def _replace(self, cut: int, text: str, tokens: int, question: Iterable[int] = ()) -> None:
-        groups, kept = self._groups, self._system.union(question)
+        groups, staying = self._groups, self._system.union(question)
         start = groups.first[cut] if cut < len(groups.first) else len(groups.of)
         self._cut, self._due, self._released = cut, None, False
         self._done = {"from": start, "summary": text, "tokens": tokens}
         if self.keeps_question:
             self._done["question"] = [*question]
-        before = [slot for slot in self._view if isinstance(slot, int) and slot in kept and groups.of[slot] < cut]
+        before = [slot for slot in self._view if isinstance(slot, int) and slot in staying and groups.of[slot] < cut]
         tail = [slot for slot in self._view if (item := item_of(slot)) is not None and groups.of[item] >= cut]
         summary = Substitute(PREFIX + text if text else "", tokens + chars(PREFIX))
         self._summary = summary.tokens
         self._view = [*before, summary, *tail]
         self._held = sum(groups.tokens[slot] if isinstance(slot, int) else slot.tokens for slot in self._view)
 
-    def _tail(self, kept: float, summary: int) -> int:
+    def _tail(self, tail_tokens: float, summary: int) -> int:
         """Return the first group of the longest tail of so many tokens; the latest assistant message is always in it.
 
         Beside a summary of `summary` tokens it takes no more than there is room for.
         """
         cut = self._groups.latest
         least = sum(self._weights[cut:]) if cut >= 0 else 0
-        left = kept - least
+        remaining = tail_tokens - least
         room = self.budget - self.overhead - self._system_tokens - summary - least
         if room >= 0:
             # If not even the latest message has room, a shorter tail would only mean a summary for each request.
-            left = min(left, room)
-        while cut > self._cut and self._weights[cut - 1] <= left:
+            remaining = min(remaining, room)
+        while cut > self._cut and self._weights[cut - 1] <= remaining:
             cut -= 1
-            left -= self._weights[cut]
+            remaining -= self._weights[cut]
         return cut
 
     def _kept_at(self, share: float) -> float:

@@ -102,8 +102,8 @@ class Truncate(Resumable):
         Raises:
             HistoryError: if no message begins there.
         """
-        place = self._groups.at(done.get("from"))
-        while self._cut < place:
+        group = self._groups.at(done.get("from"))
+        while self._cut < group:
             self._advance()
         self._leave_out()
 

@@ -362,4 +362,4 @@ class _SharedLog(Log):
 async def _records(lines: Sequence[bytes], after: int, first: int, place: str) -> Sequence[Record]:
     heavy = sum(map(len, lines)) >= HEAVY
     with as_store_errors():
-        return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, place=f"the {place}"))
+        return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, name=f"the {place}"))
