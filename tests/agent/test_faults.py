@@ -78,11 +78,10 @@ def run(session: AgentSession, events: list[SessionEvent] | None = None) -> Turn
     return result
 
 
-def _resumed(session: AgentSession) -> AgentSession:
+def _resumed(session: AgentSession, cost_limit: float | None = None) -> AgentSession:
     assert session.journal is not None
-    return AgentSession.resume(
-        session.journal.path, replace(config(session.cwd, TestModel()), chosen=frozenset({"model"}))
-    )
+    given = config(session.cwd, TestModel(), cost_limit=cost_limit)
+    return AgentSession.resume(session.journal.path, replace(given, chosen=frozenset({"model"})))
 
 
 @pytest.mark.parametrize("api", first_quick(*APIS))
@@ -264,6 +263,21 @@ def test_a_broken_answer_is_paid_for_and_its_cost_a_bound(repository: Path, api:
     resumed = _resumed(session)
     assert resumed.account == session.account
     resumed.close()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_broken_answer_counts_for_the_cost_limit_like_the_others(repository: Path, api: str) -> None:
+    costly = Usage(1_000_000, 0)
+    replies = [replace(reply, usage=costly) for reply in task([replace(ANSWER, breaks=Break(5))])]
+    with ScriptedServer([*replies, Reply("Again.")]) as server:
+        session = AgentSession.create(config(repository, getattr(server, api)(), cost_limit=1_000))
+        result = run(session)
+        assert result.outcome is Outcome.DONE
+        assert session.account.estimate == pytest.approx(session.account.at_least / 3 * 4)
+        again = _resumed(session, cost_limit=session.account.at_least * 1.1)
+        result = run(again)
+    assert result.outcome is Outcome.COST_LIMIT
+    assert "is reached: about $" in (result.error or "")
 
 
 @pytest.mark.parametrize("api", APIS)
