@@ -221,6 +221,27 @@ def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) 
     assert "0.02 minutes" in (result.error or "")
 
 
+def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Path) -> None:
+    stalled = replace(ANSWER, breaks=Break(5, "reset", stall=5))  # beyond the limit
+    with ScriptedServer(task([stalled])) as server:
+        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)))
+    assert result.outcome is Outcome.DONE
+    assert result.waited > 5
+
+
+@pytest.mark.parametrize("events", [0, 2, 5])
+@pytest.mark.parametrize("api", first_quick(*APIS))
+def test_a_call_fails_if_nothing_more_comes(repository: Path, api: str, events: int) -> None:
+    silent = replace(ANSWER, breaks=Break(events, stall=60))
+    with ScriptedServer(task([silent])) as server:
+        session = AgentSession.create(config(repository, getattr(server, api)()))
+        session.silence = 0.5
+        seen: list[SessionEvent] = []
+        result = run(session, seen)
+    assert result.outcome is Outcome.DONE
+    assert [event.tries for event in seen if isinstance(event, Waiting)] == [1]
+
+
 def test_a_turn_can_be_stopped_while_it_waits(repository: Path) -> None:
     with ScriptedServer(task([Reply(error=HttpError(429, headers={"retry-after": "60"}))])) as server:
         session = AgentSession.create(config(repository, server.anthropic_model()))

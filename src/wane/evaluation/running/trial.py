@@ -262,6 +262,8 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
         # Without a budget, a context that grows until the window is full is what the arm shows.
         full = fault["kind"] == "context" and attempt.arm.budget is None
         ended_by = "limit" if full else "provider"
+    elif error == "AgentTimeoutError" and said.get("outcome") == "time_limit":
+        message = said["error"]  # Harbor names its own limit
     if wrong and not fault:
         error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
     return replace(
