@@ -93,6 +93,11 @@ class Account:
         """Dollars for all calls; None if that of any call is not known."""
         return self.at_least if self.complete else None
 
+    @property
+    def estimate(self) -> float:
+        """Dollars for all calls, if those of unknown cost took the mean of the others; 0 if no cost is known."""
+        return self.at_least * self.calls / self.priced if self.priced else 0.0
+
     def describe(self) -> str:
         """Return the cost in words: `$0.42`, `at least $20.32 (213 of 214 calls)` or `cost unknown`."""
         if self.complete:

@@ -7,16 +7,21 @@ import itertools
 import json
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic_ai.exceptions import ModelAPIError
+from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RequestUsage
 
 from tests.agent.conftest import config, dumped
 from tests.marks import first_quick
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
-from wane.agent.faults import Fault, fitting_budget
+from wane.agent.faults import BrokenAnswerError, Fault, check_whole, fitting_budget
+from wane.agent.models import explain
 from wane.agent.patience import LONGEST_WAIT, Patience, pause
 from wane.agent.session import AgentSession
 from wane.journal import UsageRecord, read
@@ -73,11 +78,10 @@ def run(session: AgentSession, events: list[SessionEvent] | None = None) -> Turn
     return result
 
 
-def _resumed(session: AgentSession) -> AgentSession:
+def _resumed(session: AgentSession, cost_limit: float | None = None) -> AgentSession:
     assert session.journal is not None
-    return AgentSession.resume(
-        session.journal.path, replace(config(session.cwd, TestModel()), chosen=frozenset({"model"}))
-    )
+    given = config(session.cwd, TestModel(), cost_limit=cost_limit)
+    return AgentSession.resume(session.journal.path, replace(given, chosen=frozenset({"model"})))
 
 
 @pytest.mark.parametrize("api", first_quick(*APIS))
@@ -121,6 +125,54 @@ def test_a_lasting_fault_ends_the_turn_by_its_name(repository: Path, api: str, k
         assert asyncio.run(session.run("go on")).outcome is Outcome.DONE
         session.close()
         assert server.refusals == ()
+
+
+def _refused(status: int, message: str, **more: object) -> HttpError:
+    return HttpError(status, body={"error": {"message": message, **more}})
+
+
+WORDINGS = {
+    "Anthropic, organization": ("access", _refused(400, "This organization has been disabled.")),
+    "Anthropic, length": (
+        "context",
+        _refused(400, "input length and `max_tokens` exceed context limit: 190 + 20 > 200"),
+    ),
+    "Anthropic, size": ("context", _refused(413, "Request exceeds the maximum size")),
+    "OpenAI, verification": ("access", _refused(400, "Your organization must be verified to stream this model.")),
+    "OpenAI, tokens a minute": ("context", _refused(429, "Request too large for x: Limit 30000, Requested 42000.")),
+    "Google, location": ("access", HttpError(400, body={"error": "User location is not supported for the API use."})),
+    "OpenRouter, model": ("model", _refused(400, "foo/bar is not a valid model ID", code=400)),
+    "OpenRouter, key": ("quota", _refused(403, "Key limit exceeded (total limit).", code=403)),
+    "OpenRouter, behind it": (
+        "context",
+        _refused(400, "Provider returned error", code=400, metadata={"raw": "prompt is too long: 215000 > 200000"}),
+    ),
+    "LiteLLM, model": ("model", _refused(400, "Invalid model name passed in model=foo.", code="400")),
+    "LiteLLM, budget": ("quota", _refused(429, "Budget has been exceeded! Current cost: 1.2", code="429")),
+    "DeepSeek, model": ("model", _refused(400, "Model Not Exist")),
+    "vLLM, length": (
+        "context",
+        _refused(400, "The decoder prompt (length 40000) is longer than the maximum model length"),
+    ),
+    "vLLM, tokens": (
+        "context",
+        _refused(400, "You passed 9 input tokens. However, the model's context length is only 8"),
+    ),
+    "llama.cpp, length": ("context", _refused(400, "request (4097 tokens) exceeds the available context size (4096)")),
+    "xAI, length": ("context", HttpError(400, body={"error": "This model's maximum prompt length is 131072 but …"})),
+    "a gateway": ("access", HttpError(407, body="Proxy Authentication Required")),
+}
+"""Refusals for which Pydantic AI has no category."""
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_refusals_are_known_by_their_words(repository: Path, wording: str) -> None:
+    kind, refusal = WORDINGS[wording]
+    with ScriptedServer([Reply(error=refusal)]) as server:
+        session = AgentSession.create(config(repository, server.openai_model(), strategy="none", patience=0))
+        fault = run(session).fault
+    assert fault is not None
+    assert (fault.kind, fault.status) == (kind, refusal.status)
 
 
 def test_what_the_agent_sent_wrong_is_no_fault_of_the_provider(repository: Path) -> None:
@@ -169,6 +221,27 @@ def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) 
     assert "0.02 minutes" in (result.error or "")
 
 
+def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Path) -> None:
+    stalled = replace(ANSWER, breaks=Break(5, "reset", stall=5))  # beyond the limit
+    with ScriptedServer(task([stalled])) as server:
+        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)))
+    assert result.outcome is Outcome.DONE
+    assert result.waited > 5
+
+
+@pytest.mark.parametrize("events", [0, 2, 5])
+@pytest.mark.parametrize("api", first_quick(*APIS))
+def test_a_call_fails_if_nothing_more_comes(repository: Path, api: str, events: int) -> None:
+    silent = replace(ANSWER, breaks=Break(events, stall=60))
+    with ScriptedServer(task([silent])) as server:
+        session = AgentSession.create(config(repository, getattr(server, api)()))
+        session.silence = 0.5
+        seen: list[SessionEvent] = []
+        result = run(session, seen)
+    assert result.outcome is Outcome.DONE
+    assert [event.tries for event in seen if isinstance(event, Waiting)] == [1]
+
+
 def test_a_turn_can_be_stopped_while_it_waits(repository: Path) -> None:
     with ScriptedServer(task([Reply(error=HttpError(429, headers={"retry-after": "60"}))])) as server:
         session = AgentSession.create(config(repository, server.anthropic_model()))
@@ -214,6 +287,21 @@ def test_a_broken_answer_is_paid_for_and_its_cost_a_bound(repository: Path, api:
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_a_broken_answer_counts_for_the_cost_limit_like_the_others(repository: Path, api: str) -> None:
+    costly = Usage(1_000_000, 0)
+    replies = [replace(reply, usage=costly) for reply in task([replace(ANSWER, breaks=Break(5))])]
+    with ScriptedServer([*replies, Reply("Again.")]) as server:
+        session = AgentSession.create(config(repository, getattr(server, api)(), cost_limit=1_000))
+        result = run(session)
+        assert result.outcome is Outcome.DONE
+        assert session.account.estimate == pytest.approx(session.account.at_least / 3 * 4)
+        again = _resumed(session, cost_limit=session.account.at_least * 1.1)
+        result = run(again)
+    assert result.outcome is Outcome.COST_LIMIT
+    assert "is reached: about $" in (result.error or "")
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_a_view_that_the_provider_calls_too_long_is_made_to_fit(repository: Path, api: str) -> None:
     (repository / "long.py").write_text("".join(f"value_{n} = {60 * str(n % 10)}\n" for n in range(1500)))
     reads = [Reply(calls=(Call("read_file", {"path": "long.py", "offset": 60 * n, "limit": 60}),)) for n in range(14)]
@@ -247,11 +335,56 @@ def test_without_eviction_a_view_that_is_too_long_is_an_error(repository: Path) 
         ("This model's maximum context length is 4096 tokens. However, your messages resulted in 8192", 4000, 1800),
         ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", 100_000, 85_263),
         ("Your input exceeds the context window of this model.", 1000, 800),
+        (
+            "maximum context length is 100 tokens. However, you requested 125 tokens (120 in the messages, 5 in",
+            1000,
+            720,
+        ),
+        (
+            "max_tokens: 8192. The maximum context length is 32768, the request has 30720 (8192 > 32768 - 30720)",
+            1000,
+            720,
+        ),
+        ("request (5000 tokens) exceeds the available context size (4000 tokens), try increasing it", 1000, 720),
+        ("Prompt contains 40000 tokens, too large for model with 32000 maximum context length", 1000, 720),
         ("", 1000, 800),
     ],
 )
 def test_the_providers_count_calibrates_the_budget(message: str, tokens: int, budget: int) -> None:
     assert fitting_budget(message, tokens) == budget
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason", "tokens", "whole"),
+    [
+        ("openai", "stop", 0, True),
+        ("openai", None, 5, True),
+        ("openai", None, 0, False),
+        ("openai", "abort", 5, False),
+        ("openai", "error", 5, False),
+        ("anthropic", None, 5, False),
+        # Its usage comes with each part of the answer.
+        ("google", None, 5, False),
+        ("google", "STOP", 5, True),
+    ],
+)
+def test_half_an_answer_is_none(provider: str, reason: str | None, tokens: int, whole: bool) -> None:
+    answer = ModelResponse(
+        [TextPart("I am going to")],
+        usage=RequestUsage(input_tokens=tokens),
+        provider_name=provider,
+        provider_url="http://127.0.0.1",
+        provider_details={"finish_reason": reason} if reason else None,
+    )
+    with nullcontext() if whole else pytest.raises(BrokenAnswerError):
+        check_whole("x", answer)
+
+
+def test_a_provider_that_answers_was_reached() -> None:
+    with ScriptedServer([]) as server:
+        model = server.openai_model()
+    error = ModelAPIError("gpt-4.1", "not told", body={"message": "Something odd", "code": "odd"})
+    assert explain(error, model) == "the provider of gpt-4.1 failed: Something odd"
 
 
 def test_waits_grow_and_follow_the_provider() -> None:

@@ -150,6 +150,7 @@ def test_time_and_money_end_tasks_and_the_session_lives_on(evaluate: Callable[..
         ("birch", "AgentTimeoutError", 1.0),
         ("cedar", "", 1.0),
     ]
+    assert "the time limit of 0.75 minutes is reached" in found.trials[1].error_message
     assert len({session_of(found, it) for it in found.trials}) == 1
 
     one = found.trials[0].usage.cost or 0.0

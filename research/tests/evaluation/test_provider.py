@@ -99,7 +99,8 @@ def test_passing_faults_leave_the_rewards_as_they_are(
 ) -> None:
     model = Flaky(list(PASSING))
     with ScriptedServer(model) as server:
-        run = {"path": str(tasks), "protocols": [protocol]}
+        # A limit of cost must not take an answer that broke off for a model without a price.
+        run = {"path": str(tasks), "protocols": [protocol], "limits": {"cost_per_task": 1, "cost_total": 20}}
         code, out = ended(evaluate(server.url, **run))
         assert server.refusals == ()
     assert code == 0, out

@@ -397,6 +397,14 @@ class TestJournals:
             save(folder, cwd=tmp_path, session_id=step)
         assert row(report([path]))["annotations"]["sessions"] == 2
 
+    def test_a_budget_that_the_provider_did_not_take_is_said(self, tmp_path: Path) -> None:
+        for budget in (3_000, 80_000):
+            journal = str(save(tmp_path / f"journals-{budget}", cwd=tmp_path, budget=budget))
+            write(tmp_path / f"runs-{budget}", SINGLE, lambda *_: 1.0, runs=1, journal=journal)
+        lowered, kept = (report([tmp_path / f"runs-{budget}"]).remarks for budget in (3_000, 80_000))
+        assert "did not take views of its budget, which was lowered to 3,000 tokens" in " ".join(lowered)
+        assert "lowered" not in " ".join(kept)
+
     def test_a_journal_that_is_gone_costs_no_report(self, tmp_path: Path) -> None:
         write(tmp_path, SINGLE, lambda *_: 1.0, runs=1, journal="gone.jsonl")
         found = report([tmp_path])

@@ -13,10 +13,10 @@ pytest.importorskip("pydantic_ai")
 from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.journal import ConfigRecord, Journal, UsageRecord
-from wane_research.evaluation.results import FILE_NAME, ErrorKind, RunResults, Trial, read
+from wane_research.evaluation.results import FILE_NAME, ErrorKind, Protocol, RunResults, Trial, read
 from wane_research.evaluation.running.config import Config, Limits, Sample
 from wane_research.evaluation.running.journals import PROMPT, SESSIONS, STORE, usage_of
-from wane_research.evaluation.running.runner import Evaluation, EvaluationError, StoppedError
+from wane_research.evaluation.running.runner import Evaluation, EvaluationError, PausedError, StoppedError
 from wane_research.evaluation.running.tasks import find_tasks
 from wane_research.evaluation.running.trial import COST_LIMIT, Attempt
 from wane_research.evaluation.usage import NOTHING, Usage
@@ -180,6 +180,46 @@ def test_errors_of_a_kind_are_tried_again_where_nothing_built_on_them(config: Co
     assert evaluation.spent.exact == pytest.approx(5)
 
 
+class Refusing(Tasks):
+    """The provider refuses the first request of the trials from one place on, as many as are said."""
+
+    def __init__(self, place: int, times: int = 9, told: str = "HTTP 412: account suspended") -> None:
+        super().__init__()
+        self.refused = range(place, place + times)
+        self.told = told
+
+    def _done(self, attempt: Attempt, name: str) -> Trial:
+        if len(self.tried) - 1 not in self.refused:
+            return super()._done(attempt, name)
+        attempt.directory.mkdir(parents=True)
+        place = (attempt.arm, attempt.run, attempt.position, name)
+        return Trial(*place, 0.0, error="NonZeroAgentExitCodeError", error_message=self.told, usage=NOTHING)
+
+
+@pytest.mark.parametrize("protocol", ["single", "isolated"])
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_provider_that_refuses_everything_pauses_the_run(config: Config, place: int, protocol: Protocol) -> None:
+    config = replace(config, protocols=(protocol,))
+    refusing = Refusing(place)
+    with pytest.raises(PausedError, match=rf"with {place} of 4 trials done: refused in .: HTTP 412"):
+        run(config, refusing)
+    # The first one would be the agent's own, if the next were not refused too.
+    begun = refusing.tried[place:]
+    assert len(begun) == (2 if place else 1)
+    (found,) = results(config)
+    assert [(it.task, it.why) for it in found.abandoned] == [(name, "not tried: refused") for name in begun]
+    tasks = Tasks()
+    assert run(config, tasks).done == 4
+    assert sorted(tasks.tried) == sorted(set("abcd") - set(refusing.tried[:place]))
+
+
+@pytest.mark.parametrize(("place", "told"), [(0, "HTTP 400: the prompt was flagged"), (1, "HTTP 400: odd"), (3, "no")])
+def test_a_task_that_is_refused_alone_counts(config: Config, place: int, told: str) -> None:
+    run(config, Refusing(place, 1, told))
+    (found,) = results(config)
+    assert [trial.ended_by for trial in found.trials] == ["agent" if at == place else None for at in range(4)]
+
+
 class OtherAgents(Tasks):
     """Does trials of another agent: its own transcript is in its logs, and the proxy's session if it used one."""
 
@@ -255,7 +295,7 @@ def test_a_trial_without_a_session_took_nothing(config: Config) -> None:
     earlier = found.path.parent / found.trials[-1].journal
     (task, *_) = find_tasks(Path(config.path), (), ())
     attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent, earlier)
-    assert attempt.spent_before.cost == 4 * COST
+    assert attempt.spent_before == 4 * COST
     assert (attempt.spent().model_calls, attempt.spent().cost) == (0, 0.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -19,6 +20,8 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelResponse
 
+from wane.agent.models import provider_message
+
 FaultKind: TypeAlias = Literal["outage", "quota", "access", "model", "context"]
 """What is wrong: the provider for a while, the account's money, its key or region, the model's name, or the length."""
 
@@ -28,15 +31,58 @@ _KINDS: Final[tuple[tuple[type[ModelAPIError], FaultKind], ...]] = (
     (ModelNotFoundError, "model"),
     (ModelContextWindowExceededError, "context"),
 )
+_STATUSES: Final[Mapping[int, FaultKind]] = {405: "model", 407: "access", 410: "model", 413: "context", 451: "access"}
+"""What HTTP statuses mean for which Pydantic AI has no category."""
+
+_WORDS: Final[tuple[tuple[FaultKind, frozenset[int | None], re.Pattern[str]], ...]] = (
+    (
+        "quota",
+        frozenset({400, 403, 429}),
+        re.compile(
+            "insufficient_quota|billing|credit balance|available credits|usage limit|spend(ing)? limit|key limit"
+            "|budget has been exceeded|budget_exceeded",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "context",
+        frozenset({None, 400, 422}),
+        re.compile(
+            "(context|prompt|model) (length|window|size|limit)|(prompt|input) is too long|input token count|`inputs` ",
+            re.IGNORECASE,
+        ),
+    ),
+    # A limit of tokens a minute that is below the size of the request.
+    ("context", frozenset({429}), re.compile("request too large", re.IGNORECASE)),
+    (
+        "model",
+        frozenset({400, 422}),
+        re.compile("not a valid model|invalid model|unknown model|model .{0,80}(not exist|not found)", re.IGNORECASE),
+    ),
+    (
+        "access",
+        frozenset({400}),
+        re.compile(
+            "api key|organization (has been disabled|must be verified)|location is not supported", re.IGNORECASE
+        ),
+    ),
+)
+"""Words of refusals that Pydantic AI takes for others, by status: those of Anthropic, OpenAI, OpenRouter, LiteLLM,
+Google, xAI, vLLM, SGLang, llama.cpp, LM Studio, Text Generation Inference and DeepSeek."""
+
 _PASSING: Final = frozenset({408, 409, 425})
 """HTTP statuses below 500 that pass by waiting, besides 429."""
 
-_MONEY: Final = frozenset({400, 403, 429})
-_SPENT: Final = re.compile(r"insufficient_quota|billing|credit balance|usage limit|spend limit", re.IGNORECASE)
-"""Words of a refusal for want of money that Pydantic AI takes for another one."""
+_BROKEN: Final = frozenset({"error", "abort"})
+"""Why an answer ended, in the words of OpenRouter, vLLM and SGLang, if it broke off."""
+
+_ENDS: Final = ("anthropic", "google")
+"""Providers that always say why an answer ended."""
 
 _SUM: Final = re.compile(r"(\d+) \+ (\d+) > (\d+)")
-_TOKENS: Final = re.compile(r"\d{3,}")
+_REST: Final = re.compile(r"(\d+) > (\d+) - (\d+)")
+_LIMIT: Final = re.compile(r"(?:maximum|limit|context|allowed)\D{1,40}(\d{3,})|> (\d{3,})", re.IGNORECASE)
+_TOKENS: Final = re.compile(r"\b\d{3,}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +129,22 @@ def fault_of(error: BaseException, last: object = None) -> Fault | None:
         return None
     status = error.status_code if isinstance(error, ModelHTTPError) else None
     name = error.provider_error_code or error.provider_error_type or type(error).__name__
-    if status in _MONEY and _SPENT.search(f"{name} {error.body}"):
-        return Fault("quota", name, status)
-    for cls, kind in _KINDS:
-        if isinstance(error, cls):
-            return Fault(kind, name, status)
+    if (kind := _kind_of(error, status, f"{name} {provider_message(error.body)}")) is not None:
+        return Fault(kind, name, status)
     lasting = status is not None and 400 <= status < 429 and status not in _PASSING
     if isinstance(error, ModelRequestRejectedError) or lasting:
         return None
     unreached = isinstance(error, ModelConnectionError) and error.phase == "connect"
     return Fault("outage", name, status, error.retry_after, unreached)
+
+
+def _kind_of(error: ModelAPIError, status: int | None, told: str) -> FaultKind | None:
+    """What is wrong if waiting does not help: by the words that were told, else by the error's category or status."""
+    for kind, statuses, words in _WORDS:
+        if status in statuses and words.search(told):
+            return kind
+    named = next((kind for cls, kind in _KINDS if isinstance(error, cls)), None)
+    return named or _STATUSES.get(status or 0)
 
 
 def check_whole(model_name: str, response: ModelResponse) -> None:
@@ -105,10 +157,11 @@ def check_whole(model_name: str, response: ModelResponse) -> None:
     Raises:
         BrokenAnswerError: if it has not.
     """
-    if response.provider_url is None or (response.provider_details or {}).get("finish_reason"):
+    if response.provider_url is None:
         return
-    # Anthropic reports the input at the beginning.
-    if response.provider_name == "anthropic" or not response.usage.input_tokens:
+    reason = (response.provider_details or {}).get("finish_reason")
+    unsaid = (response.provider_name or "").startswith(_ENDS) or not response.usage.input_tokens
+    if reason in _BROKEN or (reason is None and unsaid):
         raise BrokenAnswerError(model_name, "the stream ended before the answer did", phase="read", in_stream=True)
 
 
@@ -120,12 +173,20 @@ def fitting_budget(message: str, tokens: int) -> int:
             calibrate the budget; else it is four fifths of the view.
         tokens: tokens of the view, by our count.
     """
-    plain = message.replace(",", "")
-    if match := _SUM.search(plain):  # input and the longest answer together
-        counted, limit = int(match[1]), int(match[3]) - int(match[2])
-    else:
-        numbers = sorted({int(number) for number in _TOKENS.findall(plain)})
-        counted, limit = (numbers[1], numbers[0]) if len(numbers) == 2 else (0, 0)
+    counted, limit = _counts(message.replace(",", ""))
     if not 0 < limit < counted:
         return int(tokens * 0.8)
     return int(tokens * 0.9 * limit / counted)
+
+
+def _counts(message: str) -> tuple[int, int]:
+    """The tokens that a provider counted, and those that it takes; 0 for both if it does not say."""
+    if match := _SUM.search(message):  # input and the longest answer together
+        return int(match[1]), int(match[3]) - int(match[2])
+    if match := _REST.search(message):  # the longest answer, and what the input leaves of the limit
+        return int(match[3]), int(match[2]) - int(match[1])
+    numbers = [int(number) for number in _TOKENS.findall(message)]
+    limits = [int(after or above) for after, above in _LIMIT.findall(message)]
+    if limits:
+        return max(numbers), min(limits)
+    return (max(numbers), min(numbers)) if len(set(numbers)) == 2 else (0, 0)

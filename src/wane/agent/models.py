@@ -126,8 +126,11 @@ def explain(error: BaseException, model: Model | None = None) -> str:
         return f"the provider of {error.model_name} answered HTTP {status}: {reason}"
     if isinstance(error, ModelConnectionError) and error.phase == "read" and model is not None:
         return f"the answer of {model.model_id} broke off: {_with_root(error)}"
-    if isinstance(error, ModelAPIError) and model is not None and address:
+    if isinstance(error, ModelConnectionError) and model is not None and address:
         return f"cannot reach {address} for {model.model_id}: {_with_root(error)}{hint}"
+    if isinstance(error, ModelAPIError) and model is not None:
+        told = provider_message(error.body) if error.body else _with_root(error)
+        return f"the provider of {error.model_name} failed: {told}"
     text = " ".join(str(error).split())
     known = type(error).__module__.partition(".")[0] in ("wane", "pydantic_ai")
     return text if known and text else f"{type(error).__name__}: {text}".rstrip(": ")
@@ -156,9 +159,17 @@ def _with_root(error: BaseException) -> str:
 
 
 def provider_message(body: object) -> str:
-    """Return the message in a provider's error body: OpenAI has it at the top, Anthropic one level down."""
+    """Return the message in a provider's error body, with that of the provider behind a gateway.
+
+    OpenAI has it at the top, Anthropic one level down, and Google in a list.
+    """
+    if isinstance(body, list) and body:
+        body = body[0]
     if isinstance(body, dict):
         inner = body.get("error", body)
         if isinstance(inner, dict) and isinstance(inner.get("message"), str):
             body = inner["message"]
+            behind = inner.get("metadata")  # OpenRouter's
+            if isinstance(behind, dict) and isinstance(behind.get("raw"), str):
+                body = f"{body}: {behind['raw']}"
     return " ".join(str(body or "no reason was given").split())[:500]

@@ -26,6 +26,12 @@ FIRST_CONTACT: Final = 10.0
 OUTAGES: Final = 4
 """A task waits for the provider at most this many times as long as one outage may last."""
 
+SILENCE: Final = 600.0
+"""Seconds after which a call fails if nothing more comes of its answer, even if the connection is kept alive."""
+
+_STALLED: Final = 2.0
+"""Seconds after which an answer that has begun counts as stalled."""
+
 _STEP: Final = 0.1
 """Seconds between looks at whether the user has stopped the turn."""
 
@@ -36,7 +42,7 @@ class Patience:
     Args:
         longest: seconds that one outage of the provider may last; None for the defaults.
         limit: seconds that a turn may work; None for no limit. A call that fails and the wait after it do not count,
-            so a call to which the provider has said nothing yet is waited for.
+            so a call to which the provider says nothing, or nothing more, is waited for.
         out_of_time: called when the limit is reached.
 
     Attributes:
@@ -60,7 +66,7 @@ class Patience:
         self._worked = 0.0
         self._running_since: float | None = None
         self._called_at: float | None = None
-        self._silent = False
+        self._heard_at: float | None = None
         self._overdue = False
         self._failing_since = 0.0
 
@@ -79,17 +85,22 @@ class Patience:
 
     def called(self) -> None:
         """Note that a model call begins."""
-        self._called_at, self._silent = monotonic(), True
+        self._called_at, self._heard_at = monotonic(), None
+
+    @property
+    def calling(self) -> bool:
+        """Whether a model call is not answered yet."""
+        return self._called_at is not None
 
     def heard(self) -> None:
         """Note that the provider says something."""
-        self._silent = False
+        self._heard_at = monotonic()
         if self._overdue:
             self._overdue = False
             self._out_of_time()
 
     def _due(self) -> None:
-        if self._silent:
+        if self.calling and (self._heard_at is None or monotonic() - self._heard_at > _STALLED):
             self._overdue = True  # what comes next tells whose time it was
         else:
             self._out_of_time()
@@ -109,7 +120,7 @@ class Patience:
         if self._running_since is not None:
             self._worked += began - self._running_since
         self._running_since = self._called_at = None
-        self._silent = self._overdue = False
+        self._overdue = False
         self.lost += now - began
         if not self.tries:
             self._failing_since = now

@@ -64,6 +64,10 @@ class Recorder:
         conversation: the conversation whose events it records.
         account: the account of the session before this start.
         instructions: the instructions of the journal's last request.
+
+    Attributes:
+        account: what the session's model calls took.
+        unpriced: whether a whole answer of this start has no known cost.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Recorder:
         instructions: str | None = None,
     ) -> None:
         self.account = account or Account()
+        self.unpriced = False
         self._journal = journal
         self._conversation = conversation
         self._instructions = instructions
@@ -97,22 +102,23 @@ class Recorder:
     def spent(self, usage: RequestUsage, model: str) -> None:
         """Record a model call whose usage says nothing about the view, such as one for a summary."""
         record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
-        self._count(record)
+        self._count(record, whole=True)
         self._add(spent_note(record))
 
     def broke_off(self, answer: ModelResponse) -> None:
         """Record a call whose answer broke off: what of it was reported, at a cost that nobody tells."""
         record = _call_record(replace(answer, state="interrupted"), 0, answer.usage.input_tokens)
-        self._count(record)
+        self._count(record, whole=False)
         self._add(spent_note(record))
 
     def _called(self, message: ModelResponse, items: int, tokens: int) -> None:
         record = _call_record(message, items, tokens)
-        self._count(record)
+        self._count(record, whole=message.state != "interrupted")
         self._add(record)
 
-    def _count(self, record: UsageRecord) -> None:
+    def _count(self, record: UsageRecord, *, whole: bool) -> None:
         self.account += Account.of([record])
+        self.unpriced = self.unpriced or (whole and record.cost is None)
 
     def flush(self) -> None:
         """Write the waiting records and sync the file to disk.
@@ -275,20 +281,21 @@ class Checkpoint(AbstractCapability[Any]):
         """Check that a model call may be made.
 
         Raises:
-            CostLimitError: if the limit is reached, or an unknown price makes it impossible to tell.
+            CostLimitError: if the limit is reached, or an unknown price makes it impossible to tell. Answers that broke
+                off, whose cost nobody tells, count as much as the others on average.
         """
         if self.cost_limit is None:
             return
-        spent = self.recorder.account.cost
-        if spent is None:
+        account = self.recorder.account
+        if self.recorder.unpriced:
             raise CostLimitError(
                 f"the cost limit of {dollars(self.cost_limit)} cannot be kept, because the model's price is not known;"
                 " start without -l/--cost-limit, or choose another model"
             )
-        if spent >= self.cost_limit:
+        if account.estimate >= self.cost_limit:
             raise CostLimitError(
-                f"the cost limit of {dollars(self.cost_limit)} is reached: {dollars(spent)} were spent."
-                " Nothing is lost; go on with a higher -l/--cost-limit"
+                f"the cost limit of {dollars(self.cost_limit)} is reached: {'' if account.complete else 'about '}"
+                f"{dollars(account.estimate)} were spent. Nothing is lost; go on with a higher -l/--cost-limit"
             )
 
 

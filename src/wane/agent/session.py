@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_messages
-from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai import CancellationToken, ModelSettings, RunContext, UsageLimits, capture_run_messages
+from pydantic_ai.exceptions import ModelTimeoutError, RunCancelled
 from pydantic_ai.messages import (
     BinaryContent,
     FunctionToolCallEvent,
@@ -57,7 +57,7 @@ from wane.agent.interrupted import answer_open_calls
 from wane.agent.models import explain, provider_message, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, record_model
 from wane.agent.options import Strategy
-from wane.agent.patience import Patience
+from wane.agent.patience import SILENCE, Patience
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, ThrashingBegan, UsageObserved
@@ -95,6 +95,7 @@ class AgentSession:
         permissions: what it may do without asking.
         servers: its MCP servers.
         warnings: what the user should know about this start, as sentences.
+        silence: seconds after which a model call fails if nothing more comes of its answer.
     """
 
     def __init__(self, parts: SessionParts) -> None:
@@ -116,6 +117,7 @@ class AgentSession:
         longest = None if settings.patience is None else settings.patience * 60
         self._patience = Patience(longest, limit, self._expire)
         self._checkpoint = Checkpoint(parts.recorder, self.conversation, settings.cost_limit, self._patience)
+        self.silence = SILENCE
         self._expired = False
         self._shrunk = 0
         self._on_event: OnEvent | None = None
@@ -363,6 +365,7 @@ class AgentSession:
                 usage_limits=UsageLimits(request_limit=None),
                 cancellation_token=token,
                 event_stream_handler=self._stream,
+                model_settings=ModelSettings(first_event_timeout=self.silence),
             )
         self._finish_turn(result.all_messages())
         return TurnResult(Outcome.DONE, result.output, None)
@@ -451,7 +454,17 @@ class AgentSession:
         self._recorder.flush()
 
     async def _stream(self, _ctx: RunContext[Any], stream: AsyncIterable[AgentStreamEvent]) -> None:
-        async for event in stream:
+        events = aiter(stream)
+        while True:
+            try:
+                # A connection that is kept alive by pings never times out. Tools may take as long as they need.
+                async with asyncio.timeout(self.silence if self._patience.calling else None):
+                    event = await anext(events)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                silent = f"nothing came for {self.silence:g} seconds"
+                raise ModelTimeoutError(self.model.model_name, silent, phase="read", in_stream=True) from error
             self._patience.heard()
             if (translated := _translate(event)) is not None:
                 self._emit(translated)

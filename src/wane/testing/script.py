@@ -90,11 +90,13 @@ class Break:
         how: `close` ends the stream without its last events, `reset` also tears the connection down, `garbage` sends an
             event that is not JSON, and `error` sends the provider's error event.
         status: the HTTP status that the error of the event stands for.
+        stall: seconds for which nothing more comes before that.
     """
 
     after: int = 3
     how: Literal["close", "reset", "garbage", "error"] = "close"
     status: int = 529
+    stall: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,20 +257,20 @@ class ScriptedServer:
             handler.send_events(provider.stream(request, reply, usage))
         elif breaks is not None:
             if request.stream:
-                handler.send_events(_broken(provider, provider.stream(request, reply, usage), breaks))
+                handler.send_events(self._broken(provider, provider.stream(request, reply, usage), breaks))
             if breaks.how == "reset":
                 handler.reset()
         else:
             handler.send_json(200, provider.answer(request, reply, usage))
 
-
-def _broken(provider: Provider, events: Iterable[Event], breaks: Break) -> Iterator[Event]:
-    """Yield the events of a stream that breaks off."""
-    yield from islice(events, breaks.after)
-    if breaks.how == "garbage":
-        yield Event('{"type": "mess')
-    elif breaks.how == "error":
-        yield provider.error_event(breaks.status, f"the script breaks off with {breaks.status}")
+    def _broken(self, provider: Provider, events: Iterable[Event], breaks: Break) -> Iterator[Event]:
+        """Yield the events of a stream that breaks off."""
+        yield from islice(events, breaks.after)
+        self._closing.wait(breaks.stall)
+        if breaks.how == "garbage":
+            yield Event('{"type": "mess')
+        elif breaks.how == "error":
+            yield provider.error_event(breaks.status, f"the script breaks off with {breaks.status}")
 
 
 def _look_up(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from wane.core.errors import WaneError
+from wane.journal import ConfigRecord
+from wane.journal import read as read_journal
 from wane.lab.counting import count
 from wane.lab.readers import read_file
 from wane.lab.session import RecordedSession
@@ -45,7 +47,7 @@ class Sessions:
     Attributes:
         annotations: how the agent marked its work; None without a journal.
         views: the view over the calls, of sessions through several tasks.
-        remarks: unreadable journals, in sentences.
+        remarks: unreadable journals, and a budget that the provider did not take, in sentences.
     """
 
     annotations: Annotations | None
@@ -58,10 +60,12 @@ def sessions_of(runs: Sequence[RunResults]) -> Sessions:
     total: Annotations | None = None
     views: list[View] = []
     remarks: list[str] = []
+    lowered: list[int] = []
     for run in runs:
         for path in _journals(run):
             try:
                 read = read_file(path)
+                lowered += _lowered(path, run.run.arm.budget)
             except (WaneError, OSError) as error:
                 remarks.append(f"A journal could not be read: {error}")
                 continue
@@ -70,6 +74,12 @@ def sessions_of(runs: Sequence[RunResults]) -> Sessions:
                 total = figures if total is None else total + figures
                 if run.run.arm.protocol == "single":
                     views.append(_view(run, session))
+    if lowered:
+        arm = runs[0].run.arm
+        remarks.append(
+            f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}: the provider did not take views of its "
+            f"budget, which was lowered to {min(lowered):,} tokens at the least (sessions: {len(lowered):,})."
+        )
     return Sessions(total, tuple(view for view in views if view.tokens), tuple(remarks))
 
 
@@ -85,6 +95,12 @@ def _journals(run: RunResults) -> Iterator[Path]:
         inside = journals_in(folder / trial.directory) if trial.steps and trial.directory else ()
         found |= dict.fromkeys(inside or (folder / trial.journal,))
     yield from found
+
+
+def _lowered(journal: Path, budget: int | None) -> list[int]:
+    """The least budget of a session if it is below that of its arm."""
+    settings = [it.budget for it in read_journal(journal).records if isinstance(it, ConfigRecord)]
+    return [min(settings)] if budget is not None and settings and min(settings) < budget else []
 
 
 def _view(run: RunResults, session: RecordedSession) -> View:

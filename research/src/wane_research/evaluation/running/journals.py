@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -124,6 +125,19 @@ def usage_of(*journals: Path) -> Usage:
         return _summed([call for journal in journals for call in model_calls(read(journal).records)])
     except WaneError:
         return Usage()
+
+
+def estimate_of(*journals: Path) -> float:
+    """Return the dollars of some sessions together, with an estimate for the calls whose cost is not known.
+
+    Args:
+        journals: the session files. One that cannot be read counts nothing.
+    """
+    spent = 0.0
+    for journal in journals:
+        with suppress(WaneError):
+            spent += Account.of(read(journal).records).estimate
+    return spent
 
 
 def _summed(calls: Sequence[UsageRecord]) -> Usage:

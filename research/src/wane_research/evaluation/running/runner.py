@@ -50,6 +50,9 @@ CONFIG_FILE: Final = "config.json"
 
 _LOCK: Final = ".lock"
 
+_FLAGGED: Final = re.compile(r"flagged|polic(y|ies)|moderation|content.?filter|safety", re.IGNORECASE)
+"""Words of a refusal because of what a task is about."""
+
 
 class EvaluationError(WaneError, RuntimeError):
     """An evaluation that cannot run: another process runs it, or its folder holds other results."""
@@ -124,6 +127,7 @@ class Evaluation:
         self._stopped = False
         self._reasons: dict[str, None] = {}
         self._paused: dict[str, None] = {}
+        self._refused: dict[str, tuple[_OneRun, Attempt]] = {}  # by model, the latest trial if it was refused
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -281,15 +285,32 @@ class Evaluation:
             self._abandon(run, attempt, "cost limit", trial.usage)
             return self._stop(run, scope if priced else "price")
         if trial.ended_by == "provider" or trial.error == START:
-            self._abandon(run, attempt, f"not tried: {trial.error}", trial.usage)
-            self._stopped = True
-            self._paused[f"{trial.error} in {trial.task}: {trial.error_message}"] = None
-            return False
+            return self._pause(run, attempt, trial)
+        if _is_refused(trial):
+            if not self._answers(run.arm.model):
+                return self._pause(run, attempt, replace(trial, error="refused"))
+            self._refused[run.arm.model] = (run, attempt)
+        else:
+            self._refused.pop(run.arm.model, None)
         append(run.file, trial)
         run.done[trial.task] = trial
         run.spent += Total.cost([trial.usage])
         self._tell(trial, self.done, self.total)
         return True
+
+    def _answers(self, model: str) -> bool:
+        """Whether a model answers: it has, and it did not refuse the task before at once."""
+        if (before := self._refused.pop(model, None)) is not None:
+            run, attempt = before
+            self._abandon(run, attempt, "not tried: refused", run.done.pop(attempt.task.name).usage)
+            return False
+        return any(it.usage.model_calls for run in self._runs if run.arm.model == model for it in run.done.values())
+
+    def _pause(self, run: _OneRun, attempt: Attempt, trial: Trial) -> bool:
+        self._abandon(run, attempt, f"not tried: {trial.error}", trial.usage)
+        self._stopped = True
+        self._paused[f"{trial.error} in {trial.task}: {trial.error_message}"] = None
+        return False
 
     def _stop(self, run: _OneRun, scope: str) -> bool:
         limits = self._config.limits
@@ -317,6 +338,17 @@ class Evaluation:
         if limits.cost_per_task is not None:
             options.append((limits.cost_per_task, "task"))
         return min(options, default=(None, ""))
+
+
+def _is_refused(trial: Trial) -> bool:
+    """Whether the first request of a trial was refused, and not for what the task is about.
+
+    The agent has done nothing by then. One such task may be its own; two in a row, or the very first, show that the
+    account or the model cannot be used, in words that are not known.
+    """
+    own = not trial.arm.strategy.startswith(RIVAL)
+    unanswered = own and trial.ended_by == "agent" and trial.usage.model_calls == 0
+    return unanswered and not _FLAGGED.search(trial.error_message)
 
 
 def _header(config: Config, run: _OneRun) -> Run:

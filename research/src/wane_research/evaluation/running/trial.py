@@ -15,7 +15,15 @@ from wane.core.errors import ConfigError, WaneError
 from wane_research.evaluation import bundle, swe_bench
 from wane_research.evaluation.results import Arm, ErrorKind, Phase, StepReward, Trial
 from wane_research.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, hung_after, kept_by_wane
-from wane_research.evaluation.running.journals import SESSIONS, STORE, figures_of, has_begun, journals_in, usage_of
+from wane_research.evaluation.running.journals import (
+    SESSIONS,
+    STORE,
+    estimate_of,
+    figures_of,
+    has_begun,
+    journals_in,
+    usage_of,
+)
 from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.usage import NOTHING, ContextFigures, Usage
 
@@ -78,9 +86,9 @@ class Attempt:
         return self.folder / "trials" / self.name
 
     @property
-    def spent_before(self) -> Usage:
-        """The session's usage before this trial."""
-        return usage_of(*self._earlier)
+    def spent_before(self) -> float:
+        """Dollars of the session before this trial, as the agent counts them for its limit."""
+        return estimate_of(*self._earlier)
 
     def spent(self) -> Usage:
         """Return the usage so far of a trial that was stopped."""
@@ -187,7 +195,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         time_limit=seconds,
         patience=limits.patience,
         # The agent's limit is for its whole session.
-        cost_limit=None if attempt.allowance is None else attempt.allowance + attempt.spent_before.known_cost,
+        cost_limit=None if attempt.allowance is None else attempt.allowance + attempt.spent_before,
         patch=swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
         # A session file is in a folder for its directory, below that of all sessions.
         session=str(attempt.earlier.parents[1]) if attempt.earlier else None,
@@ -262,6 +270,8 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
         # Without a budget, a context that grows until the window is full is what the arm shows.
         full = fault["kind"] == "context" and attempt.arm.budget is None
         ended_by = "limit" if full else "provider"
+    elif error == "AgentTimeoutError" and said.get("outcome") == "time_limit":
+        message = said["error"]  # Harbor names its own limit
     if wrong and not fault:
         error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
     return replace(
