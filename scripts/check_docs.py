@@ -109,15 +109,18 @@ def import_problems(node: ast.AST) -> Iterator[str]:
     """Yield the names that an import from wane misses."""
     if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wane"):
         return
+    names = [alias.name for alias in node.names]
     try:
-        names = set(dir(importlib.import_module(node.module or "")))
+        module = importlib.import_module(node.module or "")
+        missing = [name for name in names if not hasattr(module, name)]
     except MissingExtraError:
         # Not all extras can be installed together, so the names are read from the source.
-        names = names_in_source(node.module or "")
+        defined = names_in_source(node.module or "")
+        missing = [name for name in names if name not in defined]
     except ImportError as error:
         yield f"{node.module} cannot be imported: {error}"
         return
-    yield from (f"{node.module} has no {alias.name}" for alias in node.names if alias.name not in names)
+    yield from (f"{node.module} has no {name}" for name in missing)
 
 
 def names_in_source(module: str) -> set[str]:

@@ -27,6 +27,7 @@ FROM_ROOT: Final = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/measuring.md",
+    "research/README.md": "project/research.md",
 }
 """Pages outside `docs/`, with their paths on the site."""
 
