@@ -21,7 +21,7 @@ from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy
 from wane.core.errors import JournalError
 from wane.journal import Journal, StrategyRecord
-from wane.strategies.base import ANNOTATED, EPISODIC
+from wane.strategies.base import traits
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.fold import FOLDING
 from wane.strategies.memgpt import WARNING
@@ -95,7 +95,10 @@ def shown(request: Request) -> list[tuple[Kind, str]]:
 
 def test_the_agent_knows_the_strategies_that_are_ours() -> None:
     assert get_args(Strategy) == STRATEGY_NAMES
-    assert EPISODIC < ANNOTATED < set(STRATEGY_NAMES)
+    by_episode = {name for name in STRATEGY_NAMES if traits(name).by_episode}
+    marked = {name for name in STRATEGY_NAMES if traits(name).marked}
+    assert by_episode < marked < set(STRATEGY_NAMES)
+    assert [name for name in STRATEGY_NAMES if not traits(name).bounded] == ["none"]
 
 
 @pytest.mark.parametrize("api", ["openai_responses_model", "anthropic_model"])

@@ -100,8 +100,8 @@ def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings
     """
     settings = Settings()
     for path in (user_file(environ), project_file(options.cwd)):
-        if path is not None and (found := _read(path)) is not None:
-            settings = _merge(settings, found, path)
+        if path is not None and (settings_read := _read(path)) is not None:
+            settings = _merge(settings, settings_read, path)
     return _with_options(settings, options)
 
 
@@ -121,9 +121,9 @@ def project_file(cwd: Path) -> Path | None:
     try:
         return next((path for directory in upwards(cwd) if (path := directory / PROJECT_FILE).is_file()), None)
     except OSError as error:
-        place = Path(error.filename).parent
-        what = "cannot work in" if place == cwd else f"cannot look for {PROJECT_FILE} in"
-        raise ConfigError(f"{what} the directory {place}: {error.strerror or error}") from error
+        directory = Path(error.filename).parent
+        what = "cannot work in" if directory == cwd else f"cannot look for {PROJECT_FILE} in"
+        raise ConfigError(f"{what} the directory {directory}: {error.strerror or error}") from error
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -143,10 +143,10 @@ def _read(path: Path) -> dict[str, Any] | None:
         raise ConfigError(f"the settings {path} hold a number with too many digits") from error
 
 
-def _merge(settings: Settings, found: Mapping[str, Any], path: Path) -> Settings:
+def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Settings:
     changes: dict[str, Any] = {}
     policy: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in values.items():
         if key not in _CHECKS:
             raise ConfigError(f"{path}: unknown setting {key!r}; the settings are: {', '.join(_CHECKS)}")
         if key in NEVER_BY_PROJECT and path.name == PROJECT_FILE:
@@ -177,19 +177,19 @@ def _cut(text: str) -> str:
 
 
 def _with_options(settings: Settings, options: AgentOptions) -> Settings:
-    given = {
+    chosen = {
         name: value
         for name in ("model", "budget", "strategy", "annotate", "yolo", "cost_limit", "patience", "time_limit")
         if (value := getattr(options, name)) is not None
     }
     for name in ("budget", "cost_limit", "patience", "time_limit"):
-        if name in given:
-            _CHECKS[name](given[name])
+        if name in chosen:
+            _CHECKS[name](chosen[name])
     for name in _ADDED:
-        given[name] = (*getattr(settings, name), *_CHECKS[name](list(getattr(options, name) or ())))
+        chosen[name] = (*getattr(settings, name), *_CHECKS[name](list(getattr(options, name) or ())))
     if options.policy is not None:
-        given["policy"] = _policy(options.policy)
-    return replace(settings, **given)
+        chosen["policy"] = _policy(options.policy)
+    return replace(settings, **chosen)
 
 
 def _text(value: object) -> str:

@@ -138,10 +138,10 @@ def fault_of(error: BaseException, last: object = None) -> Fault | None:
     return Fault("outage", name, status, error.retry_after, unreached)
 
 
-def _kind_of(error: ModelAPIError, status: int | None, told: str) -> FaultKind | None:
+def _kind_of(error: ModelAPIError, status: int | None, message: str) -> FaultKind | None:
     """What is wrong if waiting does not help: by the words that were told, else by the error's category or status."""
     for kind, statuses, words in _WORDS:
-        if status in statuses and words.search(told):
+        if status in statuses and words.search(message):
             return kind
     named = next((kind for cls, kind in _KINDS if isinstance(error, cls)), None)
     return named or _STATUSES.get(status or 0)

@@ -129,11 +129,11 @@ def explain(error: BaseException, model: Model | None = None) -> str:
     if isinstance(error, ModelConnectionError) and model is not None and address:
         return f"cannot reach {address} for {model.model_id}: {_with_root(error)}{hint}"
     if isinstance(error, ModelAPIError) and model is not None:
-        told = provider_message(error.body) if error.body else _with_root(error)
-        return f"the provider of {error.model_name} failed: {told}"
+        reason = provider_message(error.body) if error.body else _with_root(error)
+        return f"the provider of {error.model_name} failed: {reason}"
     text = " ".join(str(error).split())
-    known = type(error).__module__.partition(".")[0] in ("wane", "pydantic_ai")
-    return text if known and text else f"{type(error).__name__}: {text}".rstrip(": ")
+    ours = type(error).__module__.partition(".")[0] in ("wane", "pydantic_ai")
+    return text if ours and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _address(model: Model) -> str:

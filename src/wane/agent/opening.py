@@ -209,7 +209,7 @@ def _recorder(conversation: Conversation[ModelMessage], journal: Journal | None)
         conversation,
         account=Account.of(journal.found.records if journal else ()),
         # They are recorded only where they changed.
-        instructions=next((each.instructions for each in requests if each.instructions is not None), None),
+        instructions=next((request.instructions for request in requests if request.instructions is not None), None),
     )
 
 

@@ -74,8 +74,8 @@ class Patience:
         """Let the clock run."""
         self._running_since = monotonic()
         if self.limit is not None:
-            left = max(0.0, self.limit - self._worked)
-            self._timer = asyncio.get_running_loop().call_later(left, self._due)
+            remaining = max(0.0, self.limit - self._worked)
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._due)
 
     def end(self) -> None:
         """Stop the clock."""
@@ -136,8 +136,8 @@ class Patience:
     async def wait(self, seconds: float, stopped: Callable[[], bool]) -> None:
         """Wait, unless the turn is stopped meanwhile."""
         begun = monotonic()
-        while not stopped() and (left := begun + seconds - monotonic()) > 0:
-            await asyncio.sleep(min(left, _STEP))
+        while not stopped() and (remaining := begun + seconds - monotonic()) > 0:
+            await asyncio.sleep(min(remaining, _STEP))
         self.lost += monotonic() - begun
 
 
@@ -149,5 +149,5 @@ def pause(tries: int, fault: Fault) -> float:
         fault: why the last one failed.
     """
     grown = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 10)) * uniform(0.5, 1)  # noqa: S311 - not a secret
-    asked = fault.retry_after or 0.0
-    return max(grown, asked + uniform(0, min(1.0, asked)))  # noqa: S311
+    demanded = fault.retry_after or 0.0
+    return max(grown, demanded + uniform(0, min(1.0, demanded)))  # noqa: S311

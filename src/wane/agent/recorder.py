@@ -102,23 +102,23 @@ class Recorder:
     def spent(self, usage: RequestUsage, model: str) -> None:
         """Record a model call whose usage says nothing about the view, such as one for a summary."""
         record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
-        self._count(record, whole=True)
+        self._count(record, complete=True)
         self._add(spent_note(record))
 
     def broke_off(self, answer: ModelResponse) -> None:
         """Record a call whose answer broke off: what of it was reported, at a cost that nobody tells."""
         record = _call_record(replace(answer, state="interrupted"), 0, answer.usage.input_tokens)
-        self._count(record, whole=False)
+        self._count(record, complete=False)
         self._add(spent_note(record))
 
     def _called(self, message: ModelResponse, items: int, tokens: int) -> None:
         record = _call_record(message, items, tokens)
-        self._count(record, whole=message.state != "interrupted")
+        self._count(record, complete=message.state != "interrupted")
         self._add(record)
 
-    def _count(self, record: UsageRecord, *, whole: bool) -> None:
+    def _count(self, record: UsageRecord, *, complete: bool) -> None:
         self.account += Account.of([record])
-        self.unpriced = self.unpriced or (whole and record.cost is None)
+        self.unpriced = self.unpriced or (complete and record.cost is None)
 
     def flush(self) -> None:
         """Write the waiting records and sync the file to disk.

@@ -322,7 +322,7 @@ class AgentSession:
     async def _turn(self, prompt: _Prompt, token: CancellationToken) -> TurnResult:
         notes, self._notes = self._notes, []
         history: list[ModelMessage] = [*self.history, *notes]
-        asked: _Prompt | None = prompt
+        pending: _Prompt | None = prompt
         self._expired, self._shrunk = False, 0
         try:
             self._checkpoint.begin()
@@ -331,7 +331,7 @@ class AgentSession:
         while True:
             with capture_run_messages() as captured:
                 try:
-                    return await self._ask(asked, history, token)
+                    return await self._ask(pending, history, token)
                 except RunCancelled as cancelled:
                     return self._interrupted(cancelled.all_messages())
                 except asyncio.CancelledError as cancelled:
@@ -348,7 +348,7 @@ class AgentSession:
             if (ended := await self._recover(failed, captured, token)) is not None:
                 return ended
             if captured:
-                history, asked = self._without_broken(captured), None
+                history, pending = self._without_broken(captured), None
 
     async def _ask(
         self, prompt: _Prompt | None, history: Sequence[ModelMessage], token: CancellationToken
@@ -374,20 +374,20 @@ class AgentSession:
         self, error: Exception, captured: Sequence[ModelMessage], token: CancellationToken
     ) -> TurnResult | None:
         """Wait until a failed model call can be made again; return how the turn ended if it cannot."""
-        told = explain(error, self.model)
+        explanation = explain(error, self.model)
         fault = fault_of(error, captured[-1] if captured else None)
         if fault is None:
-            return self._stopped(captured, Outcome.FAILED, told)
+            return self._stopped(captured, Outcome.FAILED, explanation)
         wait = self._patience.failed(fault)
         if fault.kind == "context" and self._shrink(error):
             return None
         if fault.kind != "outage":
-            return self._stopped(captured, Outcome.PROVIDER, told, fault)
+            return self._stopped(captured, Outcome.PROVIDER, explanation, fault)
         if wait is None:
             tries = self._patience.tries
-            given_up = f"{told}; given up after {tries} failed calls" if tries > 1 else told
+            given_up = f"{explanation}; given up after {tries} failed calls" if tries > 1 else explanation
             return self._stopped(captured, Outcome.PROVIDER, given_up, fault)
-        self._emit(Waiting(told, wait, self._patience.tries))
+        self._emit(Waiting(explanation, wait, self._patience.tries))
         try:
             await self._patience.wait(wait, lambda: token.cancelled)
         except asyncio.CancelledError:
@@ -429,8 +429,8 @@ class AgentSession:
 
     def _interrupted(self, history: Sequence[ModelMessage]) -> TurnResult:
         if self._expired:
-            told = f"the time limit of {self.settings.time_limit:g} minutes is reached. Nothing is lost"
-            return self._stopped(history, Outcome.TIME_LIMIT, told)
+            message = f"the time limit of {self.settings.time_limit:g} minutes is reached. Nothing is lost"
+            return self._stopped(history, Outcome.TIME_LIMIT, message)
         return self._stopped(history, Outcome.INTERRUPTED, "interrupted")
 
     def _stopped(
@@ -443,8 +443,8 @@ class AgentSession:
             try:
                 self._finish_turn(history)
             except JournalError as unwritten:
-                told = error if str(unwritten) in error else f"{error}; {unwritten}"
-                return TurnResult(Outcome.FAILED, "", told)
+                problem = error if str(unwritten) in error else f"{error}; {unwritten}"
+                return TurnResult(Outcome.FAILED, "", problem)
         return TurnResult(outcome, "", error, fault=fault)
 
     def _finish_turn(self, history: Sequence[ModelMessage]) -> None:

@@ -177,16 +177,16 @@ class Protocol:
             raise _Rejection("no dependencies", 'an act needs the field "dependencies"', name, "act")
         for dependency in dependencies:
             if not self.started.get(dependency, False):
-                known = dependency in self.started
-                what = "is not a closed expl" if known else "was never started"
-                kind: Refusal = "dependency not closed" if known else "dependency unknown"
+                started = dependency in self.started
+                what = "is not a closed expl" if started else "was never started"
+                kind: Refusal = "dependency not closed" if started else "dependency unknown"
                 raise _Rejection(kind, f"the dependency {quote(dependency)} {what}", name, "act")
         behind = ", ".join(map(quote, dependencies)) or ("nothing" if any(self.started.values()) else "")
         text = f"Started action {quote(name)}, building on {behind}." if behind else f"Started action {quote(name)}."
-        left = tuple(filter(has_left, dependencies))
-        if left:
-            text += f" The steps of {', '.join(map(quote, left))} have left your view."
-        return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), left=left)
+        gone = tuple(filter(has_left, dependencies))
+        if gone:
+            text += f" The steps of {', '.join(map(quote, gone))} have left your view."
+        return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), left=gone)
 
     def _end(self, fields: dict[str, Any]) -> Verdict:
         if self.active is None:

@@ -248,10 +248,10 @@ class EpisodeGraph:
 
     def arrange(self, policy: Policy) -> None:
         """Set the order of `pick`, and what it skips. The queue is rebuilt only if these change."""
-        key, whole = ORDERS[policy.order], policy.prologue == "whole"
-        if key is self._key and whole == self._whole:
+        key, prologue_stays = ORDERS[policy.order], policy.prologue == "whole"
+        if key is self._key and prologue_stays == self._whole:
             return
-        self._key, self._whole = key, whole
+        self._key, self._whole = key, prologue_stays
         self._queue.clear()
         for episode in self.live.values():
             episode.queued = False

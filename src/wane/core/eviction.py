@@ -231,5 +231,5 @@ class Eviction:
 
 def _with_end(index: int, ends: Sequence[Ends], latest: int) -> set[int]:
     """A call and its result; empty if the item may not leave, or the model has not seen the result yet."""
-    end = next((known[index] for known in ends if index in known), None)
+    end = next((places[index] for places in ends if index in places), None)
     return {index, end} if end is not None and end < latest else set()

@@ -267,10 +267,10 @@ class View:
         frontier = list(start)
         while frontier:
             index = frontier.pop()
-            for other in (*self.needs.get(index, ()), *self._needers.get(index, ())):
-                if other in self.held and other not in going:
-                    going.add(other)
-                    frontier.append(other)
+            for partner in (*self.needs.get(index, ()), *self._needers.get(index, ())):
+                if partner in self.held and partner not in going:
+                    going.add(partner)
+                    frontier.append(partner)
 
     def _uncouple(self, index: int) -> None:
         for target in self.needs.pop(index, ()):

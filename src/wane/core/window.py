@@ -187,7 +187,7 @@ class ContextWindow:
         accounting, active = self.accounting, self._active
         scaled = accounting.scaled
         unsettled = [episode for episode in self._graph.unsettled.values() if episode is not active]
-        held = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
+        pinned_tokens = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
         return Pinned(
             overhead=accounting.beside,
             system=scaled(self._fixed[Kind.SYSTEM]),
@@ -197,7 +197,7 @@ class ContextWindow:
             active=scaled(active.tokens) if active else 0,
             active_name=active.name if active else None,
             unsettled=scaled(sum(episode.tokens for episode in unsettled if not self._is_exempt(episode))),
-            needed=scaled(held + sum(episode.tokens for episode in self._graph.needed().values())),
+            needed=scaled(pinned_tokens + sum(episode.tokens for episode in self._graph.needed().values())),
             descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
         )
 

@@ -91,8 +91,10 @@ class Acon(Summarised):
         """Ask for each long observation to be compressed, and then for a summary if the view is over the budget."""
         groups = self._groups
         # Once the model has spoken, it has seen what was there.
-        seen = groups.first[groups.latest] if groups.latest >= 0 else 0
-        self._texts = {at: it for at, it in self._texts.items() if at > seen and groups.of[at] >= self._cut}
+        answered = groups.first[groups.latest] if groups.latest >= 0 else 0
+        self._texts = {
+            at: substitute for at, substitute in self._texts.items() if at > answered and groups.of[at] >= self._cut
+        }
         self._asked = next(iter(self._texts), None)
         if (index := self._asked) is not None:
             task: list[Slot] = [slot for slot in self._view if slot in self._system or slot in self._question]
@@ -125,8 +127,8 @@ class Acon(Summarised):
             HistoryError: if no message begins there, or an item is not a result.
         """
         compressed = [Substitute(str(text), int(tokens), at) for at, text, tokens in done.get("compressed", ())]
-        for it in compressed:
-            at = it.index
+        for substitute in compressed:
+            at = substitute.index
             if not isinstance(at, int) or not 0 <= at < len(self._groups.of) or self._groups.call[at] == at:
                 raise HistoryError(f"item {at!r} was recorded as compressed, but it is no tool result here")
         self._compress(compressed)
@@ -145,11 +147,14 @@ class Acon(Summarised):
 
     def _compress(self, observations: Iterable[Substitute]) -> None:
         instead = {observation.index: observation for observation in observations}
-        for place, slot in enumerate(self._view):
+        for number, slot in enumerate(self._view):
             if isinstance(slot, int) and slot in instead:
-                self._view[place] = instead[slot]
+                self._view[number] = instead[slot]
                 self._held += instead[slot].tokens - self._groups.tokens[slot]
 
 
 def _record(done: Mapping[str, Any] | None, compressed: Iterable[Substitute]) -> dict[str, Any]:
-    return {**(done or {}), "compressed": [[it.index, it.text, it.tokens] for it in compressed]}
+    return {
+        **(done or {}),
+        "compressed": [[text.index, text.text, text.tokens] for text in compressed],
+    }

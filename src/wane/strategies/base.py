@@ -56,9 +56,9 @@ def traits(strategy: str) -> Traits:
     return _TRAITS.get(strategy, Traits())
 
 
-def repeats(one: str, other: str) -> bool:
+def repeats(strategy: str, doer: str) -> bool:
     """Whether one strategy can repeat what another did."""
-    return one == other or (traits(one).by_episode and traits(other).by_episode)
+    return strategy == doer or (traits(strategy).by_episode and traits(doer).by_episode)
 
 
 def policy_of(strategy: str, policy: Policy, low_water: float | None = None) -> Policy:

@@ -46,8 +46,8 @@ class Approvals(AbstractCapability[Any]):
             if refusal := await self.permissions.command(str(args.get("command", ""))):
                 raise SkipToolExecution(f"The command was not run: {refusal}")
         elif call.tool_name not in OWN_TOOLS:
-            shown = json.dumps(args, ensure_ascii=False, indent=2, default=str)
-            if refusal := await self.permissions.tool(call.tool_name, shown):
+            arguments_text = json.dumps(args, ensure_ascii=False, indent=2, default=str)
+            if refusal := await self.permissions.tool(call.tool_name, arguments_text):
                 raise SkipToolExecution(f"The tool was not called: {refusal}")
         return args
 

@@ -64,10 +64,10 @@ def parts_of(line: str) -> tuple[Part, ...] | None:
     if root.has_error or _CONTROL.search(line):
         return None
     try:
-        found = tuple(dict.fromkeys(_parts(root)))
+        commands = tuple(dict.fromkeys(_parts(root)))
     except (_UnreadableError, RecursionError):
         return None
-    return found if found and _agree(line, found) else None
+    return commands if commands and _agree(line, commands) else None
 
 
 class _UnreadableError(Exception):
@@ -133,7 +133,7 @@ def _word(node: Node) -> str | None:
         case "command_name":
             return _word(node.named_children[0]) if len(node.named_children) == 1 else None
         case "word" | "number" | "-":
-            return _ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text)
+            return _ESCAPED.sub(lambda escape: "" if escape[1] == "\n" else escape[1], text)
         case "raw_string":
             return text[1:-1]
         case "string" if all(child.type == "string_content" for child in node.named_children):
@@ -141,8 +141,8 @@ def _word(node: Node) -> str | None:
         case "concatenation":
             pieces = [_word(child) for child in node.named_children]
             # A brace between the pieces is not a named node.
-            whole = sum(child.end_byte - child.start_byte for child in node.named_children)
-            if None not in pieces and whole == node.end_byte - node.start_byte:
+            covered = sum(child.end_byte - child.start_byte for child in node.named_children)
+            if None not in pieces and covered == node.end_byte - node.start_byte:
                 return "".join(filter(None, pieces))
     return None
 
@@ -153,12 +153,12 @@ def _source(node: Node) -> str:
 
 def _agree(line: str, parts: tuple[Part, ...]) -> bool:
     """Whether `wane.tools.shell`, which reads the line in another way, finds no program that is not among the parts."""
-    found = {word for part in parts for word in part.words}
+    of_parts = {word for part in parts for word in part.words}
     for simple in parse(line):
         words = simple.words
         while words and (words[0] in known.KEYWORDS or re.match(r"[A-Za-z_]\w*\+?=", words[0])):
             words = words[1:]
         name = words[0] if words else ""
-        if name and "$" not in name and name not in known.NEUTRAL and name not in found and f"{name}()" not in line:
+        if name and "$" not in name and name not in known.NEUTRAL and name not in of_parts and f"{name}()" not in line:
             return False
     return True

@@ -130,8 +130,8 @@ class Permissions:
             for part in parts:
                 if rule := next((rule for rule in self._denying if rule.matches(part, through_wrappers=True)), None):
                     return _DENIED.format(rule.text)
-            asked = [part for part in parts if not self._allows(part)]
-            for number, part in enumerate(asked, start=1):
+            unsettled = [part for part in parts if not self._allows(part)]
+            for number, part in enumerate(unsettled, start=1):
                 if self._allows(part):  # an answer about an earlier part covers it
                     continue
                 rule = rule_for(part)
@@ -139,7 +139,7 @@ class Permissions:
                     Effect.COMMAND,
                     line,
                     part=part.text,
-                    number=(number, len(asked)),
+                    number=(number, len(unsettled)),
                     covers=rule.text if rule else None,
                 )
                 if reason := await self._answer(request, rule):

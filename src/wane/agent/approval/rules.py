@@ -198,14 +198,14 @@ class RememberedRules:
 
     def _read(self) -> dict[str, dict[str, list[str]]]:
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
+            data = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"cannot read the approvals {self.path}: {error}; repair or delete the file") from error
-        if not isinstance(found, dict) or not all(_is_rules(rules) for rules in found.values()):
+        if not isinstance(data, dict) or not all(_is_rules(rules) for rules in data.values()):
             raise ConfigError(f"the approvals {self.path} are not lists of rules by project; repair or delete the file")
-        return found
+        return data
 
     def _load(self, projects: dict[str, dict[str, list[str]]]) -> None:
         rules = projects.get(self._project, {})
@@ -222,12 +222,12 @@ def _is_rules(rules: object) -> bool:
 
 def _readings(words: Sequence[str | None]) -> list[list[str | None]]:
     """Return every way to read a command: as it is, by its program's name alone, and as what a wrapper may run."""
-    found = [list(words)]
+    readings = [list(words)]
     if words[:1] != (">",) and _risky_word(words):
-        found += [list(words[start:]) for start in range(1, len(words))]
-        found += [[words[0], *words[start:]] for start in range(2, len(words))]
-        found += [list(word.split()) for word in words if word and " " in word]
-    return found + [[basename(first), *rest] for first, *rest in found if first is not None]
+        readings += [list(words[start:]) for start in range(1, len(words))]
+        readings += [[words[0], *words[start:]] for start in range(2, len(words))]
+        readings += [list(word.split()) for word in words if word and " " in word]
+    return readings + [[basename(first), *tail] for first, *tail in readings if first is not None]
 
 
 def _match(pattern: Sequence[str], words: Sequence[str | None]) -> bool:
@@ -240,13 +240,13 @@ def _match(pattern: Sequence[str], words: Sequence[str | None]) -> bool:
 
 def _inner(words: Sequence[str | None]) -> list[str | None]:
     """Return the words behind transparent wrappers."""
-    rest = list(words)
-    while rest and rest[0] in _TRANSPARENT:
-        inner = inner_words([word or "$" for word in rest[1:]], _TRANSPARENT[rest[0]])
+    command = list(words)
+    while command and command[0] in _TRANSPARENT:
+        inner = inner_words([word or "$" for word in command[1:]], _TRANSPARENT[command[0]])
         if not inner:
             break
-        rest = rest[len(rest) - len(inner) :]
-    return rest
+        command = command[len(command) - len(inner) :]
+    return command
 
 
 def _wraps(words: Sequence[str | None]) -> bool:

@@ -117,7 +117,7 @@ def _read(file: Path) -> list[Server]:
     except (OSError, ValueError) as error:
         words = " ".join(str(error).split())
         raise ConfigError(f"cannot use the MCP servers in {file}: {words}") from error
-    found = []
+    servers = []
     for toolset in toolsets:
         name, transport = toolset.wrapped.id, toolset.wrapped.client.transport  # type: ignore[attr-defined]
         if isinstance(transport, StdioTransport):
@@ -125,8 +125,8 @@ def _read(file: Path) -> list[Server]:
             transport.log_file = _log_file(name)
         # The model reads the error of a failed call as its result, as with the agent's own tools.
         patient = MCPToolset(transport, id=name, init_timeout=START_TIMEOUT, tool_error_behavior="failed")
-        found.append(Server(name, patient.prefixed(name)))
-    return found
+        servers.append(Server(name, patient.prefixed(name)))
+    return servers
 
 
 def _log_file(name: str) -> Path:

@@ -81,8 +81,8 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
         budget: tokens that the view may hold; see `output_limit`.
         with_ripgrep: whether to search with ripgrep if it is installed.
     """
-    found = with_ripgrep and ripgrep.enable(os.environ)
-    search_tools = RIPGREP_TOOLS if found else PYTHON_TOOLS
+    has_ripgrep = with_ripgrep and ripgrep.enable(os.environ)
+    search_tools = RIPGREP_TOOLS if has_ripgrep else PYTHON_TOOLS
     limit = output_limit(budget)
     files = WholeFiles(
         id="file_system",
@@ -123,7 +123,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
         ),
         search=search_tools[1],
         listing=search_tools[0],
-        warning=None if found else ripgrep.MISSING,
+        warning=None if has_ripgrep else ripgrep.MISSING,
     )
 
 
