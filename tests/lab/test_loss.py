@@ -278,6 +278,37 @@ def test_a_summary_without_a_text_spares_no_fetch() -> None:
     assert observed(edit_story(), [0], [0], [0, Substitute("", 50)])[-1].reread == Reread(1, 10)
 
 
+# Faults
+
+
+def test_a_call_that_is_made_again_is_a_fault_if_its_result_has_left() -> None:
+    story = Story().user("go").says(call("a", "Read", path="x", limit=3)).result("one", "a")
+    story.says(call("b", "read", limit=3, path="x"), call("c", "read", path="y"))
+    story.result("two", "b").result("three", "c")
+    story.says(call("d", "read", path="x", limit=3)).result("four", "d").says("done")
+    at_hand, cleared = [0, 1, 2], [0, 1, Substitute("gone", 1, 2), 3, 4, 5, 6]
+    repeats = [(loss.repeats, loss.faults) for loss in observed(story, [0], at_hand, cleared, [0])]
+    # The second read is of what the view holds; the third is of the second's result, which it holds too.
+    assert repeats == [(0, 0), (1, 0), (1, 0), (0, 0)]
+    repeats = [(loss.repeats, loss.faults) for loss in observed(story, [0], cleared[:3], [0, 1, 2], [0])]
+    assert repeats == [(0, 0), (1, 1), (1, 1), (0, 0)]
+    loss = story.loss()
+    for number in range(4):
+        loss.observe(number, [0])
+    assert (loss.totals().repeats, loss.totals().faults) == (2, 2)
+
+
+def test_edits_marks_and_calls_without_a_result_are_no_faults() -> None:
+    story = Story().user("go")
+    for number in range(2):
+        story.says(
+            call(f"e{number}", "edit", path="x", new="y"),
+            call(f"d{number}", "delimiter", action="end"),
+            call(f"o{number}", "wait"),
+        ).result("done", f"e{number}").result("done", f"d{number}")
+    assert [loss.repeats for loss in observed(story, [0], [0])] == [0, 0]
+
+
 # User turns and pairs
 
 

@@ -59,6 +59,8 @@ COLUMNS: Final = (
     Column("cached", "share", "share of the input tokens that the provider's cache served"),
     Column("fetches", "count", "times that evicted content would have to be fetched again", "less"),
     Column("fetched", "tokens", "tokens that these fetches would bring", "less"),
+    Column("repeats", "count", "calls that had been made before, of the same tool with the same arguments"),
+    Column("faults", "count", "such calls whose earlier result was no longer in view", "less"),
     Column("passes", "count", "times that something was evicted"),
     Column("own calls", "count", "model calls that the strategy itself made, to summarise", "less"),
     Column("broken pairs", "count", "tool calls shown without their result, or the reverse, over all requests", "less"),

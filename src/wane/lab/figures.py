@@ -151,6 +151,8 @@ class Totals:
             "grounding": loss.edit_grounding,
             "fetches": loss.reread.results,
             "fetched_tokens": loss.reread.tokens,
+            "repeats": loss.repeats,
+            "faults": loss.faults,
             "user_turns": loss.user_turns,
             "user_turns_lost": loss.user_turns_lost,
             "turns": loss.user_turns_intact,

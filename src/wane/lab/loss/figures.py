@@ -31,6 +31,8 @@ class CallLoss:
         edits: files that it edits and that had been read before.
         grounded: files of these whose latest read the view held unchanged.
         reread: content to fetch again.
+        repeats: calls of tools that had been made before, with the same arguments.
+        faults: calls of these whose earlier result the view did not hold unchanged.
         user_turns: user turns before the call.
         invalid_pairs: calls in view without their result, and results without their call.
     """
@@ -40,6 +42,8 @@ class CallLoss:
     edits: int
     grounded: int
     reread: Reread
+    repeats: int
+    faults: int
     user_turns: int
     invalid_pairs: int
 
@@ -55,6 +59,8 @@ class LossTotals:
         edits: edits of files that had been read before.
         grounded: edits of these whose file's latest read the view held.
         reread: content to fetch again.
+        repeats: calls of tools that had been made before, with the same arguments.
+        faults: calls of these whose earlier result the view did not hold unchanged.
         user_turns: user turns before the last call.
         user_turns_lost: user turns of these that were missing or changed at some call.
         invalid_pairs: calls without their result and results without their call, over all views.
@@ -66,6 +72,8 @@ class LossTotals:
     edits: int = 0
     grounded: int = 0
     reread: Reread = Reread()
+    repeats: int = 0
+    faults: int = 0
     user_turns: int = 0
     user_turns_lost: int = 0
     invalid_pairs: int = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from wane.core import Kind
+from wane.core import DEFAULT_TOOL_CLASSES, DELIMITER, Kind, ToolClass
 from wane.lab.loss.files import Files
 from wane.lab.loss.identifiers import candidates, identifiers, spoken
 from wane.lab.session import RecordedSession
@@ -56,6 +57,7 @@ class Index:
         for call in session.calls:
             self._reads.extend(files.reads_needed(call))
             self._read_bounds.append(len(self._reads))
+        self._repeats = _repeats(session, self.partner)
 
     def uses(self, call: int) -> Iterator[tuple[int, int]]:
         """Return the identifiers that a model call uses and that occurred before it.
@@ -72,6 +74,10 @@ class Index:
     def needed_reads(self, call: int) -> Sequence[int]:
         """Return, for each file that a call edits and that had been read before, the item that showed it last."""
         return self._reads[self._read_bounds[call] : self._read_bounds[call + 1]]
+
+    def repeated(self, call: int) -> Sequence[int]:
+        """Return, for each call of a tool that had been made before, the item of the latest result that it had then."""
+        return self._repeats.get(call, ())
 
     def holds(self, text: str) -> frozenset[int]:
         """Return the identifiers in a text that any call uses."""
@@ -106,6 +112,35 @@ class Index:
         self.lengths = array("i", map(len, ids))
         self.postings = [posting if word in found else nothing for word, posting in enumerate(self.postings)]
         self._ids = {text: word for text, word in ids.items() if word in found}
+
+
+def _repeats(session: RecordedSession, partner: Sequence[int]) -> dict[int, list[int]]:
+    """By model call, the earlier results of calls that were made again: of the same tool, with the same arguments.
+
+    Calls that change what they name, such as edits, are made again on purpose, and so are marks.
+    """
+    latest: dict[tuple[str, str], int] = {}
+    repeats: dict[int, list[int]] = {}
+    for number, call in enumerate(session.calls):
+        for index in range(call.first, call.stop):
+            part = session.parts[index]
+            tool = (part.tool or "").lower()
+            if part.kind is not Kind.CALL or DEFAULT_TOOL_CLASSES.get(tool) is ToolClass.DURABLE or tool == DELIMITER:
+                continue
+            key = tool, _canonical(part.arguments or "")
+            if (earlier := latest.get(key)) is not None:
+                repeats.setdefault(number, []).append(earlier)
+            if partner[index] != NONE:
+                latest[key] = partner[index]
+    return repeats
+
+
+def _canonical(arguments: str) -> str:
+    """Arguments in a form that does not depend on spaces and the order of keys."""
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _partners(session: RecordedSession) -> array[int]:

@@ -56,6 +56,8 @@ class Loss:
             edits=sum(it.edits for it in judged),
             grounded=sum(it.grounded for it in judged),
             reread=_sum(it.reread for it in judged),
+            repeats=sum(it.repeats for it in judged),
+            faults=sum(it.faults for it in judged),
             user_turns=judged[-1].user_turns if judged else 0,
             user_turns_lost=len(self._shown.lost_users),
             invalid_pairs=sum(it.invalid_pairs for it in judged),
@@ -68,12 +70,15 @@ class Loss:
             self._summaries.want(shown.summaries, [word for word, _ in missing])
         needed = self._index.needed_reads(call)
         gone = [item for item in needed if not shown.whole[item]]
+        repeated = self._index.repeated(call)
         return CallLoss(
             uses=uses,
             found=uses - len(missing),
             edits=len(needed),
             grounded=len(needed) - len(gone),
             reread=self._reread.fetch(before, gone, missing),
+            repeats=len(repeated),
+            faults=sum(not shown.whole[item] for item in repeated),
             user_turns=bisect_left(self._index.users, before),
             invalid_pairs=len(shown.broken),
         )
