@@ -175,18 +175,14 @@ class Prices:
             ConfigError: if the model or provider has no prices for tokens; it suggests similar names.
             MissingExtraError: without `genai-prices`.
         """
-        snapshot = _snapshot()
-        listed = name.removeprefix(SCRIPTED)
-        provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
         try:
-            provider, model = snapshot.find_provider_model(reference, None, provider_name or None, None)
+            prices = _look_up(name)
         except LookupError:
+            # Only here, as the search for similar names takes some milliseconds.
             raise ConfigError(_unknown(name)) from None
-        listed_prices = model.prices if isinstance(model.prices, list) else [model]
-        periods = tuple(Period(_tiers(it.prices), getattr(it, "constraint", None)) for it in listed_prices)
-        if not all(period.tiers for period in periods):
+        if prices is None:
             raise ConfigError(f"{name!r} has no known price for input tokens; name another model")
-        return cls(name, provider.id, model.id, periods, model.context_window)
+        return prices
 
     @property
     def free(self) -> bool:
@@ -254,8 +250,8 @@ def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float 
 def prices_of(model: str) -> Prices | None:
     """Return the prices of a model; None if they are unknown."""
     try:
-        return Prices.of(model)
-    except (ConfigError, MissingExtraError):
+        return _look_up(model)
+    except (LookupError, MissingExtraError):
         return None
 
 
@@ -267,6 +263,23 @@ def known_models() -> list[str]:
     """
     providers = sorted(_snapshot().providers, key=lambda it: (it.id not in _USUAL, it.id))
     return [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
+
+
+def _look_up(name: str) -> Prices | None:
+    """Return the prices of a model; None if it is priced by something other than tokens.
+
+    Raises:
+        LookupError: if the price list does not have it.
+        MissingExtraError: without `genai-prices`.
+    """
+    listed = name.removeprefix(SCRIPTED)
+    provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
+    provider, model = _snapshot().find_provider_model(reference, None, provider_name or None, None)
+    listed_prices = model.prices if isinstance(model.prices, list) else [model]
+    periods = tuple(Period(_tiers(it.prices), getattr(it, "constraint", None)) for it in listed_prices)
+    if not all(period.tiers for period in periods):
+        return None
+    return Prices(name, provider.id, model.id, periods, model.context_window)
 
 
 def _snapshot() -> Any:
