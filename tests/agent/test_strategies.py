@@ -13,7 +13,7 @@ import pytest
 
 from tests.agent.conftest import config
 from tests.marks import first_quick
-from wane.agent.events import SessionEvent
+from wane.agent.events import SessionEvent, Waiting
 from wane.agent.options import Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
 from wane.conversation.events import StrategyActed
@@ -27,7 +27,7 @@ from wane.strategies.fold import FOLDING
 from wane.strategies.memgpt import WARNING
 from wane.strategies.registry import STRATEGY_NAMES
 from wane.strategies.summarised import PREFIX
-from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer
+from wane.testing import Break, Call, HttpError, Kind, Reply, Request, ScriptedServer
 
 KEPT = ("truncate", "compact", "clear-tools", "fold", "memgpt", "resum", "acon", "mask", "streaming")
 BUDGET = 7_000
@@ -272,6 +272,40 @@ def test_a_summary_that_fails_ends_the_turn_and_not_the_session(project: Path) -
         assert run(session, "go on").outcome is Outcome.DONE
         assert model.summaries == 2
         session.close()
+
+
+FAULTS = {
+    "429 in 1 s": Reply(error=HttpError(429, headers={"retry-after": "1"})),
+    "500": Reply(error=HttpError(500)),
+    "no answer": Reply("Half.", breaks=Break(0, "reset")),
+    "nothing": Reply("Half.", breaks=Break(0)),
+    "half": Reply("Half of a summary.", breaks=Break(4)),
+}
+
+
+@pytest.mark.parametrize("api", first_quick("anthropic_model", "openai_model", "openai_responses_model"))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, api: str) -> None:
+    model = Model(TASKS, marks=False)
+    failed = 0
+
+    def script(request: Request) -> Reply:
+        nonlocal failed
+        if not request.tools and failed < 2:
+            failed += 1
+            return FAULTS[fault]
+        return model(request)
+
+    with ScriptedServer(script) as server:
+        # Neither the client nor Pydantic AI may try again without a word.
+        given = config(project, getattr(server, api)(max_retries=2), strategy="compact", budget=BUDGET)
+        session = AgentSession.create(given)
+        events: list[SessionEvent] = []
+        assert run(session, *tasks(0, TASKS), seen=events.append).outcome is Outcome.DONE
+        session.close()
+        assert server.refusals == ()
+    assert [event.tries for event in events if isinstance(event, Waiting)] == [1, 2]
+    assert not any("Half" in str(request.body) for request in server.requests)
 
 
 def changed(given: SessionConfig, strategy: str) -> SessionConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, get_args, get_type_hints
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from pydantic import TypeAdapter
 
 from tests.testing.support import CHAT, MESSAGES, RESPONSES, message_of, post
 from wane.core.errors import ConfigError
-from wane.testing import Call, HttpError, Reply, ScriptedServer, Usage
+from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage
 from wane.testing.anthropic.messages import Anthropic
 from wane.testing.openai.chat import OpenAIChat
 from wane.testing.openai.responses import OpenAIResponses
@@ -450,3 +451,14 @@ def test_fields_of_the_body_are_those_of_the_sdk(provider: type[Provider], path:
     with ScriptedServer([Reply("Hello.")]) as server:
         status, answer = post(server, path, {**ASK[path], "hologram": 1})
     assert (status, "hologram" in message_of(answer)) == (400, True)
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_an_answer_that_breaks_off_before_it_begins_closes_the_connection(how: Any) -> None:
+    with ScriptedServer([Reply("Hi.", breaks=Break(0, how))]) as server:
+        place = urlsplit(server.url)
+        with socket.create_connection((str(place.hostname), place.port or 0), timeout=5) as client:
+            body = json.dumps(ASK[CHAT])
+            client.sendall(f"POST {CHAT} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+            with suppress(ConnectionError):
+                assert client.recv(100) == b""

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -172,6 +173,64 @@ def test_root_reaches_no_device_of_the_machine_and_mounts_nothing(inside, bases:
 
     inside(work, bundle)
     assert os.stat("/dev/null").st_mode == mode
+
+
+SPY = """#!/bin/bash
+while read -r name value; do
+    case $name in CapPrm:|CapBnd:) echo "$value" >>/tmp/capabilities ;; esac
+done </proc/self/status
+exec "/bin/real-${0##*/}" "$@"
+"""
+
+
+def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_path: Path) -> None:
+    base = make_base(tmp_path / "bases")
+    spied = ("cat", "env", "mkdir", "mount", "mv", "rmdir", "setpriv", "sleep", "umount")
+    for name in spied:
+        if (program := base / "bin" / name).exists():
+            program.rename(program.with_name(f"real-{name}"))
+        program.write_text(SPY)
+        program.chmod(0o755)
+
+    async def work() -> None:
+        space = Namespace()
+        await space.up([base], tmp_path / "home", [Mount(tmp_path, "/logs")], network="none")
+        try:
+            await said(space, "for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill ${p#/proc/}; done; sleep 0.5")
+            await put_file(space, Path(__file__), "/tmp/file")
+            bounds = sorted(set((await said(space, "real-cat /tmp/capabilities")).split()))
+            assert bounds == ["00000000a00425fb", "[0]"]
+            # The shell in which commands run, as in CVE-2019-5736.
+            await said(space, "mv /bin/sh /bin/dash; echo '#!/proc/self/exe' >/bin/sh; chmod +x /bin/sh")
+            assert await said(space, "echo started") == "there is no sh, or it is a script\n[125]"
+        finally:
+            await space.down()
+
+    asyncio.run(work())
+
+
+def test_what_the_root_links_to_outside_stays_as_it_is(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("proc", "logs"):
+        base = make_base(tmp_path / name)
+        with suppress(FileNotFoundError):
+            (base / name).rmdir()
+        (base / name).symlink_to(outside)
+        mount = Mount(tmp_path, "/logs/agent")
+        with pytest.raises(SandboxError, match=f"/{name}.* is a link out of the root file system"):
+            asyncio.run(Namespace().up([base], tmp_path / f"home-{name}", [mount], network="none"))
+    assert not list(outside.iterdir())
+
+
+def test_a_program_that_is_killed_says_so(inside) -> None:
+    async def work(space: Namespace) -> None:
+        assert [(await space.run(["bash", "-c", f"kill -{name} $$"])).code for name in ("KILL", "TERM")] == [-9, -15]
+        assert (await space.run(["bash", "-c", "exit 7"])).code == 7
+        assert "no user nobody-here" in await said(space, "echo", user="nobody-here")
+        assert "[2]" in await said(space, "echo", cwd="/nowhere")
+
+    inside(work)
 
 
 @pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="slirp4netns is not installed")

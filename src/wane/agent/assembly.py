@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_ai import Agent, ModelSettings
+from pydantic_ai import Agent, ModelSettings, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability, Caching
-from pydantic_ai.messages import ModelMessage, SystemPromptPart
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.messages import ModelMessage, ModelResponse, SystemPromptPart
 from pydantic_ai.usage import RequestUsage, RunUsage
 from pydantic_ai_harness.compaction import SummarizingCompaction, compact_now
+from typing_extensions import override
 
 from wane.agent.approval.capability import Approvals, ExplorationGuard
+from wane.agent.faults import BrokenAnswerError
 from wane.agent.tools.git import GitStatus
 from wane.agent.tools.toolset import Tools, repo_instructions
 from wane.core.errors import WaneError
@@ -21,7 +25,8 @@ from wane.integrations.pydantic_ai import ContextLifecycle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pydantic_ai.models import Model
+    from pydantic_ai import RunContext
+    from pydantic_ai.models import Model, ModelRequestContext
 
     from wane.agent.approval.permissions import Permissions
     from wane.agent.recorder import Checkpoint, Recorder
@@ -50,6 +55,9 @@ They are short, because every request carries them. `benchmarks/agent_prompt.py`
 reads about episodes is `wane.core.guidance`, which `ContextLifecycle` adds.
 """
 
+_SETTINGS: Final = ModelSettings(max_retries=0)
+"""Settings of all model calls: the session tries again, and says so."""
+
 MAX_REPO_CONTEXT: Final = 24_000
 """Characters of a project's instruction files that go into the prompt."""
 
@@ -76,7 +84,7 @@ def build_agent(
         ExplorationGuard(conversation),
         Approvals(permissions),
         *tools.capabilities,
-        _Lifecycle(conversation=conversation, summarise=partial(summarise, checkpoint.recorder)),
+        _Lifecycle(conversation=conversation, summarise=partial(summarise, checkpoint)),
         Caching(),
         # Appends to the view, so it runs after the view is made. Only the model call follows the checkpoint.
         GitStatus(cwd),
@@ -89,8 +97,7 @@ def build_agent(
         retries={"tools": RETRIES},
         # Only some requests carry the git status. If the explanation of such notes came and went with it, at the head
         # of the prompt, each change would break the cached prefix.
-        # The session tries again, and says so.
-        model_settings=ModelSettings(framing_announcement="always", max_retries=0),
+        model_settings=ModelSettings(framing_announcement="always", **_SETTINGS),
     )
 
 
@@ -120,24 +127,42 @@ def system_prompt(*, grep: str = "grep", list_files: str = "list_files", repo_co
     return f"{prompt}\n\nThe project's instructions:\n{repo_context}"
 
 
+@dataclass
+class _WholeAnswers(AbstractCapability[None]):
+    recorder: Recorder
+
+    @override
+    async def after_model_request(
+        self, ctx: RunContext[None], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Take the answer if it is whole.
+
+        Raises:
+            BrokenAnswerError: see `faults.check_whole`.
+        """
+        self.recorder.check_whole(request_context.model.model_name, response)
+        return response
+
+
 class SummaryError(WaneError):
     """The model returned no summary, so the context cannot be compacted."""
 
 
-async def summarise(recorder: Recorder, model: Model, messages: list[ModelMessage], instructions: str) -> str:
+async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMessage], instructions: str) -> str:
     """Have a model summarise messages, for the strategy `compact`.
 
     The harness's summarising capability makes a call of its own over the messages written out as text, with each tool
     result cut at 500 characters. The provider's cache does not help such a call, but its input is much shorter.
 
     Args:
-        recorder: records what the call cost.
+        checkpoint: notes when the call is made, and records what it cost.
         model: the model.
         messages: all that the summary covers.
         instructions: what the summary should contain.
 
     Raises:
         SummaryError: if the model's answer is empty.
+        BrokenAnswerError: if there is no answer, but something else.
     """
     escaped = instructions.replace("{", "{{").replace("}", "}}")
     strategy: SummarizingCompaction[None] = SummarizingCompaction(
@@ -147,10 +172,20 @@ async def summarise(recorder: Recorder, model: Model, messages: list[ModelMessag
         preserve_first_user_message=False,
         incremental=False,
         summary_prompt=f"{escaped}\n\n<messages>\n{{messages}}\n</messages>",
+        model_settings=_SETTINGS,
+        summarization_capabilities=[_WholeAnswers(checkpoint.recorder)],
     )
     usage = RunUsage()
-    # As a capability it would summarise again before every request, because its change does not outlast a request.
-    compacted = await compact_now(strategy, messages, model=model, usage=usage)
+    checkpoint.patience.called()
+    with capture_run_messages() as asked:
+        try:
+            # As a capability it would summarise again before every request, because its change does not outlast one.
+            compacted = await compact_now(strategy, messages, model=model, usage=usage)
+        except UnexpectedModelBehavior as error:
+            if isinstance(asked[-1], ModelResponse):
+                raise
+            raise BrokenAnswerError(model.model_name, str(error), phase="read") from error
+    checkpoint.patience.answered()
     spent = RequestUsage(
         input_tokens=usage.input_tokens,
         cache_write_tokens=usage.cache_write_tokens,
@@ -158,7 +193,7 @@ async def summarise(recorder: Recorder, model: Model, messages: list[ModelMessag
         output_tokens=usage.output_tokens,
         cost=usage.cost,
     )
-    recorder.spent(spent, model.model_id)
+    checkpoint.recorder.spent(spent, model.model_id)
     parts = compacted[0].parts if compacted else []
     texts = [part.content for part in parts if isinstance(part, SystemPromptPart)]
     # The harness begins its message with this heading.

@@ -155,7 +155,7 @@ def _with_root(error: BaseException) -> str:
     while (deeper := root.__cause__ or root.__context__) is not None:
         root = deeper
     words = " ".join(str(root).split())
-    return f"{text} ({words})" if words and words.rstrip(".") != text else text
+    return f"{text} ({words})"[:500] if words.rstrip(".") not in text else text[:500]
 
 
 def provider_message(body: object) -> str:

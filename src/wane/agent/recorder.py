@@ -105,6 +105,18 @@ class Recorder:
         self._count(record, complete=True)
         self._add(spent_note(record))
 
+    def check_whole(self, model_name: str, answer: ModelResponse) -> None:
+        """Check that an answer has come to its end, and record it if it has not.
+
+        Raises:
+            BrokenAnswerError: see `faults.check_whole`.
+        """
+        try:
+            check_whole(model_name, answer)
+        except BrokenAnswerError:
+            self.broke_off(answer)
+            raise
+
     def broke_off(self, answer: ModelResponse) -> None:
         """Record a call whose answer broke off: what of it was reported, at a cost that nobody tells."""
         record = _call_record(replace(answer, state="interrupted"), 0, answer.usage.input_tokens)
@@ -251,13 +263,9 @@ class Checkpoint(AbstractCapability[Any]):
         """Take the answer if it is whole.
 
         Raises:
-            BrokenAnswerError: see `check_whole`.
+            BrokenAnswerError: see `faults.check_whole`.
         """
-        try:
-            check_whole(request_context.model.model_name, response)
-        except BrokenAnswerError:
-            self.recorder.broke_off(response)
-            raise
+        self.recorder.check_whole(request_context.model.model_name, response)
         self.patience.answered()
         return response
 

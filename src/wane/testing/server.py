@@ -260,6 +260,7 @@ class ScriptedServer:
                 handler.send_events(self._broken(provider, provider.stream(request, reply, usage), breaks))
             if breaks.how == "reset":
                 handler.reset()
+            handler.close_connection = True
         else:
             handler.send_json(200, provider.answer(request, reply, usage))
 

@@ -11,6 +11,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,79 +19,17 @@ from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
 
 from wane.core.errors import WaneError
+from wane_research.evaluation.sandbox import entering
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Network: TypeAlias = Literal["host", "own", "none"]
 """Whether a namespace shares the host's network, has one of its own that leads outside, or none."""
 
-TOOLS: Final = ("unshare", "nsenter", "mount", "pivot_root", "env", "setpriv", "tar")
+TOOLS: Final = ("unshare", "mount", "pivot_root", "tar")
 """Programs of the host that this needs."""
 
-# $1 root, $2 lower layers, $3 upper, $4 work; then for each mount its source, target and "ro" or "rw".
-# Standard input is a pipe from the process that owns the namespace. When that dies, even by SIGKILL, the pipe ends,
-# and with its first process the namespace ends. A parent-death signal would not do: the kernel forgets it when a
-# process enters a user namespace.
-_INIT: Final = r"""
-set -e
-root=$1; lower=$2; upper=$3; work=$4; shift 4
-mount --make-rprivate /
-mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work$OVERLAY" "$root"
-mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/tmp"
-mount -t proc proc "$root/proc"
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-mkdir "$root/dev/shm" "$root/dev/pts"
-mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
-mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
-ln -s pts/ptmx "$root/dev/ptmx"
-for name in null zero full random urandom tty; do
-    : >"$root/dev/$name"
-    mount --bind "/dev/$name" "$root/dev/$name"
-    # These are the machine's own nodes. Without this, root could change their owner and mode for everyone.
-    [ -n "$OVERLAY" ] || mount -o remount,bind,ro "$root/dev/$name"
-done
-# What root may write or read without any capability.
-for name in sys sysrq-trigger irq bus fs; do
-    [ -n "$OVERLAY" ] || [ ! -e "$root/proc/$name" ] || {
-        mount --bind "$root/proc/$name" "$root/proc/$name"
-        mount -o remount,bind,ro "$root/proc/$name"
-    }
-done
-for name in kcore keys timer_list; do
-    [ -n "$OVERLAY" ] || [ ! -e "$root/proc/$name" ] || mount --bind /dev/null "$root/proc/$name"
-done
-ln -s /proc/self/fd "$root/dev/fd"
-ln -s fd/0 "$root/dev/stdin"; ln -s fd/1 "$root/dev/stdout"; ln -s fd/2 "$root/dev/stderr"
-while [ $# -gt 0 ]; do
-    if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$(dirname "$root$2")"; : >>"$root$2"; fi
-    mount --bind "$1" "$root$2"
-    [ "$3" = rw ] || mount -o remount,bind,ro "$root$2"
-    shift 3
-done
-[ -z "$LOOPBACK" ] || ip link set lo up 2>/dev/null || true
-cd "$root"
-mkdir -p .old
-pivot_root . .old
-umount -l /.old
-rmdir /.old 2>/dev/null || true
-trap 'exit 0' TERM
-exec 3<&0 </dev/null
-(cat <&3 >/dev/null; kill -TERM 1) &
-echo ready
-exec >/dev/null 2>&1
-# The first process adopts orphans; `wait` reaps those that have ended.
-while :; do sleep 3600 & wait $! || true; done
-"""
-
-
-_CAPABILITIES: Final = (
-    *("audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "net_bind_service", "net_raw", "setfcap"),
-    *("setgid", "setpcap", "setuid", "sys_chroot"),
-)
-"""What root may do in it: as in a container of Docker, but without making device nodes, which Docker limits otherwise.
-
-Without `sys_admin` it can mount nothing, so what is read-only stays so, and the machine's devices stay out of reach."""
-
+_PYTHON: Final = (sys.executable, "-I", "-S", "-B", entering.__file__)
 
 _RESOLVER: Final = "10.0.2.3"  # slirp4netns answers there
 
@@ -185,7 +124,7 @@ class Namespace:
         ]
         places = [str(home / "root"), ":".join(names), str(home / "upper"), str(home / "work")]
         self._process = await asyncio.create_subprocess_exec(
-            *("unshare", *flags, "sh", "-c", _INIT, "init", *places, *binds),
+            *("unshare", *flags, *_PYTHON, "keep", *places, *binds),
             env={
                 "PATH": SEARCH_PATH,
                 "LOOPBACK": "" if network == "host" else "1",
@@ -320,28 +259,11 @@ class Namespace:
     def _entered(self, cwd: str, env: Mapping[str, str], user: str | int | None) -> list[str]:
         if self._process is None or self._process.returncode is not None:
             raise SandboxError("the namespace is not running")
-        own = ["--user", "--preserve-credentials"] if os.geteuid() else []
-        place = ["nsenter", "-t", str(self._pid), *own, "--mount", "--pid", "--ipc", "--uts", *self._net_flag()]
-        # Signals that were ignored where this was started, as SIGINT is after `&` in a script, stay ignored in all
-        # that comes after it, and tasks that test Ctrl-C would fail.
-        clean = ["env", "--default-signal", "-i", *(f"{name}={value}" for name, value in env.items())]
-        bounds = ",".join(["-all", *(f"+{name}" for name in _CAPABILITIES)])
-        as_user = [] if user in (None, "root", 0, "0") else self._as_user(str(user))
+        left_out = {*([] if os.geteuid() else ["user"]), *(["net"] if self._network == "host" else [])}
+        kinds = ",".join(kind for kind in entering.NAMESPACES if kind not in left_out)
+        place = [str(self._pid), kinds, "root" if user is None else str(user)]
+        variables = [f"{name}={value}" for name, value in env.items()]
         return [
-            *place,
-            f"--root=/proc/{self._pid}/root",
-            *clean,
-            *("setpriv", "--inh-caps=-all", f"--bounding-set={bounds}", *as_user),
-            *("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd),
+            *(*_PYTHON, "enter", *place, str(len(variables)), *variables),
+            *("-c", 'cd "$1" && shift && exec "$@"', "sh", cwd),
         ]
-
-    def _as_user(self, user: str) -> list[str]:
-        """The options that change the user: to a name of its own /etc/passwd, or a number."""
-        passwd = Path(f"/proc/{self._pid}/root/etc/passwd")
-        lines = passwd.read_text(encoding="utf-8").splitlines() if passwd.exists() else []
-        found = next((it for line in lines if user in (it := line.split(":"))[:3:2]), None)
-        if found is not None:
-            return [f"--reuid={found[2]}", f"--regid={found[3]}", "--init-groups"]
-        if not user.isdigit():
-            raise SandboxError(f"there is no user {user} in /etc/passwd")
-        return [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
