@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import wane
 from wane.core import Kind
+from wane.evaluation.sandbox.files import write_shared
 from wane.formats import Part, get_format
 from wane.journal import MessageRecord, PassRecord, Record, UsageRecord, read
 
@@ -59,7 +60,7 @@ def write(journal: Path, skip: int, trial: str, target: Path) -> None:
     """
     data = trajectory(journal, skip, trial)
     if data["steps"]:  # the format wants at least one
-        target.write_text(json.dumps(data), encoding="utf-8")
+        write_shared(target, json.dumps(data))
 
 
 class _Steps:
