@@ -20,7 +20,7 @@ import pytest
 from research.tests.evaluation.machines import IMAGE, make_base
 
 import wane
-from wane_research.evaluation.sandbox.files import get_directory, get_file, put_directory, put_file
+from wane_research.evaluation.sandbox.files import get_directory, get_file, put_directory, put_file, write_shared
 from wane_research.evaluation.sandbox.image import build
 from wane_research.evaluation.sandbox.namespace import SEARCH_PATH, Mount, Namespace, Network, SandboxError, missing
 
@@ -283,6 +283,14 @@ def test_files_go_in_and_out(inside, tmp_path: Path) -> None:
     inside(work)
     assert (tmp_path / "out" / "in" / "deep" / "script").read_text() == (tmp_path / "one").read_text()
     assert not (tmp_path / "none").exists()
+
+
+def test_what_is_written_beside_a_task_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "result.json").symlink_to(tmp_path / "precious")
+    (tmp_path / "precious").write_text("kept")
+    for text in ("one", "two"):
+        write_shared(tmp_path / "result.json", text)
+    assert [(tmp_path / name).read_text() for name in ("result.json", "precious")] == ["two", "kept"]
 
 
 def test_a_dockerfile_is_built_once(bases: Path, tmp_path: Path) -> None:

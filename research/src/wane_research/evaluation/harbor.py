@@ -31,6 +31,7 @@ from wane.journal import read  # noqa: E402
 from wane_research.evaluation import bundle  # noqa: E402
 from wane_research.evaluation.running.config import NEW_ENVIRONMENT, hung_after  # noqa: E402
 from wane_research.evaluation.running.journals import PROMPT, SESSIONS  # noqa: E402
+from wane_research.evaluation.sandbox.files import write_shared  # noqa: E402
 from wane_research.evaluation.swe_bench import PATCH  # noqa: E402
 from wane_research.evaluation.trajectory import FILE, write  # noqa: E402
 
@@ -172,13 +173,13 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
     async def _turn(self, task: str, environment: BaseEnvironment, context: AgentContext) -> None:
         prompt = self.logs_dir / PROMPT
         prompt.parent.mkdir(parents=True, exist_ok=True)
-        prompt.write_text(task, encoding="utf-8")
+        write_shared(prompt, task)
         # By a file, because a task may be longer than a command line can be.
         await environment.upload_file(prompt, _PROMPT)
         done = await environment.exec(self._command())
         limit = self._chosen.time_limit
         answer = last_line(done.stdout)
-        (self.logs_dir / "result.json").write_text(answer, encoding="utf-8")
+        write_shared(self.logs_dir / "result.json", answer)
         try:
             result = json.loads(answer)
             usage = result["usage"]

@@ -14,6 +14,7 @@ import wane
 from wane.core import Kind
 from wane.formats import Part, get_format
 from wane.journal import MessageRecord, PassRecord, Record, UsageRecord, read
+from wane_research.evaluation.sandbox.files import write_shared
 
 SCHEMA: Final = "ATIF-v1.8"
 FILE: Final = "trajectory.json"
@@ -59,7 +60,7 @@ def write(journal: Path, skip: int, trial: str, target: Path) -> None:
     """
     data = trajectory(journal, skip, trial)
     if data["steps"]:  # the format wants at least one
-        target.write_text(json.dumps(data), encoding="utf-8")
+        write_shared(target, json.dumps(data))
 
 
 class _Steps:

@@ -1,4 +1,4 @@
-"""Copies files into a namespace and out of it, by `tar` and `cat` on both sides."""
+"""Copies files into a namespace and out of it, by `tar` and `cat` on both sides, and writes into shared folders."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ import tempfile
 from pathlib import Path
 
 from wane_research.evaluation.sandbox.namespace import Namespace, SandboxError
+
+
+def write_shared(path: Path, text: str) -> None:
+    """Write a file into a folder that a task can write, too, whatever link it has put there.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    path.unlink(missing_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
 
 
 async def put_file(space: Namespace, source: Path, target: str) -> None:
