@@ -37,12 +37,12 @@ class EditableOutline(Outline):
 
     def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
         """Take in the next message and return its items with their content."""
-        first, taken = self.item_count, super().number(parts)
-        for index, (item, _) in enumerate(taken, first):
+        first, numbered = self.item_count, super().number(parts)
+        for index, (item, _) in enumerate(numbered, first):
             self._kinds.append(_KIND_NUMBERS[item.kind])
             if item.call_id is not None:
                 self._pairs[item.kind][item.call_id] = index
-        return taken
+        return numbered
 
     def matched(self, number: int, parts: Sequence[Part]) -> list[int | None]:
         """Return the item of each part of an edited message; None for parts that always stay.
@@ -55,14 +55,14 @@ class EditableOutline(Outline):
             parts: its present parts.
         """
         own = range(self.first(number), self.first(number) + self.size(number))
-        said = {kind: [i for i in own if self._kinds[i] == _KIND_NUMBERS[kind]] for kind in _EVICTABLE}
+        by_kind = {kind: [i for i in own if self._kinds[i] == _KIND_NUMBERS[kind]] for kind in _EVICTABLE}
         matched: list[int | None] = []
         for part in parts:
             if part.call_id is not None:
                 matched.append(self._pairs[part.kind].get(part.call_id))
             elif part.kind in _EVICTABLE:
                 # Further parts of a kind go with its last item, or with any item of the message.
-                same = said[part.kind] or list(own)
+                same = by_kind[part.kind] or list(own)
                 before = sum(1 for n in matched if n in same)
                 matched.append(same[min(before, len(same) - 1)] if same else None)
             else:
@@ -90,7 +90,7 @@ class FullHistory:
     items: int
     edited: frozenset[int] = frozenset()
 
-    def shown(self, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
+    def render(self, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
         """Return the messages of a view with their positions in the history; whole messages are the same objects.
 
         Args:
@@ -100,59 +100,57 @@ class FullHistory:
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
             return list(enumerate(self.messages))
         visible = dict(by_message(outline, slots))
-        shown: list[tuple[int, Message]] = []
+        rendered: list[tuple[int, Message]] = []
         # An edited message may have new text of the user, even if all of its items were evicted.
         for number in sorted(visible.keys() | self.edited) if self.edited else visible:
-            message, kept, size = self.messages[number], visible.get(number, {}), outline.size(number)
+            message, remaining, size = self.messages[number], visible.get(number, {}), outline.size(number)
             if number in self.edited:
                 first = outline.first(number)
-                places = outline.matched(number, self.format.parts(message))
-                present = [n if place is None else kept.get(place - first) for n, place in enumerate(places)]
-                kept, size = {n: slot for n, slot in enumerate(present) if slot is not None}, len(present)
-            seen = shown_of(self.format, message, kept, size, self.strategy) if kept else None
-            if seen is not None:
-                shown.append((number, seen))
-        return shown
+                items = outline.matched(number, self.format.parts(message))
+                present = [n if item is None else remaining.get(item - first) for n, item in enumerate(items)]
+                remaining, size = {n: slot for n, slot in enumerate(present) if slot is not None}, len(present)
+            reduced = shown_of(self.format, message, remaining, size, self.strategy) if remaining else None
+            if reduced is not None:
+                rendered.append((number, reduced))
+        return rendered
 
-    def opened(self, slots: Sequence[Slot], shown: Sequence[tuple[int, Message]]) -> tuple[list[Slot], int]:
+    def opened(self, slots: Sequence[Slot], rendered: Sequence[tuple[int, Message]]) -> tuple[list[Slot], int]:
         """Return a view whose current turn begins with its reasoning, and the number of tokens added for that.
 
         Args:
             slots: the view.
-            shown: its messages, as `shown` returns them.
+            rendered: its messages, as `render` returns them.
         """
         parts_of = self.format.parts
         needed = required_opening(
             lambda number: parts_of(self.messages[number]),
             len(self.messages),
-            ((number, parts_of(message)) for number, message in reversed(shown)),
+            ((number, parts_of(message)) for number, message in reversed(rendered)),
         )
-        more: dict[int, int] = {}
+        added: dict[int, int] = {}
         for number, positions in needed.items():
-            given = parts_of(self.messages[number])
-            places = self._places(number, given)
-            more |= {
-                place: given[at].item(chars, number).tokens for at in positions if (place := places[at]) is not None
-            }
+            parts = parts_of(self.messages[number])
+            items = self._items_of(number, parts)
+            added |= {item: parts[at].item(chars, number).tokens for at in positions if (item := items[at]) is not None}
         for slot in slots:
-            more.pop(_item(slot), None)
-        return with_more(slots, more), sum(more.values())
+            added.pop(_item(slot), None)
+        return with_more(slots, added), sum(added.values())
 
     def parts(self) -> list[Part]:
         """Return the items with their present content.
 
         The parts of an edited message are matched to its items; an item of which nothing is left is an empty text.
         """
-        found = [_GONE] * self.items
+        by_item = [_GONE] * self.items
         for number, message in enumerate(self.messages):
             parts = self.format.parts(message)
-            for part, place in zip(parts, self._places(number, parts), strict=True):
-                if place is not None and place < self.items:
-                    before = found[place]
-                    found[place] = part if before is _GONE else replace(part, text=f"{before.text}\n\n{part.text}")
-        return found
+            for part, item in zip(parts, self._items_of(number, parts), strict=True):
+                if item is not None and item < self.items:
+                    before = by_item[item]
+                    by_item[item] = part if before is _GONE else replace(part, text=f"{before.text}\n\n{part.text}")
+        return by_item
 
-    def _places(self, number: int, parts: Sequence[Part]) -> Sequence[int | None]:
+    def _items_of(self, number: int, parts: Sequence[Part]) -> Sequence[int | None]:
         """The item of each part of a message."""
         if number in self.edited:
             return self.outline.matched(number, parts)
@@ -167,7 +165,7 @@ def _item(slot: Slot) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Insertion:
     """Rounds that were inserted at one place.
 
     Attributes:
@@ -187,12 +185,12 @@ class UnseenRounds:
         wire: the client's protocol.
 
     Attributes:
-        places: where rounds were inserted, by position of the client's message.
-        recent: the latest replies to the client, each by its place and shape.
+        insertions: where rounds were inserted, by position of the client's message.
+        recent: the latest replies to the client, each by its position and shape.
     """
 
     def __init__(self, wire: Wire) -> None:
-        self.places: dict[int, Place] = {}
+        self.insertions: dict[int, Insertion] = {}
         self.recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT)
         self._wire = wire
         self._waiting: list[GivenReply] = []  # with rounds, not inserted yet
@@ -200,9 +198,9 @@ class UnseenRounds:
     def given(self, reply: GivenReply) -> None:
         """Take in a reply to the client, in this session or in one that it continues."""
         if not reply.inherited:
-            self.recent.append((reply.place, reply.shape))
+            self.recent.append((reply.position, reply.shape))
             # Of several with the same shape the client has the latest.
-            self._waiting = [each for each in self._waiting if each.inherited or each.shape != reply.shape]
+            self._waiting = [earlier for earlier in self._waiting if earlier.inherited or earlier.shape != reply.shape]
         if reply.rounds:
             self._waiting.append(reply)
 
@@ -215,15 +213,15 @@ class UnseenRounds:
         """
         if not self._waiting:
             return
-        made = shape[:1] == ASSISTANT
-        wanted = shape if made else _EMPTY
-        found = [reply for reply in self._waiting if reply.shape == wanted]
-        own = [reply for reply in found if not reply.inherited and reply.place <= number]
-        theirs = [reply for reply in found if reply.place == number and (number, wanted) not in self.recent]
-        if own or theirs:
-            reply = [*own, *theirs][0]
-            self._waiting = [each for each in self._waiting if each is not reply]
-            self.places[number] = Place(reply.rounds, ahead=not made)
+        is_reply = shape[:1] == ASSISTANT
+        expected = shape if is_reply else _EMPTY
+        matches = [reply for reply in self._waiting if reply.shape == expected]
+        own = [reply for reply in matches if not reply.inherited and reply.position <= number]
+        inherited = [reply for reply in matches if reply.position == number and (number, expected) not in self.recent]
+        if own or inherited:
+            reply = [*own, *inherited][0]
+            self._waiting = [waiting for waiting in self._waiting if waiting is not reply]
+            self.insertions[number] = Insertion(reply.rounds, ahead=not is_reply)
 
     def expand(self, number: int, message: Message) -> list[Message]:
         """Return the messages of the history that a message of the client stands for.
@@ -232,13 +230,15 @@ class UnseenRounds:
             number: its position.
             message: the message.
         """
-        place = self.places.get(number)
-        if place is None:
+        insertion = self.insertions.get(number)
+        if insertion is None:
             return [message]
-        if not place.ahead:
-            return self._wire.expand(message, place.rounds)
+        if not insertion.ahead:
+            return self._wire.expand(message, insertion.rounds)
         parts = self._wire.format.parts
-        rounds = [each for round_ in place.rounds for each in (round_.message, *round_.results) if parts(each)]
+        rounds = [
+            hidden for round_ in insertion.rounds for hidden in (round_.message, *round_.results) if parts(hidden)
+        ]
         return [*rounds, message]
 
     def inherited(self, entries: Entries, shared: Overlap) -> Iterator[GivenReply]:
@@ -248,12 +248,12 @@ class UnseenRounds:
             entries: the client's messages in this session.
             shared: those that both share. Other rounds belong to this session only.
         """
-        first, stop, shift = shared.theirs, shared.theirs + shared.count, shared.ours - shared.theirs
-        for number in sorted(self.places):
-            place = self.places[number]
-            if first <= number < stop or (number == stop and place.ahead):
-                shape = _EMPTY if place.ahead else entries.shape(number)
-                yield GivenReply(shape, number + shift, place.rounds, inherited=True)
+        first, stop, shift = shared.other_start, shared.other_start + shared.count, shared.start - shared.other_start
+        for number in sorted(self.insertions):
+            insertion = self.insertions[number]
+            if first <= number < stop or (number == stop and insertion.ahead):
+                shape = _EMPTY if insertion.ahead else entries.shape(number)
+                yield GivenReply(shape, number + shift, insertion.rounds, inherited=True)
         for reply in self._waiting:
-            if first <= reply.place <= stop:
-                yield replace(reply, place=reply.place + shift, inherited=True)
+            if first <= reply.position <= stop:
+                yield replace(reply, position=reply.position + shift, inherited=True)

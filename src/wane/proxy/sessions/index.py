@@ -117,12 +117,12 @@ class SessionIndex:
             _UnreadableError: if what is known of the session fits neither the request nor itself.
             WaneError: if the request cannot be managed, whatever its session.
         """
-        cached, known = None, 1
+        cached, entry_count = None, 1
         try:
             cached = await self._find(wire, arrivals, root)
             async with cached.held():
-                alignment, known = cached.session.align(arrivals), len(cached.session.entries)
-                if alignment.common == known:
+                alignment, entry_count = cached.session.align(arrivals), len(cached.session.entries)
+                if alignment.common == entry_count:
                     return await self._take(cached, body, arrivals, alignment)
         except SessionChangedError:
             return None
@@ -131,7 +131,7 @@ class SessionIndex:
         except Exception as error:
             if cached is not None:
                 await self._forget(cached)
-            if not known:
+            if not entry_count:
                 raise
             expected = isinstance(error, WaneError)
             name = "the session" if cached is None else f"session {cached.id}"
@@ -144,8 +144,8 @@ class SessionIndex:
         self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, problem: str
     ) -> SessionTurn:
         """Let a new session take in the whole history of a request, whose own session cannot be continued."""
-        made = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
-        cached = await self._begun(Session(wire, self.settings, root, infer=made), root, [])
+        has_answers = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+        cached = await self._begun(Session(wire, self.settings, root, infer=has_answers), root, [])
         cached.remark = f"{problem}; it begins anew as {cached.id}"
         _LOGGER.warning("%s", cached.remark)
         async with cached.held():
@@ -160,8 +160,12 @@ class SessionIndex:
         Raises:
             WaneError: as `turn` does.
         """
-        found = await self._ahead(wire, body)
-        return body if found is None else found[0].placed(self._equipped(wire, body), found[1].messages, ahead=True)
+        continued = await self._ahead(wire, body)
+        return (
+            body
+            if continued is None
+            else continued[0].placed(self._equipped(wire, body), continued[1].messages, ahead=True)
+        )
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
         """Return an unmanaged request with the view of its session in place of its history.
@@ -174,10 +178,10 @@ class SessionIndex:
         Raises:
             WaneError: as `turn` does.
         """
-        found = await self._ahead(wire, body)
-        if found is None or not found[1].evicted:
+        continued = await self._ahead(wire, body)
+        if continued is None or not continued[1].evicted:
             return None
-        return found[0].placed(body, found[1].messages, ahead=True)
+        return continued[0].placed(body, continued[1].messages, ahead=True)
 
     async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
@@ -277,7 +281,7 @@ class SessionIndex:
         return sound
 
     async def _further(
-        self, wire: Wire, root: str, arrivals: Sequence[Arrival], seen: Collection[str]
+        self, wire: Wire, root: str, arrivals: Sequence[Arrival], tried: Collection[str]
     ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
         """Further sessions with this root that may be the request's; and why one could not be read, if any.
 
@@ -285,11 +289,11 @@ class SessionIndex:
             wire: the request's protocol.
             root: the root.
             arrivals: the request's messages.
-            seen: ids of sessions that have been compared already.
+            tried: ids of sessions that have been compared already.
         """
         trail = Trail(root, arrivals)
-        answered = [cached for cached in self._sessions.answered(trail.sought) if cached.id not in seen]
-        aligned = [(each, each.session.align(arrivals)) for each in await self._current(answered[:_CANDIDATES])]
+        answered = [cached for cached in self._sessions.answered(trail.sought) if cached.id not in tried]
+        aligned = [(cached, cached.session.align(arrivals)) for cached in await self._current(answered[:_CANDIDATES])]
         try:
             matches = await self.store.find(root, trail.sought)
             # The marks of those in memory are on their way.
@@ -303,12 +307,12 @@ class SessionIndex:
             _LOGGER.warning("%s", error)
             return aligned, ""
         likely = sorted(matches.sessions, key=lambda match: trail.distance(match.head))
-        compared, problem = {*seen, *(cached.id for cached in answered)}, next(filter(None, unread), "")
+        compared, problem = {*tried, *(cached.id for cached in answered)}, next(filter(None, unread), "")
         for match in [match for match in likely if match.id not in compared][:_CANDIDATES]:
             try:
-                known = self._sessions.get(match.id)
-                current = [await self._open(wire, match.id)] if known is None else await self._current([known])
-                aligned += [(each, each.session.align(arrivals)) for each in current]
+                in_memory = self._sessions.get(match.id)
+                current = [await self._open(wire, match.id)] if in_memory is None else await self._current([in_memory])
+                aligned += [(cached, cached.session.align(arrivals)) for cached in current]
             except (StoreError, JournalError, HistoryError) as error:
                 problem = _skipped(match.id, error)
             if aligned and _knows(*aligned[-1], arrivals):
@@ -358,18 +362,18 @@ class SessionIndex:
         Raises:
             StoreError: in strict mode, if it may be the session that could not be read.
         """
-        made = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
-        shared = self._sessions.sharing(arrivals) if made else Counter[CachedSession]()
+        has_answers = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+        shared = self._sessions.sharing(arrivals) if has_answers else Counter[CachedSession]()
         alike = [cached for cached, _ in shared.most_common(_CANDIDATES) if cached.session.wire is wire]
         rows = [(cached, row) for cached in alike if (row := cached.session.overlap(arrivals)) is not None]
         if rows:
-            best, row = max(rows, key=lambda each: each[1].count)
+            best, row = max(rows, key=lambda pair: pair[1].count)
             return await self._retaken(best, root, row)
-        if made and unread and self._strict:
+        if has_answers and unread and self._strict:
             raise StoreError(unread)
         # A history that began without marks has none to read.
-        cached = await self._begun(Session(wire, self.settings, root, infer=made), root, [])
-        cached.remark = unread if made else ""
+        cached = await self._begun(Session(wire, self.settings, root, infer=has_answers), root, [])
+        cached.remark = unread if has_answers else ""
         return cached
 
     async def _retaken(self, cached: CachedSession, root: str, shared: Overlap | None = None) -> CachedSession:
@@ -461,8 +465,8 @@ class SessionIndex:
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
-        theirs = wire.tools(body)
-        return frozenset() if DELIMITER in theirs else frozenset(tool.name for tool in self._tools) - theirs
+        client_tools = wire.tools(body)
+        return frozenset() if DELIMITER in client_tools else frozenset(tool.name for tool in self._tools) - client_tools
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
         own = self._own(wire, body)
@@ -481,14 +485,14 @@ async def _extended(
 ) -> tuple[list[Record], FullHistory]:
     """Take in a request; return the records of it, and the whole history."""
     records = [*session.setup(body), *session.amend(session.edits(arrivals, alignment))]
-    entries, taken = list[Entry](), list[Record]()
+    entries, message_records = list[Entry](), list[Record]()
     for arrival in arrivals[len(session.entries) :]:
-        entry, more = session.take(arrival)
+        entry, new_records = session.take(arrival)
         entries.append(entry)
-        taken += more
+        message_records += new_records
         if len(entries) % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    return [*records, *([client_note(entries)] if entries else []), *taken], session.full_history(arrivals)
+    return [*records, *([client_note(entries)] if entries else []), *message_records], session.full_history(arrivals)
 
 
 def _skipped(session_id: str, error: Exception) -> str:
@@ -504,11 +508,11 @@ def _knows(cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arriv
     return all(arrival.shape[:1] != ASSISTANT for arrival in arrivals[max(alignment.common, alignment.answered) :])
 
 
-def _fit(cached: CachedSession, found: Alignment) -> tuple[int, bool, int]:
+def _fit(cached: CachedSession, alignment: Alignment) -> tuple[int, bool, int]:
     """Rank sessions by how well a request continues them.
 
     Among those with the same answers, one that ends there ranks before one that continued, whose further messages may
     be the same by chance. Among those that end there, the last used one ranks first.
     """
-    ends = found.common == len(cached.session.entries)
-    return found.answered, ends, 0 if ends else found.common
+    ends = alignment.common == len(cached.session.entries)
+    return alignment.answered, ends, 0 if ends else alignment.common

@@ -119,8 +119,8 @@ class Trail:
         return 0 if head in self._heads else 1 if head[: 2 * _SIZE] in self._keys else 2
 
 
-def _link(before: bytes, more: bytes) -> bytes:
-    return blake2b(before + more, digest_size=_SIZE).digest()
+def _link(before: bytes, addition: bytes) -> bytes:
+    return blake2b(before + addition, digest_size=_SIZE).digest()
 
 
 def pair(first: bytes, second: bytes) -> int:
@@ -175,8 +175,8 @@ class SessionsInMemory(Generic[S]):
             pairs: keys of its pairs (`pair`).
             answers: keys of its answers (`Chain`).
         """
-        held = self._keys.get(session.id)
-        if held is None:
+        keys = self._keys.get(session.id)
+        if keys is None:
             return
         if pairs:
             self._close_opening(session)
@@ -184,15 +184,15 @@ class SessionsInMemory(Generic[S]):
             sessions = self._by_key.get(key, ())
             if session not in sessions:
                 self._by_key[key] = (*sessions, session)
-                held.append(key)
+                keys.append(key)
 
     def remove(self, session: S) -> None:
         """Drop a session."""
         if self._sessions.pop(session.id, None) is None:
             return
         for key in self._keys.pop(session.id):
-            if rest := tuple(each for each in self._by_key[key] if each is not session):
-                self._by_key[key] = rest
+            if remaining := tuple(holder for holder in self._by_key[key] if holder is not session):
+                self._by_key[key] = remaining
             else:
                 del self._by_key[key]
         self._close_opening(session)
@@ -212,8 +212,8 @@ class SessionsInMemory(Generic[S]):
 
     def answered(self, sought: Sought) -> Sequence[S]:
         """Return the sessions with the latest answer of a request that any has."""
-        known = (self._by_key.get(int(answer, 16)) for answer in sought.answers)
-        return next(filter(None, known), ())
+        holders = (self._by_key.get(int(answer, 16)) for answer in sought.answers)
+        return next(filter(None, holders), ())
 
     def _close_opening(self, session: S) -> None:
         opening = self._opening.get(_root(session), {})

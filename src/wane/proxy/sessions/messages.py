@@ -145,13 +145,13 @@ class Overlap:
     """Messages in a row that a request or a session shares with another session.
 
     Attributes:
-        ours: position of the first of them here.
-        theirs: its position in the other session.
+        start: position of the first of them here.
+        other_start: its position in the other session.
         count: number of them.
     """
 
-    ours: int
-    theirs: int
+    start: int
+    other_start: int
     count: int
 
 
@@ -182,7 +182,7 @@ class Entries:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
     def overlap(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]] = ()) -> Overlap | None:
-        """Return the longest row of messages that a request shares exactly, at the same places or at others.
+        """Return the longest row of messages that a request shares exactly, at the same positions or at others.
 
         None if the row is so short that another session may hold the same by chance. Ids of calls prove nothing: some
         servers number the calls of each session alike.
@@ -193,19 +193,19 @@ class Entries:
         """
         if self._answers.isdisjoint(arrival.shape for arrival in arrivals):
             return None
-        places: dict[bytes, list[int]] = {}
+        positions: dict[bytes, list[int]] = {}
         for number, arrival in enumerate(arrivals):
-            places.setdefault(arrival.digest, []).append(number)
+            positions.setdefault(arrival.digest, []).append(number)
         best = Overlap(0, 0, 0)
-        ending: dict[int, int] = {}  # by place in the request, the length of the row that ends there
+        ending: dict[int, int] = {}  # by position in the request, the length of the row that ends there
         for number, digest in enumerate(self._digests):
-            ending = {place: ending.get(place - 1, 0) + 1 for place in places.get(digest, ())}
-            for place, count in ending.items():
+            ending = {position: ending.get(position - 1, 0) + 1 for position in positions.get(digest, ())}
+            for position, count in ending.items():
                 if count > best.count:
-                    best = Overlap(place - count + 1, number - count + 1, count)
-        row = range(best.theirs, best.theirs + best.count)
+                    best = Overlap(position - count + 1, number - count + 1, count)
+        row = range(best.other_start, best.other_start + best.count)
         answers = sum(self._shapes[number][:1] == ASSISTANT for number in row)
-        coming = arrivals[best.ours + best.count : best.ours + best.count + 1]
+        coming = arrivals[best.start + best.count : best.start + best.count + 1]
         answers += any((row.stop, arrival.shape) in replied for arrival in coming)
         tokens = sum(self._tokens[number] for number in row)
         return best if answers >= _LEAST_ANSWERS and tokens >= _LEAST_TOKENS else None
@@ -248,7 +248,7 @@ class Entries:
 
         Args:
             arrivals: the request's messages.
-            replied: replies that the client has received, each by its place and shape.
+            replied: replies that the client has received, each by its position and shape.
         """
         changed, reached = [], 0
         # Up to the last assistant's message that agrees: the number of messages, and of edits.
@@ -276,13 +276,13 @@ class GivenReply:
 
     Attributes:
         shape: shape of the client's message for it.
-        place: position of that message.
+        position: position of that message.
         rounds: its rounds, if any of them has own calls; else empty.
         inherited: whether it belongs to another session, which this one forks or rewrites.
     """
 
     shape: bytes
-    place: int
+    position: int
     rounds: tuple[AnsweredRound, ...] = ()
     inherited: bool = False
 
@@ -290,7 +290,7 @@ class GivenReply:
 def infers(records: Iterable[Record]) -> bool:
     """Whether a session's episodes are inferred."""
     settings = accumulate(records, in_force, initial=ConfigRecord(strategy=""))
-    return any(each.annotate == "infer" for each in settings)
+    return any(config.annotate == "infer" for config in settings)
 
 
 def client_note(entries: Sequence[Entry]) -> NoteRecord:
@@ -343,7 +343,7 @@ def edits_of(note: NoteRecord) -> list[Edit]:
 def reply_note(replied: GivenReply) -> NoteRecord:
     """Return the note on a reply."""
     rounds = [{"message": round_.message, "results": list(round_.results)} for round_ in replied.rounds]
-    data: dict[str, Any] = {"shape": replied.shape.hex(), "place": replied.place}
+    data: dict[str, Any] = {"shape": replied.shape.hex(), "place": replied.position}
     if rounds:
         data["rounds"] = rounds
     if replied.inherited:
@@ -360,8 +360,8 @@ def reply_of(note: NoteRecord) -> GivenReply:
     data = note.data
     with _readable("a reply"):
         rounds = tuple(AnsweredRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
-        shape, place = bytes.fromhex(data["shape"]), int(data["place"])
-        return GivenReply(shape, place, rounds, data.get("inherited") is True)
+        shape, position = bytes.fromhex(data["shape"]), int(data["place"])
+        return GivenReply(shape, position, rounds, data.get("inherited") is True)
 
 
 def marks_of(root: str, records: Iterable[Record]) -> Marks:
@@ -382,7 +382,7 @@ def marks_of(root: str, records: Iterable[Record]) -> Marks:
         elif isinstance(record, NoteRecord) and record.topic == REPLY:
             reply = reply_of(record)
             if not reply.inherited:
-                chain.replied(reply.place, reply.shape)
+                chain.replied(reply.position, reply.shape)
     return Marks(chain.head, chain.fresh)
 
 
@@ -405,30 +405,30 @@ def prefix(records: Sequence[Record], count: int) -> list[Record]:
 
 
 def _first(records: Sequence[Record], count: int) -> list[Record]:
-    kept: list[Record] = []
-    whole, left = count, 0  # `left`: messages of the history still to keep
+    copied: list[Record] = []
+    total, remaining = count, 0  # `remaining`: messages of the history still to keep
     for number, record in enumerate(records):
         if isinstance(record, NoteRecord) and record.topic == CLIENT:
             entries = entries_of(record)[:count]
             if not entries:
-                return [*kept, *_later(records[number:], whole)]
+                return [*copied, *_later(records[number:], total)]
             count -= len(entries)
-            left = sum(entry.messages for entry in entries)
-            kept.append(replace(client_note(entries), at=record.at))
+            remaining = sum(entry.messages for entry in entries)
+            copied.append(replace(client_note(entries), at=record.at))
         elif isinstance(record, MessageRecord):
-            if not left:
-                return [*kept, *_later(records[number:], whole)]
-            left -= 1
-            kept.append(record)
+            if not remaining:
+                return [*copied, *_later(records[number:], total)]
+            remaining -= 1
+            copied.append(record)
         else:
-            kept.append(record)
-    return kept
+            copied.append(record)
+    return copied
 
 
 def _later(records: Iterable[Record], count: int) -> Iterator[Record]:
     """Later edits of the client's first messages, which apply to every fork, and later replies to them."""
     for record in records:
-        if isinstance(record, NoteRecord) and record.topic == REPLY and reply_of(record).place == count:
+        if isinstance(record, NoteRecord) and record.topic == REPLY and reply_of(record).position == count:
             yield record
         if isinstance(record, NoteRecord) and record.topic == EDITS:
             edits = [edit for edit in edits_of(record) if edit.number < count]

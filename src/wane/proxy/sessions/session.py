@@ -111,9 +111,9 @@ class Ledger:
         prices, spent = prices_of(model), cost_of(usage, model)
         before = 0.0
         if prices is not None and spent is not None and replied:
-            rest = total - read
-            whole = CacheUse(read, rest, 0) if self._writes else CacheUse(read, 0, rest)
-            before = prices.cost(whole, usage.output).total
+            uncached = total - read
+            use = CacheUse(read, uncached, 0) if self._writes else CacheUse(read, 0, uncached)
+            before = prices.cost(use, usage.output).total
         self.money += Money(Account().plus(usage, spent), before)
 
 
@@ -143,14 +143,14 @@ class Session:
         self.infer = infer or settings.annotate == "infer"
         self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
-        wanted = Settings(
+        engine_settings = Settings(
             budget=settings.budget,
             policy=settings.policy,
             tool_classes=settings.tool_classes,
             annotate="infer" if self.infer else "model",
         )
         remind_at = settings.remind_at if settings.marked else None
-        engine = Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
+        engine = Engine(settings.strategy, engine_settings, remind_at=remind_at, partial_reports=True)
         self._outline = EditableOutline()
         self.history = History(engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
@@ -160,8 +160,8 @@ class Session:
         self._edited: set[int] = set()  # entries
         self._anchored = -1  # number of items in the history at the last report
         classes = {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()}
-        self._wanted = ConfigRecord(
-            settings.budget, settings.passes, classes, strategy=settings.strategy, annotate=wanted.annotate
+        self._config = ConfigRecord(
+            settings.budget, settings.passes, classes, strategy=settings.strategy, annotate=engine_settings.annotate
         )
         # While following records: entries whose messages are still missing, and how many the first of them has.
         self._due: deque[Entry] = deque()
@@ -197,7 +197,9 @@ class Session:
     def drift(self, edits: Iterable[Edit]) -> int:
         """Return how many tokens the edits change."""
         changes = (
-            edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self.rounds.places
+            edit.tokens - self.entries[edit.number].tokens
+            for edit in edits
+            if edit.number not in self.rounds.insertions
         )
         return sum(map(abs, changes))
 
@@ -219,7 +221,7 @@ class Session:
         overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
         if settings.strategy and abs(overhead - settings.overhead) <= _SLACK * overhead:
             overhead = settings.overhead
-        self.history.configure(replace(self._wanted, overhead=overhead, required=settings.required))
+        self.history.configure(replace(self._config, overhead=overhead, required=settings.required))
         return self.history.drain()
 
     def take(self, arrival: Arrival) -> tuple[Entry, list[Record]]:
@@ -239,33 +241,35 @@ class Session:
         self.entries.append(entry)
         return entry, self.history.drain()
 
-    def fit(self, history: FullHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
+    def fit(
+        self, history: FullHistory, body: Body, *, extra_messages: Sequence[Message] = (), cold: bool = False
+    ) -> View:
         """Return the view for a request, after a pass if one is due.
 
         Args:
             history: the whole history.
             body: the request's body.
-            more: further messages of the request: rounds that are not in the history yet.
+            extra_messages: further messages of the request: rounds that are not in the history yet.
             cold: whether the provider's cache has expired.
         """
         engine, required = self.engine, self.history.settings.required
-        extra = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
+        extra = sum(_tokens(part) for message in extra_messages for part in self.wire.format.parts(message))
         try:
             self._weigh(extra)
             fitted = self._fitted(cold=cold)
             report = fitted.report
-            shown = self._shown(history, body, fitted.view)
+            rendered = self._rendered(history, body, fitted.view)
             self._weigh(extra)
             if self.history.settings.required > required and engine.tokens > self._settings.budget:
                 fitted = self._fitted(cold=cold)
                 report = None if report is None or fitted.report is None else _joined(report, fitted.report)
-                shown = self._shown(history, body, fitted.view)
+                rendered = self._rendered(history, body, fitted.view)
                 self._weigh(extra)
             reminder = self.history.remind()
             evicted = engine.evicted - self.history.settings.required
         finally:
             self._weigh(0)
-        return View([message for _, message in shown], self.history.drain(), report, evicted, reminder)
+        return View([message for _, message in rendered], self.history.drain(), report, evicted, reminder)
 
     def shortfall(self, report: FitReport | None) -> str:
         """Return how far the request is over the budget and why, whatever the strategy; empty if it is within.
@@ -307,12 +311,12 @@ class Session:
         """
         history: list[Message] = []
         edited: set[int] = set()
-        places = self.rounds.places
+        insertions = self.rounds.insertions
         for number, arrival in enumerate(arrivals):
-            messages = self.rounds.expand(number, arrival.message) if number in places else [arrival.message]
-            known = self.entries.messages(number)
-            if len(messages) != known:
-                raise HistoryError(f"message {number} stood for {known} messages, and now for {len(messages)}")
+            messages = self.rounds.expand(number, arrival.message) if number in insertions else [arrival.message]
+            recorded = self.entries.messages(number)
+            if len(messages) != recorded:
+                raise HistoryError(f"message {number} stood for {recorded} messages, and now for {len(messages)}")
             if number in self._edited:
                 edited.update(range(len(history), len(history) + len(messages)))
             history += messages
@@ -361,17 +365,17 @@ class Session:
         )
         return answer(call.arguments, archive)
 
-    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound], place: int) -> list[Record]:
+    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound], position: int) -> list[Record]:
         """Take in a reply to the client; return the record of it.
 
         Args:
             rounds: its rounds.
             answered: its rounds with the results of own calls.
-            place: position of the client's message for it; another request may have continued the session since.
+            position: position of the client's message for it; another request may have continued the session since.
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
-        reply = GivenReply(shape, place, tuple(answered) if own else ())
+        reply = GivenReply(shape, position, tuple(answered) if own else ())
         self._given(reply)
         return [reply_note(reply)]
 
@@ -400,14 +404,14 @@ class Session:
             self.history.follow(record)
         self.history.drain()  # they are stored
 
-    def inherit(self, other: Session, shared: Overlap) -> list[Record]:
+    def inherit(self, source: Session, shared: Overlap) -> list[Record]:
         """Take over rounds of another session, which this new one forks or rewrites; return records of them.
 
         Args:
-            other: the other session.
+            source: that session.
             shared: the client's messages that both share.
         """
-        replies = list(other.rounds.inherited(other.entries, shared))
+        replies = list(source.rounds.inherited(source.entries, shared))
         for reply in replies:
             self.rounds.given(reply)
         return [reply_note(reply) for reply in replies]
@@ -417,7 +421,7 @@ class Session:
     def _given(self, reply: GivenReply) -> None:
         self.rounds.given(reply)
         if not reply.inherited:
-            self.entries.chain.replied(reply.place, reply.shape)
+            self.entries.chain.replied(reply.position, reply.shape)
 
     def _take_usage(self, usage: TokenUsage, model: str) -> bool:
         """Count a request's usage; return whether it tells the size of the view."""
@@ -459,18 +463,18 @@ class Session:
             self.rounds.settle(len(self.entries), entry.shape)
             self.entries.append(entry)
 
-    def _shown(self, history: FullHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
+    def _rendered(self, history: FullHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
         """The messages of a request: the view, and evicted content that the provider demands.
 
         Content that would take much of the budget is left out; a correction then makes the request valid.
         """
-        shown, tokens = history.shown(slots), 0
+        rendered, tokens = history.render(slots), 0
         if self.engine.evicted and self.wire.must_open_with_reasoning(body):
-            opened, added = history.opened(slots, shown)
+            opened, added = history.opened(slots, rendered)
             if len(opened) > len(slots) and added <= self._settings.budget * _REQUIRED_SHARE:
-                shown, tokens = history.shown(opened), added
+                rendered, tokens = history.render(opened), added
         self.history.configure(replace(self.history.settings, required=tokens))
-        return shown
+        return rendered
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:

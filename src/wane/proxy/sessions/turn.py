@@ -193,7 +193,7 @@ class CachedSession:
         # The view of other strategies has no episodes.
         window = engine.window if engine.evicts else ContextWindow()
         episodes, notices, pinned = window.episodes, window.notices, window.pinned
-        shown = tuple(
+        statuses = tuple(
             EpisodeStatus(
                 episode.name,
                 episode.type.value,
@@ -213,7 +213,7 @@ class CachedSession:
             pinned.system,
             pinned.user,
             sum(notices.values()) + pinned.notices,
-            shown,
+            statuses,
             max(0, window.started - len(episodes)),
             self.session.used,
             self.session.ledger.money,
@@ -264,7 +264,7 @@ class SessionTurn:
         self.body = cached.placed(equipped, view.messages)
         if view.reminder is not None and DELIMITER in own:
             self.body = self._wire.noted(self.body, view.reminder)
-        self._place = len(cached.session.entries)  # of the client's message for the reply
+        self._position = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
@@ -306,7 +306,7 @@ class SessionTurn:
             async with cached.held():
                 session = cached.session
                 if session.engine.item_count == self._history.items:
-                    view = session.fit(self._history, self._equipped, more=extra)
+                    view = session.fit(self._history, self._equipped, extra_messages=extra)
                     await cached.append(view.records)
                     self._view = view.messages
         except (JournalError, HistoryError, SessionChangedError) as error:
@@ -349,5 +349,5 @@ class SessionTurn:
             else:
                 records += session.paid(usage or NO_USAGE, self.facts.model)
             if over:
-                records += session.keep(self._rounds, self._answered, self._place)
+                records += session.keep(self._rounds, self._answered, self._position)
             await cached.append(records)
