@@ -200,9 +200,12 @@ def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_pa
             await put_file(space, Path(__file__), "/tmp/file")
             bounds = sorted(set((await said(space, "real-cat /tmp/capabilities")).split()))
             assert bounds == ["00000000a00425fb", "[0]"]
-            # The shell in which commands run, as in CVE-2019-5736.
-            await said(space, "mv /bin/sh /bin/dash; echo '#!/proc/self/exe' >/bin/sh; chmod +x /bin/sh")
-            assert await said(space, "echo started") == "there is no sh, or it is a script\n[125]"
+            # The shells in which commands run, as in CVE-2019-5736.
+            evil = "printf '#!/proc/self/exe\\n' >/tmp/evil; chmod +x /tmp/evil; cp /tmp/evil /bin/sh.new"
+            await said(space, f"{evil}; real-mv /bin/sh.new /bin/sh")
+            assert await said(space, "echo started") == "started\n[0]"
+            await said(space, "real-mv /tmp/evil /bin/bash")
+            assert await said(space, "echo started") == "there is no shell, or it is a script\n[125]"
         finally:
             await space.down()
 

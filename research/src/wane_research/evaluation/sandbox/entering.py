@@ -169,16 +169,16 @@ def enter(pid: str, namespaces: str, user: str, variables: str, *words: str) -> 
         signal.signal(number, signal.SIG_DFL)
     split = int(variables)
     env = dict(word.split("=", 1) for word in words[:split])
-    _execute("sh", words[split:], env)
+    _shell(words[split:], env)
 
 
-def _execute(program: str, arguments: Sequence[str], env: Mapping[str, str]) -> Never:
-    for folder in env["PATH"].split(":"):
+def _shell(arguments: Sequence[str], env: Mapping[str, str]) -> Never:
+    for place in (f"{folder}/{name}" for name in ("sh", "bash") for folder in env["PATH"].split(":")):
         with suppress(OSError):
             # By a handle that is closed, the kernel starts no script, such as one for "/proc/self/exe", which is this.
-            handle = os.open(f"{folder}/{program}", os.O_PATH | os.O_CLOEXEC)
-            os.execve(handle, [program, *arguments], env)  # noqa: S606 - it is one
-    raise FileNotFoundError(f"there is no {program}, or it is a script")
+            handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
+            os.execve(handle, ["sh", *arguments], env)  # noqa: S606 - it is one
+    raise FileNotFoundError("there is no shell, or it is a script")
 
 
 def _limit(libc: ctypes.CDLL, last: int) -> None:
