@@ -278,7 +278,7 @@ def _look_up(name: str) -> Prices | None:
     provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
     provider, model = _snapshot().find_provider_model(reference, None, provider_name or None, None)
     listed_prices = model.prices if isinstance(model.prices, list) else [model]
-    periods = tuple(Period(_tiers(it.prices), getattr(it, "constraint", None)) for it in listed_prices)
+    periods = tuple(Period(_tiers(listing.prices), getattr(listing, "constraint", None)) for listing in listed_prices)
     if not all(period.tiers for period in periods):
         return None
     return Prices(name, provider.id, model.id, periods, model.context_window)
