@@ -77,11 +77,13 @@ class Account:
 
     def minus(self, earlier: Account) -> Account:
         """Return the account of the calls after `earlier`."""
-        return Account(**{it.name: getattr(self, it.name) - getattr(earlier, it.name) for it in fields(self)})
+        return Account(
+            **{field.name: getattr(self, field.name) - getattr(earlier, field.name) for field in fields(self)}
+        )
 
     def __add__(self, other: Account) -> Account:
         """Return the account of the calls of both."""
-        return Account(**{it.name: getattr(self, it.name) + getattr(other, it.name) for it in fields(self)})
+        return Account(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
 
     @property
     def complete(self) -> bool:

@@ -42,8 +42,8 @@ def _tiktoken(encoding: str) -> Counter:
     except ImportError:
         raise MissingExtraError("the tiktoken counter", "tiktoken") from None
     # Encodings registered in this process count too, though tiktoken does not list them.
-    if encoding not in (known := sorted({*tiktoken.list_encoding_names(), *tiktoken.registry.ENCODINGS})):
-        raise CounterError(f"tiktoken does not know the encoding {_shorten(encoding)!r}; known: {', '.join(known)}")
+    if encoding not in (names := sorted({*tiktoken.list_encoding_names(), *tiktoken.registry.ENCODINGS})):
+        raise CounterError(f"tiktoken does not know the encoding {_shorten(encoding)!r}; known: {', '.join(names)}")
     loaded: list[tiktoken.Encoding] = []
     failed: list[Exception] = []
 

@@ -74,22 +74,22 @@ class Declared:
     repeatable: bool
     default: object
 
-    def read(self, given: Any) -> Any:
+    def read(self, value: Any) -> Any:
         """Return the value for what was given; only texts are converted.
 
         Raises:
             ConfigError: for a text that cannot be converted.
         """
-        if not isinstance(given, str):
-            return [self.read(each) for each in given] if self.repeatable else given
+        if not isinstance(value, str):
+            return [self.read(entry) for entry in value] if self.repeatable else value
         try:
-            return (self.flag.read or self.kind)(given)
+            return (self.flag.read or self.kind)(value)
         except ConfigError:
             raise
         except ValueError as error:
             name = self.flag.spelled.rpartition(", ")[2]
             what = f"it must be {_MEANT[self.kind]}" if self.kind in _MEANT and not self.flag.read else error
-            raise ConfigError(f"{name} is {given!r:.80}; {what}") from None
+            raise ConfigError(f"{name} is {value!r:.80}; {what}") from None
 
 
 def declared(options: type) -> Iterator[Declared]:
@@ -103,7 +103,7 @@ def declared(options: type) -> Iterator[Declared]:
             # A flag that a field puts on top of a shared one counts.
             kind, *_, flag = get_args(hint)
             if get_origin(kind) in (Union, UnionType):
-                kind = next(each for each in get_args(kind) if each is not NoneType)
+                kind = next(alternative for alternative in get_args(kind) if alternative is not NoneType)
             repeatable = get_origin(kind) is Sequence
             kind = get_args(kind)[0] if repeatable else kind
             choices = get_args(kind) if get_origin(kind) is Literal else ()
@@ -118,7 +118,7 @@ def made(options: type[T], values: Mapping[str, Any]) -> T:
     Raises:
         ConfigError: for a text that cannot be read.
     """
-    read = {each.key: each.read(values[each.key]) for each in declared(options) if each.key in values}
+    read = {flag.key: flag.read(values[flag.key]) for flag in declared(options) if flag.key in values}
     return _made(options, {**values, **read})
 
 

@@ -11,8 +11,8 @@ def dollars(amount: float | None) -> str:
         return f"${amount:,.2f}" if abs(amount) < 10_000 else f"${amount:,.0f}"
     if abs(amount) < 0.0001:
         return f"${amount:.1e}"
-    whole, _, cents = f"{amount:.3g}".partition(".")
-    return f"${whole}.{cents:0<2}"
+    units, _, cents = f"{amount:.3g}".partition(".")
+    return f"${units}.{cents:0<2}"
 
 
 def share(value: float) -> str:

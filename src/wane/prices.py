@@ -187,7 +187,7 @@ class Prices:
     @property
     def free(self) -> bool:
         """Whether nothing has a price."""
-        return all(rates.input == rates.output == rates.fee == 0 for it in self.periods for rates in it.tiers)
+        return all(rates.input == rates.output == rates.fee == 0 for period in self.periods for rates in period.tiers)
 
     def rates(self, total_input: int, at: datetime | None = None) -> Rates:
         """Return the rates of a request.
@@ -208,7 +208,9 @@ class Prices:
     def _tiers(self, at: datetime) -> tuple[Rates, ...]:
         if len(self.periods) == 1:
             return self.periods[0].tiers
-        active = (it for it in reversed(self.periods) if it.constraint is None or it.constraint.active(at))
+        active = (
+            period for period in reversed(self.periods) if period.constraint is None or period.constraint.active(at)
+        )
         return next(active, self.periods[0]).tiers
 
     def cost(self, use: CacheUse, output: int = 0, *, hour: bool = False, at: datetime | None = None) -> Cost:
@@ -261,7 +263,7 @@ def known_models() -> list[str]:
     Raises:
         MissingExtraError: without `genai-prices`.
     """
-    providers = sorted(_snapshot().providers, key=lambda it: (it.id not in _USUAL, it.id))
+    providers = sorted(_snapshot().providers, key=lambda provider: (provider.id not in _USUAL, provider.id))
     return [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
 
 
@@ -276,7 +278,7 @@ def _look_up(name: str) -> Prices | None:
     provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
     provider, model = _snapshot().find_provider_model(reference, None, provider_name or None, None)
     listed_prices = model.prices if isinstance(model.prices, list) else [model]
-    periods = tuple(Period(_tiers(it.prices), getattr(it, "constraint", None)) for it in listed_prices)
+    periods = tuple(Period(_tiers(listing.prices), getattr(listing, "constraint", None)) for listing in listed_prices)
     if not all(period.tiers for period in periods):
         return None
     return Prices(name, provider.id, model.id, periods, model.context_window)
@@ -295,7 +297,7 @@ def _unknown(name: str) -> str:
     names = known_models()
     close = get_close_matches(name.lower(), names, n=4, cutoff=0.6)
     if not close:
-        bare = {known.rpartition(":")[2]: known for known in reversed(names)}
+        bare = {model.rpartition(":")[2]: model for model in reversed(names)}
         close = [bare[model] for model in get_close_matches(name.lower().rpartition(":")[2], bare, n=4, cutoff=0.6)]
     hint = f"did you mean {', '.join(close)}?" if close else "give it as provider:model, such as openai:gpt-6.1-sol"
     return f"no prices are known for {name!r}; {hint}"

@@ -110,25 +110,25 @@ class Annotator:
         self._open = None
         self._calls.clear()
 
-    def add(self, item: Item, part: Part, known: Sequence[Mark] | None = None) -> Sequence[Mark]:
+    def add(self, item: Item, part: Part, recorded: Sequence[Mark] | None = None) -> Sequence[Mark]:
         """Take in the next item of the history.
 
         Args:
             item: the item.
             part: its content.
-            known: the marks right ahead of it, such as recorded ones; None to infer them.
+            recorded: the marks right ahead of it, such as recorded ones; None to infer them.
 
         Returns:
             The marks right ahead of it, in order.
         """
         if self.stopped:
-            return known or ()
+            return recorded or ()
         judgement = None
         if item.kind is Kind.CALL and part.tool != DELIMITER:
             judgement = judge_call(part.tool or "", part.arguments)
         drifts = judgement is not None and self._drifts(judgement)
-        marks = self._infer(item, judgement, drifts=drifts) if known is None else known
-        for mark in known or ():
+        marks = self._infer(item, judgement, drifts=drifts) if recorded is None else recorded
+        for mark in recorded or ():
             if mark.action == "start":
                 self._opened(mark)
             else:
@@ -141,7 +141,7 @@ class Annotator:
         self._weigh(item, drifts=drifts)
         return marks
 
-    def add_to(self, window: ContextWindow, item: Item, part: Part, known: Sequence[Mark] | None = None) -> Added:
+    def add_to(self, window: ContextWindow, item: Item, part: Part, recorded: Sequence[Mark] | None = None) -> Added:
         """Take in the next item of the history, and add it to a window with the marks ahead of it.
 
         It stops for good at the first accepted `delimiter` call.
@@ -150,12 +150,12 @@ class Annotator:
             window: the window.
             item: the item.
             part: its content.
-            known: the marks right ahead of it, such as recorded ones; None to infer them.
+            recorded: the marks right ahead of it, such as recorded ones; None to infer them.
 
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        added = window.add(item, self.add(item, part, known))
+        added = window.add(item, self.add(item, part, recorded))
         if added.verdict is not None and added.verdict.accepted:
             self.stop()
         return added
@@ -203,8 +203,8 @@ class Annotator:
 
     def _is_covered(self, judgement: Judgement, current: _Stretch) -> bool:
         """Whether the open act depends on the explorations that read the files that a call will change."""
-        wanted = self._readers_of(path for path in judgement.writes if path not in current.own)
-        return wanted.issubset(current.dependencies)
+        required = self._readers_of(path for path in judgement.writes if path not in current.own)
+        return required.issubset(current.dependencies)
 
     def _readers_of(self, paths: Iterable[str]) -> set[str]:
         return {name for name in map(self._readers.get, paths) if name is not None}
@@ -234,10 +234,10 @@ class Annotator:
         candidates = [*(stretch.name for stretch in readers), *reversed(self._since)]
         candidates = candidates or list(self._carried) or list(islice(reversed(self._explored), 1))
         chosen: list[_Stretch] = []
-        left = self._limits.dependencies
+        remaining = self._limits.dependencies
         for name in dict.fromkeys(candidates):
-            left -= self._explored[name].tokens
-            if not chosen or left >= 0:
+            remaining -= self._explored[name].tokens
+            if not chosen or remaining >= 0:
                 chosen.append(self._explored[name])
         return tuple(stretch.name for stretch in sorted(chosen, key=attrgetter("number")))
 
@@ -296,9 +296,9 @@ def _short(text: str) -> str:
 
 
 def _description(hints: Sequence[str]) -> str:
-    shown = ", ".join(hint for hint in hints[:_SHOWN] if hint)
-    more = ", ..." if len(hints) > _SHOWN else ""
-    return f"(inferred) looked at: {shown}{more}" if shown else "(inferred)"
+    hint_text = ", ".join(hint for hint in hints[:_SHOWN] if hint)
+    ellipsis = ", ..." if len(hints) > _SHOWN else ""
+    return f"(inferred) looked at: {hint_text}{ellipsis}" if hint_text else "(inferred)"
 
 
 def is_annotated(parts: Iterable[Part]) -> bool:

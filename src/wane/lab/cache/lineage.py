@@ -54,10 +54,10 @@ class Branch:
 
     def cut(self, at: int) -> Branch:
         """Move the slots after the first `at`, with their entries, into a new branch, and return it."""
-        place, last = at - self.start, bisect_right(self.entries, at, key=_end)
-        rest = Branch(self.view[place:], self.sums[place:], self.entries[last:], at, at)
-        del self.view[place:], self.sums[place + 1 :], self.entries[last:]
-        return rest
+        offset, last = at - self.start, bisect_right(self.entries, at, key=_end)
+        remainder = Branch(self.view[offset:], self.sums[offset:], self.entries[last:], at, at)
+        del self.view[offset:], self.sums[offset + 1 :], self.entries[last:]
+        return remainder
 
     def begin_at(self, start: int, current: Branch) -> None:
         """Take over slots from the current branch, which begins alike, to hold those from `start` on."""
@@ -125,11 +125,11 @@ class Lineage:
         for branch in self.others:
             branch.begin_at(min(branch.start, head), current)
             # Both were compared with the current view. They can share more only if they leave it at the same slot.
-            known = min(branch.shared, head)
+            shared = min(branch.shared, head)
             if branch.shared == head:
-                held = branch.view[known - branch.start :]
-                known += common_prefix(slots[known : known + len(held)], held)
-            branch.shared = known
+                tail = branch.view[shared - branch.start :]
+                shared += common_prefix(slots[shared : shared + len(tail)], tail)
+            branch.shared = shared
         base = max([current, *self.others], key=lambda branch: branch.shared)
         if head < len(current.view):
             self.others.append(current.cut(head))
@@ -148,9 +148,9 @@ class Lineage:
 
     def alive(self, limit: int, now: float) -> Iterator[Entry]:
         """Yield the entries that are prefixes of the current view and end at or before `limit`, longest first."""
-        found = [self.current.alive(limit, now)]
-        found += [branch.alive(min(limit, branch.shared), now) for branch in self.others]
-        return found[0] if len(found) == 1 else merge(*found, key=_end, reverse=True)
+        chains = [self.current.alive(limit, now)]
+        chains += [branch.alive(min(limit, branch.shared), now) for branch in self.others]
+        return chains[0] if len(chains) == 1 else merge(*chains, key=_end, reverse=True)
 
     def _forget(self, now: float) -> None:
         current = self.current
@@ -162,13 +162,13 @@ class Lineage:
             self.others = alive[-_KEPT:]
 
 
-def common_prefix(one: Sequence[Slot], two: Sequence[Slot], start: int = 0) -> int:
+def common_prefix(first: Sequence[Slot], second: Sequence[Slot], start: int = 0) -> int:
     """Return how many leading slots two views share, given that the first `start` are the same."""
-    stop = min(len(one), len(two))
+    stop = min(len(first), len(second))
     size = _CHUNK
     while start < stop:
         end = min(start + size, stop)
-        if one[start:end] == two[start:end]:
+        if first[start:end] == second[start:end]:
             start = end
         elif end - start == 1:
             break

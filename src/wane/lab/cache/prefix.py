@@ -74,7 +74,9 @@ class PrefixCache:
         rules, current, now = self.rules, self._lineage.current, self._now
         alive = [current, *self._lineage.others]
         current.shared = len(current.view)
-        covered = [min(entry.end, it.shared) for it in alive for entry in it.entries if entry.expires >= now]
+        covered = [
+            min(entry.end, branch.shared) for branch in alive for entry in branch.entries if entry.expires >= now
+        ]
         same = current.sums[max(covered)] if covered else 0
         read = (same + rules.hidden) // rules.grid * rules.grid - rules.hidden
         # The whole prefix is cached from now on; entries that cover less of it add nothing.

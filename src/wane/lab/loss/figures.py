@@ -103,5 +103,5 @@ class LossTotals:
         return _share(self.user_turns - self.user_turns_lost, self.user_turns)
 
 
-def _share(part: float, whole: int) -> float:
-    return part / whole if whole else 1.0
+def _share(part: float, total: int) -> float:
+    return part / total if total else 1.0

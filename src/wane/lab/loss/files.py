@@ -49,13 +49,13 @@ def touched(call: Part) -> Touched:
         return Touched(() if searches else judgement.reads, judgement.writes)
     if not judgement.files:
         return Touched()
-    said = spoken(call)
+    texts = spoken(call)
     # Some harnesses pass a command line word by word.
-    lines = [*said, " ".join(said)] if len(said) > 1 else said
+    lines = [*texts, " ".join(texts)] if len(texts) > 1 else texts
     commands = [command for line in lines for command in _commands(line)]
     return Touched(
-        tuple(path for path in judgement.reads if _named(path) and any(_shows(each, path) for each in commands)),
-        tuple(path for path in judgement.writes if _named(path) and any(_edits(each, path) for each in commands)),
+        tuple(path for path in judgement.reads if _named(path) and any(_shows(command, path) for command in commands)),
+        tuple(path for path in judgement.writes if _named(path) and any(_edits(command, path) for command in commands)),
     )
 
 
@@ -77,8 +77,8 @@ class Files:
             if part.kind is Kind.CALL
             for path in touched(part).edited
         ]
-        found = ((path, self._latest.get(path)) for path in dict.fromkeys(edited))
-        return [read for _, read in found if read is not None]
+        reads = ((path, self._latest.get(path)) for path in dict.fromkeys(edited))
+        return [read for _, read in reads if read is not None]
 
     def _walk(self, stop: int) -> None:
         for index in range(self._walked, stop):

@@ -88,11 +88,11 @@ class Index:
         ids, parts, calls = self._ids, self.session.parts, self.session.calls
         used: list[array[int]] = []
         for call in calls:
-            said = {
+            output_words = {
                 word for part in parts[call.first : call.stop] for text in spoken(part) for word in identifiers(text)
             }
             # Sorted, so that every run gives the same numbers.
-            used.append(array("i", [ids.setdefault(word, len(ids)) for word in sorted(said)]))
+            used.append(array("i", [ids.setdefault(word, len(ids)) for word in sorted(output_words)]))
         self.postings = [array("i") for _ in self._ids]
         for index, part in enumerate(parts):
             for text in spoken(part):
@@ -108,10 +108,10 @@ class Index:
                     self._use_counts.append(before)
             self._use_bounds.append(len(self._use_ids))
         # Nothing looks for identifiers that occur first where they are used.
-        found, nothing = set(self._use_ids), array("i")
+        used_before, nothing = set(self._use_ids), array("i")
         self.lengths = array("i", map(len, ids))
-        self.postings = [posting if word in found else nothing for word, posting in enumerate(self.postings)]
-        self._ids = {text: word for text, word in ids.items() if word in found}
+        self.postings = [posting if word in used_before else nothing for word, posting in enumerate(self.postings)]
+        self._ids = {text: word for text, word in ids.items() if word in used_before}
 
 
 def _repeats(session: RecordedSession, partner: Sequence[int]) -> dict[int, list[int]]:

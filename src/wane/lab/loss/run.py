@@ -25,8 +25,8 @@ class Loss:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._shown = ViewContents(index)
-        self._reread = _Rereading(index, self._shown.whole)
+        self._contents = ViewContents(index)
+        self._reread = _Rereading(index, self._contents.unchanged)
         self._summaries = _Summaries(index)
         self._judged: list[CallLoss] = []
 
@@ -39,7 +39,7 @@ class Loss:
             same: leading slots that are known to be those of the last view.
         """
         before = self._index.session.calls[call].first
-        self._shown.show(view, before, same)
+        self._contents.show(view, before, same)
         loss = self._judge(call, before)
         self._judged.append(loss)
         return loss
@@ -47,29 +47,29 @@ class Loss:
     def totals(self) -> LossTotals:
         """Return the figures over all calls observed, without those that count for another session."""
         calls = self._index.session.calls
-        judged = [it for it, call in zip(self._judged, calls, strict=False) if not call.inherited]
-        found = sum(it.found for it in judged)
+        judged = [loss for loss, call in zip(self._judged, calls, strict=False) if not call.inherited]
+        in_view = sum(loss.found for loss in judged)
         return LossTotals(
-            uses=sum(it.uses for it in judged),
-            found=found,
-            found_at_best=found + self._summaries.held_at_best(),
-            edits=sum(it.edits for it in judged),
-            grounded=sum(it.grounded for it in judged),
-            reread=_sum(it.reread for it in judged),
-            repeats=sum(it.repeats for it in judged),
-            faults=sum(it.faults for it in judged),
+            uses=sum(loss.uses for loss in judged),
+            found=in_view,
+            found_at_best=in_view + self._summaries.held_at_best(),
+            edits=sum(loss.edits for loss in judged),
+            grounded=sum(loss.grounded for loss in judged),
+            reread=_sum(loss.reread for loss in judged),
+            repeats=sum(loss.repeats for loss in judged),
+            faults=sum(loss.faults for loss in judged),
             user_turns=judged[-1].user_turns if judged else 0,
-            user_turns_lost=len(self._shown.lost_users),
-            invalid_pairs=sum(it.invalid_pairs for it in judged),
+            user_turns_lost=len(self._contents.lost_users),
+            invalid_pairs=sum(loss.invalid_pairs for loss in judged),
         )
 
     def _judge(self, call: int, before: int) -> CallLoss:
-        shown = self._shown
+        contents = self._contents
         uses, missing = self._missing(call)
-        if missing and shown.summaries and not self._index.session.calls[call].inherited:
-            self._summaries.want(shown.summaries, [word for word, _ in missing])
+        if missing and contents.summaries and not self._index.session.calls[call].inherited:
+            self._summaries.want(contents.summaries, [word for word, _ in missing])
         needed = self._index.needed_reads(call)
-        gone = [item for item in needed if not shown.whole[item]]
+        gone = [item for item in needed if not contents.unchanged[item]]
         repeated = self._index.repeated(call)
         return CallLoss(
             uses=uses,
@@ -78,22 +78,22 @@ class Loss:
             grounded=len(needed) - len(gone),
             reread=self._reread.fetch(before, gone, missing),
             repeats=len(repeated),
-            faults=sum(not shown.whole[item] for item in repeated),
+            faults=sum(not contents.unchanged[item] for item in repeated),
             user_turns=bisect_left(self._index.users, before),
-            invalid_pairs=len(shown.broken),
+            invalid_pairs=len(contents.broken),
         )
 
     def _missing(self, call: int) -> tuple[int, list[tuple[int, int]]]:
         """Return how many identifiers a call uses, and those that its view does not hold."""
-        whole, held, postings = self._shown.whole, self._shown.held, self._index.postings
+        in_view, in_texts, postings = self._contents.unchanged, self._contents.in_texts, self._index.postings
         uses = 0
         missing = []
         for word, count in self._index.uses(call):
             uses += 1
             # The latest place is the likeliest to be in view.
-            if whole[postings[word][count - 1]] or word in held:
+            if in_view[postings[word][count - 1]] or word in in_texts:
                 continue
-            if not any(map(whole.__getitem__, postings[word][:count])):
+            if not any(map(in_view.__getitem__, postings[word][:count])):
                 missing.append((word, count))
         return uses, missing
 
@@ -108,12 +108,12 @@ class _Rereading:
 
     Args:
         index: the session.
-        whole: by item, 1 if the current view holds it unchanged.
+        in_view: by item, 1 if the current view holds it unchanged.
     """
 
-    def __init__(self, index: Index, whole: bytearray) -> None:
+    def __init__(self, index: Index, in_view: bytearray) -> None:
         self._index = index
-        self._whole = whole
+        self._in_view = in_view
         self._back: dict[int, int | None] = {}
 
     def fetch(self, before: int, reads: Sequence[int], missing: Sequence[tuple[int, int]]) -> Reread:
@@ -129,7 +129,7 @@ class _Rereading:
         self._back = {
             item: companion
             for item, companion in self._back.items()
-            if companion is None or companion >= before or self._whole[companion]
+            if companion is None or companion >= before or self._in_view[companion]
         }
         needed = list(dict.fromkeys(item for item in reads if item not in self._back))
         self._back.update(dict.fromkeys(needed, self._companion(before)))
@@ -171,15 +171,15 @@ class _Summaries:
         An identifier takes its characters and one separator, at four characters per token. The last one that fits in
         part counts in part, which only raises the bound.
         """
-        return sum(self._served(summaries, wanted) for summaries, wanted in self._wanted.values())
+        return sum(self._served(summaries, counts) for summaries, counts in self._wanted.values())
 
-    def _served(self, summaries: Sequence[Substitute], wanted: Counter[int]) -> float:
+    def _served(self, summaries: Sequence[Substitute], counts: Counter[int]) -> float:
         room = _CHARACTERS_PER_TOKEN * sum(summary.tokens for summary in summaries)
         served = 0.0
-        costs = {word: self._index.lengths[word] + 1 for word in wanted}
-        for word in sorted(wanted, key=lambda word: (-wanted[word] / costs[word], word)):
+        costs = {word: self._index.lengths[word] + 1 for word in counts}
+        for word in sorted(counts, key=lambda word: (-counts[word] / costs[word], word)):
             share = min(1.0, room / costs[word])
-            served += share * wanted[word]
+            served += share * counts[word]
             room -= costs[word]
             if room <= 0:
                 break
@@ -187,4 +187,4 @@ class _Summaries:
 
 
 def _sum(fetched: Iterable[Reread]) -> Reread:
-    return sum((it for it in fetched if it.results), Reread())
+    return sum((reread for reread in fetched if reread.results), Reread())

@@ -16,8 +16,8 @@ class ViewContents:
     whole, and only the rest slot by slot.
 
     Attributes:
-        whole: by item, 1 if the view holds it unchanged, else 0.
-        held: identifiers in the texts of substitutes.
+        unchanged: by item, 1 if the view holds it unchanged, else 0.
+        in_texts: identifiers in the texts of substitutes.
         summaries: summaries whose text is unknown.
         lost_users: user turns that were missing or changed in this view or an earlier one.
         broken: calls whose pair is broken: the view holds them or their result alone.
@@ -32,8 +32,8 @@ class ViewContents:
         self._is_user = bytearray(len(index.partner))
         for user in index.users:
             self._is_user[user] = 1
-        self.whole = bytearray(len(index.partner))
-        self.held: set[int] = set()
+        self.unchanged = bytearray(len(index.partner))
+        self.in_texts: set[int] = set()
         self.summaries: list[Substitute] = []
         self.lost_users: set[int] = set()
         self.broken: set[int] = set()
@@ -47,15 +47,15 @@ class ViewContents:
             same: leading slots that are known to be those of the last view.
         """
         same = common_prefix(self._view, view, same)
-        left, left_texts = _split(self._view[same:])
+        removed, removed_texts = _split(self._view[same:])
         entered, entered_texts = _split(view[same:])
         self._view[same:] = view[same:]
-        changed = left ^ entered
-        for item in left - entered:
-            self.whole[item] = 0
-        for item in entered - left:
-            self.whole[item] = 1
-        if left_texts != entered_texts:
+        changed = removed ^ entered
+        for item in removed - entered:
+            self.unchanged[item] = 0
+        for item in entered - removed:
+            self.unchanged[item] = 1
+        if removed_texts != entered_texts:
             changed |= self._take_substitutes([slot for slot in self._view if isinstance(slot, Substitute)])
         changed.update(range(self._before, before))
         self._before = before
@@ -68,25 +68,25 @@ class ViewContents:
         changed = standing ^ self._standing
         self._standing = standing
         # Texts that are gone are dropped: shortened results can be many and long.
-        known = self._holds
-        self._holds = {text: known[text] if text in known else self._index.holds(text) for text in texts}
-        self.held = set().union(*self._holds.values())
+        cached = self._holds
+        self._holds = {text: cached[text] if text in cached else self._index.holds(text) for text in texts}
+        self.in_texts = set().union(*self._holds.values())
         self.summaries = [slot for slot in substitutes if not slot.text and slot.tokens and slot.index is None]
         return changed
 
     def _check(self, changed: set[int]) -> None:
         """Check the pairs and user turns among items that changed or are new."""
-        partner, whole, standing = self._index.partner, self.whole, self._standing
+        partners, unchanged, standing = self._index.partner, self.unchanged, self._standing
         for item in changed:
-            other = partner[item]
-            if other != NONE:
-                alone = (whole[item] or item in standing) != (whole[other] or other in standing)
+            partner = partners[item]
+            if partner != NONE:
+                alone = (unchanged[item] or item in standing) != (unchanged[partner] or partner in standing)
                 # A call whose result has not come yet is pending.
-                if alone and max(item, other) < self._before:
-                    self.broken.add(min(item, other))
+                if alone and max(item, partner) < self._before:
+                    self.broken.add(min(item, partner))
                 else:
-                    self.broken.discard(min(item, other))
-            elif self._is_user[item] and not whole[item]:
+                    self.broken.discard(min(item, partner))
+            elif self._is_user[item] and not unchanged[item]:
                 self.lost_users.add(item)
 
 
