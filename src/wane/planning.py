@@ -120,9 +120,9 @@ def plan(
     transcript = Transcript(chosen, counter)
     loaded = chosen.load(messages)
     check_each(loaded, partial(check_message, chosen))
-    taken = [pair for message in loaded for pair in transcript.take(message)]
+    pairs = [pair for message in loaded for pair in transcript.take(message)]
     planned = plan_items(
-        taken, budget=budget, policy=policy, overhead=overhead, tool_classes=tool_classes, annotate=annotate
+        pairs, budget=budget, policy=policy, overhead=overhead, tool_classes=tool_classes, annotate=annotate
     )
     return replace(planned, messages=transcript.view(planned.visible), _format=chosen)
 

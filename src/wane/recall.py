@@ -113,14 +113,14 @@ class Archive:
     def texts(self) -> list[str]:
         """Return the text of each item for searches; empty for calls of `recall` and their results."""
         texts: list[str] = []
-        asked: set[str | None] = set()  # ids of calls of `recall` without a result yet
+        unanswered: set[str | None] = set()  # ids of calls of `recall` without a result yet
         for part in self.parts:
-            text = _said(part)
+            text = _searched_text(part)
             if part.tool == RECALL:
-                asked.add(part.call_id)
+                unanswered.add(part.call_id)
                 text = ""
-            elif asked and part.kind is Kind.RESULT and part.call_id in asked:
-                asked.remove(part.call_id)
+            elif unanswered and part.kind is Kind.RESULT and part.call_id in unanswered:
+                unanswered.remove(part.call_id)
                 text = ""
             texts.append(text)
         return texts
@@ -153,39 +153,40 @@ class Archive:
         gone = [index for index in latest_first if index not in visible]
         result = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
         room = page_size(self.budget)
-        shown = result.matches(texts, offset, offset + min(_MOST_PLACES, room // _LEAST_EXCERPT))
-        if not shown:
+        matches = result.matches(texts, offset, offset + min(_MOST_PLACES, room // _LEAST_EXCERPT))
+        if not matches:
             return _nothing(pattern, result, offset)
-        size = room // len(shown)
-        entries = [
-            f"{number}. {self._place(match, seen=match.index in visible)}\n{_excerpt(texts[match.index], match, size)}"
-            for number, match in enumerate(shown, offset + 1)
-        ]
-        left = len(result.indexes) - offset - len(shown)
-        asked = {"search": pattern} if name is None else {"name": name, "search": pattern}
-        more = [f"[{left} more. Go on with: {_json({**asked, 'offset': offset + len(shown)})}]"] if left else []
-        return "\n\n".join([_heading(pattern, result), *entries, *more])
+        size = room // len(matches)
+        entries: list[str] = []
+        for number, match in enumerate(matches, offset + 1):
+            location = self._location(match, visible=match.index in visible)
+            entries.append(f"{number}. {location}\n{_excerpt(texts[match.index], match, size)}")
+        remaining = len(result.indexes) - offset - len(matches)
+        arguments = {"search": pattern} if name is None else {"name": name, "search": pattern}
+        next_call = _json({**arguments, "offset": offset + len(matches)})
+        footer = [f"[{remaining} more. Go on with: {next_call}]"] if remaining else []
+        return "\n\n".join([_heading(pattern, result), *entries, *footer])
 
     def _blocks(self, indexes: Iterable[int]) -> list[str]:
         parts = (self.parts[index] for index in indexes)
         return [readable(part) for part in parts if part.text or part.kind is not Kind.TEXT]
 
-    def _place(self, match: Match, *, seen: bool) -> str:
+    def _location(self, match: Match, *, visible: bool) -> str:
         """Describe an item's place, and how to read around it."""
         index = match.index
-        said = [f"Message {self.message(index) + 1} of {self.messages}", self._what(index)]
-        episode = next((each for each in self.episodes if any(a <= index < b for a, b in each.spans)), None)
+        details = [f"Message {self.message(index) + 1} of {self.messages}", self._what(index)]
+        episode = next((episode for episode in self.episodes if any(a <= index < b for a, b in episode.spans)), None)
         if episode is not None and episode.name is not None:
-            said.append(f"in episode {_json(episode.name)}")
-        said.append("in view" if seen else "not in view")
+            details.append(f"in episode {_json(episode.name)}")
+        details.append("in view" if visible else "not in view")
         if match.count > 1:
             most = "at least " if match.count == MOST_IN_A_TEXT else ""
-            said.append(f"{most}{match.count} matches")
-        place = ", ".join(said)
+            details.append(f"{most}{match.count} matches")
+        location = ", ".join(details)
         if episode is None or episode.name is None:
-            return f"{place}:"
+            return f"{location}:"
         around = {"name": episode.name, "offset": self._offset(episode, match)}
-        return f"{place}; read on there with {_json(around)}:"
+        return f"{location}; read on there with {_json(around)}:"
 
     def _what(self, index: int) -> str:
         part = self.parts[index]
@@ -205,7 +206,7 @@ class Archive:
         blocks = self._blocks(members)
         before = sum(len(block) + 2 for block in blocks[:-1])
         part = self.parts[match.index]
-        return before + len(readable(part)) - len(_said(part)) + match.start
+        return before + len(readable(part)) - len(_searched_text(part)) + match.start
 
 
 def answer(arguments: str, archive: Archive) -> str:
@@ -216,10 +217,10 @@ def answer(arguments: str, archive: Archive) -> str:
         archive: the history.
     """
     try:
-        asked = json.loads(arguments)
+        options = json.loads(arguments)
     except (ValueError, RecursionError):
-        asked = None
-    name, pattern = _field(asked, "name"), _field(asked, "search")
+        options = None
+    name, pattern = _field(options, "name"), _field(options, "search")
     if name is None and pattern is None:
         return (
             "Error: `recall` needs the name of an episode, or a text to search for. "
@@ -227,7 +228,7 @@ def answer(arguments: str, archive: Archive) -> str:
         )
     if pattern is not None and len(pattern) > _LONGEST:
         return f"Error: a search has at most {_LONGEST} characters, and this one {len(pattern)}. Look for a part of it."
-    offset = asked.get("offset")
+    offset = options.get("offset")
     if offset is not None and (isinstance(offset, bool) or not isinstance(offset, int)):
         right = {"search": pattern} if name is None else {"name": name}
         return f'Error: "offset" must be a whole number. A right call: {json.dumps({**right, "offset": 0})}'
@@ -240,13 +241,13 @@ def answer(arguments: str, archive: Archive) -> str:
         return f"Error: {error}"
 
 
-def _field(asked: object, key: str) -> str | None:
-    value = asked.get(key) if isinstance(asked, Mapping) else None
+def _field(options: object, key: str) -> str | None:
+    value = options.get(key) if isinstance(options, Mapping) else None
     # A pattern may begin or end with a space; a name is stripped.
     return (value if key == "search" else value.strip()) if isinstance(value, str) and value.strip() else None
 
 
-def _said(part: Part) -> str:
+def _searched_text(part: Part) -> str:
     return (part.arguments or "") if part.kind is Kind.CALL else part.text
 
 
