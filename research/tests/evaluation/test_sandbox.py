@@ -20,6 +20,7 @@ import pytest
 from research.tests.evaluation.machines import IMAGE, make_base
 
 import wane
+import wane_research
 from wane_research.evaluation.sandbox.files import get_directory, get_file, put_directory, put_file, write_shared
 from wane_research.evaluation.sandbox.image import build
 from wane_research.evaluation.sandbox.namespace import SEARCH_PATH, Mount, Namespace, Network, SandboxError, missing
@@ -390,7 +391,10 @@ def test_it_works_without_root() -> None:
     with tempfile.TemporaryDirectory() as folder:
         base, source = make_base(Path(folder) / "bases"), Path(folder) / "source"
         os.chmod(folder, 0o755)
-        shutil.copytree(Path(wane.__file__).parent, source / "wane", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in (wane, wane_research):
+            assert package.__file__ is not None
+            copy = source / package.__name__
+            shutil.copytree(Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
         home = Path(folder) / "home"
         home.mkdir()
         # To its own root, files of others are nobody's: so the base must be the user's.
