@@ -6,8 +6,18 @@ from typing import Any
 import pytest
 import yaml
 
+from wane.agent.patience import SILENCE
 from wane.core.errors import ConfigError
-from wane_research.evaluation.running.config import Config, Limits, Sample, drawn, in_order, load, read
+from wane_research.evaluation.running.config import (
+    Config,
+    Limits,
+    Sample,
+    drawn,
+    hung_after,
+    in_order,
+    load,
+    read,
+)
 
 LEAST: dict[str, Any] = {"benchmark": "b", "path": "tasks", "models": ["anthropic:claude-sonnet-5"]}
 
@@ -126,3 +136,7 @@ def test_a_sample_is_drawn_by_its_own_seed() -> None:
     assert drawn(tasks, None) == tasks
     with pytest.raises(ConfigError, match="sample: 9 of 8 tasks cannot be drawn"):
         drawn(tasks, Sample(9, 1))
+
+
+def test_wane_is_not_killed_while_a_call_is_silent() -> None:
+    assert hung_after(100, patience=0) > 100 + SILENCE

@@ -78,14 +78,18 @@ def test_a_row_by_hand(tmp_path: Path) -> None:
         lambda task, _: None if task == "task-3" else 1.0,
         error="AgentTimeoutError",
         seconds=30.0,
+        waited=12.5,
         usage=usage,
         context=context,
     )
     first = read(paths[0]).trials[0]
     append(paths[0], Abandoned(SINGLE, 1, first.task, "killed", Usage(1, 100, cost=0.5)))
     append(paths[0], first)
-    found = row(report([tmp_path]))
+    whole = report([tmp_path])
+    assert [it for it in whole.remarks if "100 seconds were lost to a provider that failed" in it]
+    found = row(whole)
     assert (found["tasks"], found["runs"], found["trials"], found["missing"]) == (4, 2, 8, 0)
+    assert found["waited_seconds"] == 100
     assert (found["score"], found["se_by_run"]) == (0.75, 0.0)
     assert found["errors"] == {"timeout": 8}
     assert found["exceptions"] == {"AgentTimeoutError": 8}

@@ -152,6 +152,8 @@ def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
     if causes := {cause: number for cause, number in row.uncounted.items() if cause != UNGRADED}:
         named = ", ".join(f"{cause} {number:,}" for cause, number in causes.items())
         found.append(f"{name}: in no score: {named}.")
+    if row.waited >= 1:
+        found.append(f"{name}: {row.waited:,.0f} seconds were lost to a provider that failed; no task's time has them.")
     partly: dict[str, list[str]] = {}
     for what, total in row.took.items():
         if total.exact is None and not total.unknown:

@@ -21,7 +21,8 @@ _OF_SCORES = (
 )
 _OF_TOOK = (
     "Calls, tokens, dollars, passes and requests are means of a run. ≥: some trials are missing, or the figure is not "
-    "known of them, and only the others are in it. Seconds are means of the trials in which the agent worked."
+    "known of them, and only the others are in it. Seconds are means of the trials in which the agent worked, "
+    "without those lost to a provider that failed."
 )
 _OF_PAPER = (
     f"{MODEL}, {BUDGET:,} tokens; no variance was published. Chance: how far apart two equal arms of that size land in "

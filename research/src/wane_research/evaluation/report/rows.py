@@ -133,6 +133,7 @@ class Row:
         abandoned: dollars of trials that were stopped and tried again.
         seconds: mean seconds that the agent worked, over the trials for which that is known; None if there are none.
         timed: number of these trials.
+        waited: seconds that the trials lost to a provider that failed, as far as they are known.
         annotations: how the agent marked its work; None without journals.
     """
 
@@ -154,6 +155,7 @@ class Row:
     abandoned: Total
     seconds: float | None
     timed: int
+    waited: float
     annotations: Annotations | None
 
     @property
@@ -201,6 +203,7 @@ class Row:
             **self._took_dict(),
             "seconds_per_task": self.seconds,
             "timed_trials": self.timed,
+            "waited_seconds": self.waited,
             "annotations": self.annotations and self.annotations.to_dict(),
         }
 
@@ -251,6 +254,7 @@ def row_of(
         abandoned=Total.cost(it.usage for run in runs for it in run.abandoned),
         seconds=fmean(seconds) if seconds else None,
         timed=len(seconds),
+        waited=sum(trial.waited or 0.0 for trial in trials),
         annotations=annotations,
     )
 

@@ -22,6 +22,9 @@ from wane_research.evaluation.results import Arm, Protocol
 NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."
 """The line ahead of each task. The tasks themselves do not mention a new machine."""
 
+_SILENT: Final = 600.0
+"""Seconds for which a call of the agent may be silent before it fails."""
+
 RIVAL: Final = "agent:"
 """Beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`."""
 
@@ -278,13 +281,15 @@ def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
 
 
 def hung_after(seconds: float, patience: float) -> float:
-    """Return the seconds after which Wane in a task must have ended; it waits for at most four outages.
+    """Return the seconds after which Wane in a task must have ended.
+
+    It waits for at most four outages, and for a call that is silent when the time is over.
 
     Args:
         seconds: that the task may take.
         patience: minutes that one outage may last.
     """
-    return seconds + 5 * 60 * patience + 60
+    return seconds + 5 * 60 * patience + _SILENT + 60
 
 
 def kept_by_wane(strategy: str) -> tuple[str, str] | None:

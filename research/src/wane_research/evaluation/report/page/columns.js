@@ -42,7 +42,7 @@ const TOOK = [
   ["Output", "Tokens of all answers of a run.", perRun("output_tokens")],
   ["Cost", "Dollars of a run, what was broken off included.", (row) => bound(row, "cost_per_run_usd", dollars)],
   ["Broken off", "Dollars of a run for trials that were broken off and tried again.", (row) => row.abandoned_cost_usd !== 0 && bound(row, "abandoned_cost_usd", (value) => dollars(value / row.runs))],
-  ["Time / task", "Mean seconds of the trials in which the agent worked, with their number where it is not that of all.", (row) => row.seconds_per_task !== null && `${n0(row.seconds_per_task)} s${row.timed_trials < row.trials ? ` (${n0(row.timed_trials)} of ${n0(row.trials)})` : ""}`],
+  ["Time / task", "Mean seconds of the trials in which the agent worked, without those lost to a provider that failed, with their number where it is not that of all.", (row) => row.seconds_per_task !== null && `${n0(row.seconds_per_task)} s${row.timed_trials < row.trials ? ` (${n0(row.timed_trials)} of ${n0(row.trials)})` : ""}`],
   ["Passes", "How often a run evicted anything.", perRun("passes", tenths)],
   ["Evicted", "Tokens that left the view in a run.", perRun("evicted_tokens")],
   ["Peak view", "Tokens of the largest request of all runs.", (row) => bound(row, "peak_view", n0)],
