@@ -99,14 +99,14 @@ class Rounds:
         """The reply's id, which is that of the first round; None if it is unknown."""
         return self._head.get("id")
 
-    def identify(self, said: dict[str, Any]) -> None:
+    def identify(self, beginning: dict[str, Any]) -> None:
         """Take the head from the beginning of a reply; the very first may have an empty one."""
-        if not self._head and said.get("id"):
-            self._head = {key: said[key] for key in self._keys if key in said}
+        if not self._head and beginning.get("id"):
+            self._head = {key: beginning[key] for key in self._keys if key in beginning}
 
-    def under_head(self, said: dict[str, Any]) -> dict[str, Any]:
+    def under_head(self, part: dict[str, Any]) -> dict[str, Any]:
         """Return part of a later round's reply with the head of the first."""
-        return {**said, **{key: value for key, value in self._head.items() if key in said}}
+        return {**part, **{key: value for key, value in self._head.items() if key in part}}
 
     def usage_with(self, usage: Any) -> Any:
         """Return what the client is told of the usage of the completed rounds and of one more."""
@@ -384,21 +384,21 @@ class Wire(ABC):
         """Return the body of one of the proxy's own errors, in the provider's error format."""
 
 
-def _summed(before: Any, more: Any) -> Any:
+def _summed(before: Any, after: Any) -> Any:
     """Return the sum of two usages, field by field; other values are those of the later one.
 
     Args:
         before: usage of earlier rounds, as JSON data; None if none was reported.
-        more: usage of a later round.
+        after: usage of a later round.
     """
-    if before is None or more is None:
-        return before if more is None else more
-    if isinstance(before, Mapping) and isinstance(more, Mapping):
-        keys = [*before, *(key for key in more if key not in before)]
-        return {key: _summed(before.get(key), more.get(key)) for key in keys}
-    if _is_number(before) and _is_number(more):
-        return before + more
-    return more
+    if before is None or after is None:
+        return before if after is None else after
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = [*before, *(key for key in after if key not in before)]
+        return {key: _summed(before.get(key), after.get(key)) for key in keys}
+    if _is_number(before) and _is_number(after):
+        return before + after
+    return after
 
 
 def _is_number(value: object) -> bool:

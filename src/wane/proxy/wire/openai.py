@@ -55,8 +55,8 @@ class OpenAIWire(Wire):
 
     def _seals(self, body: Body) -> set[int]:
         entries = body.get(self._history)
-        found = map(self._seal, entries) if isinstance(entries, list) else ()
-        return {seal for seal in found if seal is not None}
+        seals = map(self._seal, entries) if isinstance(entries, list) else ()
+        return {seal for seal in seals if seal is not None}
 
     @abstractmethod
     def _seal(self, entry: object) -> int | None:
@@ -100,23 +100,23 @@ def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[
 
 def unmarked(value: dict[str, Any]) -> dict[str, Any]:
     """Return a message or a part without cache markers on itself."""
-    return {key: each for key, each in value.items() if key not in MARKERS}
+    return {key: field for key, field in value.items() if key not in MARKERS}
 
 
-def token_usage(usage: object, given: str, made: str) -> TokenUsage | None:
+def token_usage(usage: object, input_word: str, output_word: str) -> TokenUsage | None:
     """Return a reported usage; None if nothing was reported.
 
     Args:
         usage: the usage, as JSON data.
-        given: the first word of its keys about the input.
-        made: likewise about the output.
+        input_word: the first word of its keys about the input.
+        output_word: likewise about the output.
     """
     if not isinstance(usage, Mapping):
         return None
-    details = f"{given}_tokens_details"
+    details = f"{input_word}_tokens_details"
     read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
     write = count(usage, details, "cache_write_tokens")
-    return TokenUsage(count(usage, f"{given}_tokens"), count(usage, f"{made}_tokens"), read, write)
+    return TokenUsage(count(usage, f"{input_word}_tokens"), count(usage, f"{output_word}_tokens"), read, write)
 
 
 def _error(status: int, message: str) -> dict[str, Any]:

@@ -38,9 +38,9 @@ class Event(NamedTuple):
     name: str
     data: bytes
 
-    def changed(self, said: dict[str, Any]) -> Event:
+    def changed(self, value: dict[str, Any]) -> Event:
         """Return this event with other data."""
-        data = jsons.dumps(said)
+        data = jsons.dumps(value)
         return Event(encode(data, self.name), self.name, data)
 
 
@@ -64,11 +64,11 @@ class Splitter:
         limit: bytes that one event may have.
     """
 
-    __slots__ = ("_buffer", "_end", "_first", "_limit", "_seen", "_settled")
+    __slots__ = ("_buffer", "_end", "_first", "_limit", "_searched", "_settled")
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._buffer = bytearray()
-        self._seen = 0  # where the search for the event's end continues
+        self._searched = 0  # where the search for the event's end continues
         self._end: re.Pattern[bytes] | None = None  # None while lines end with `\n` alone, or none has ended yet
         self._settled = False
         self._first = True
@@ -99,12 +99,12 @@ class Splitter:
             return []
         events = []
         start = 0
-        while stop := self._find(max(self._seen, start)):
+        while stop := self._find(max(self._searched, start)):
             events.append(self._event(bytes(buffer[start:stop])))
-            start = self._seen = stop
+            start = self._searched = stop
         if start:
             del buffer[:start]
-        self._seen = max(0, len(buffer) - _LOOK_BACK)
+        self._searched = max(0, len(buffer) - _LOOK_BACK)
         return events
 
     def end(self) -> Event | None:
@@ -113,17 +113,17 @@ class Splitter:
             return None
         raw = bytes(self._buffer)
         self._buffer.clear()
-        self._seen = 0
+        self._searched = 0
         return self._event(raw)
 
     def _settle(self) -> bool:
         """Find out from the first line how lines end; return False if it is not complete yet."""
-        end = _LINE_END.search(self._buffer, self._seen)
+        end = _LINE_END.search(self._buffer, self._searched)
         if end is None or (end[0] == b"\r" and end.end() == len(self._buffer)):
-            self._seen = max(0, len(self._buffer) - 1)
+            self._searched = max(0, len(self._buffer) - 1)
             return False
         self._settled = True
-        self._seen = 0
+        self._searched = 0
         if end[0] == b"\r":
             self._end = _EVENT_END_CR
         return True
@@ -131,10 +131,10 @@ class Splitter:
     def _find(self, start: int) -> int:
         """Return the end of the current event, searching from `start`; 0 if it is incomplete."""
         if self._end is None:
-            place = self._buffer.find(b"\n\n", start)
-            return place + 2 if place >= 0 else 0
-        found = self._end.search(self._buffer, start)
-        return found.end() if found else 0
+            index = self._buffer.find(b"\n\n", start)
+            return index + 2 if index >= 0 else 0
+        match = self._end.search(self._buffer, start)
+        return match.end() if match else 0
 
     def _event(self, raw: bytes) -> Event:
         text = raw
@@ -167,7 +167,7 @@ class StreamedReply(Reply):
         self._splitter = Splitter()
         self._tail: list[Event] = []  # the closing events
         self._done = False  # whether `[DONE]` was received
-        self._held: list[bytes] = []  # waits until there is something for the client to see
+        self._waiting: list[bytes] = []  # waits until there is something for the client to see
         self._late = b""  # output of the end of a round
         self._failure = ""  # why the reply is broken
         self._reported = False  # whether the provider reported an error itself
@@ -191,8 +191,8 @@ class StreamedReply(Reply):
         except BrokenReplyError as error:
             # From here on, bytes are passed on unchanged.
             self._failure, self._unsplit = str(error), True
-            rest, self._splitter = self._splitter.rest, Splitter()
-            return out + self._show(rest)
+            unread, self._splitter = self._splitter.rest, Splitter()
+            return out + self._show(unread)
         return out + b"".join(map(self._take, events))
 
     def end(self) -> Round:
@@ -212,7 +212,7 @@ class StreamedReply(Reply):
         self._begin_round()  # the end of a round that was answered is not for the client
         begun = self._splitter.rest
         closing = b"".join(event.raw for event in self._tail)
-        return self._late + b"".join(self._held) + closing + (b"" if self._may_hide(begun) else begun)
+        return self._late + b"".join(self._waiting) + closing + (b"" if self._may_hide(begun) else begun)
 
     def finish(self) -> bytes:
         """Return the end of the client's stream."""
@@ -234,9 +234,9 @@ class StreamedReply(Reply):
         """Take in an event, and return what the client gets now."""
         if not event.data:
             return self._pass(event.raw)
-        said = parsed(event.data)
-        if said is not None:
-            return self._event(event, said)
+        data = parsed(event.data)
+        if data is not None:
+            return self._event(event, data)
         if event.data.strip() == _DONE:
             # The end of OpenAI's chat streams. Some gateways end others like them.
             self._done = True
@@ -247,17 +247,17 @@ class StreamedReply(Reply):
     def _show(self, data: bytes) -> bytes:
         """Return data that the client sees, after everything held back for it."""
         self.started = True
-        if not self._held:
+        if not self._waiting:
             return data
-        data = b"".join(self._held) + data
-        self._held.clear()
+        data = b"".join(self._waiting) + data
+        self._waiting.clear()
         return data
 
     def _pass(self, data: bytes) -> bytes:
         """Return data without visible content, or hold it until something visible follows."""
         if self.started:
             return data
-        self._held.append(data)
+        self._waiting.append(data)
         return b""
 
     def _close(self, event: Event) -> bytes:
@@ -284,7 +284,7 @@ class StreamedReply(Reply):
         return (event.raw for event in self._tail)
 
     @abstractmethod
-    def _event(self, event: Event, said: dict[str, Any]) -> bytes:
+    def _event(self, event: Event, data: dict[str, Any]) -> bytes:
         """Take in an event with its data, and return what the client gets now."""
 
     @abstractmethod

@@ -32,30 +32,33 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]
     own = {
         str(block.get("tool_use_id")) for round_ in rounds for result in round_.results for block in blocks_of(result)
     }
-    given = blocks_of(message)
-    thinks = any(block.get("type") in THINKING for block in given)
-    shown = [
-        ((number, place), block)
+    sent = blocks_of(message)
+    thinks = any(block.get("type") in THINKING for block in sent)
+    visible = [
+        ((number, position), block)
         for number, round_ in enumerate(rounds)
-        for place, block in enumerate(blocks_of(round_.message))
+        for position, block in enumerate(blocks_of(round_.message))
         if not is_call_of(block, own)
     ]
-    theirs: list[list[tuple[int, Block]]] = [[] for _ in rounds]
-    for (number, place), block in _Aligner(shown, len(rounds) - 1).placed(given):
-        theirs[number].append((place, block))
-    history = (_expanded(one, kept, own, thinks=thinks) for one, kept in zip(rounds, theirs, strict=True))
-    return [each for messages in history for each in messages]
+    by_round: list[list[tuple[int, Block]]] = [[] for _ in rounds]
+    for (number, position), block in _Aligner(visible, len(rounds) - 1).placed(sent):
+        by_round[number].append((position, block))
+    history = (
+        _expanded(round_, client_blocks, own, thinks=thinks)
+        for round_, client_blocks in zip(rounds, by_round, strict=True)
+    )
+    return [message for messages in history for message in messages]
 
 
 def _expanded(
-    round_: AnsweredRound, theirs: list[tuple[int, Block]], own: set[str], *, thinks: bool
+    round_: AnsweredRound, client_blocks: list[tuple[int, Block]], own: set[str], *, thinks: bool
 ) -> Iterator[Message]:
     """Yield a round with the client's blocks in it; nothing if it is empty."""
-    made = list(enumerate(blocks_of(round_.message)))
-    ours = [(place, block) for place, block in made if is_call_of(block, own)]
-    if ours and thinks and not theirs:
-        theirs = [(place, block) for place, block in made if block.get("type") in THINKING]
-    content = [block for _, block in sorted([*ours, *theirs], key=lambda pair: pair[0])]
+    recorded = list(enumerate(blocks_of(round_.message)))
+    ours = [(position, block) for position, block in recorded if is_call_of(block, own)]
+    if ours and thinks and not client_blocks:
+        client_blocks = [(position, block) for position, block in recorded if block.get("type") in THINKING]
+    content = [block for _, block in sorted([*ours, *client_blocks], key=lambda pair: pair[0])]
     while content and content[-1].get("type") in THINKING:
         # No message may end with thinking; the client left out what followed it.
         content.pop()
@@ -68,34 +71,34 @@ class _Aligner:
     """Finds the place of each of a client's blocks among those that it has seen.
 
     Args:
-        shown: the blocks that it has seen, in order, with their places.
+        visible: the blocks that it has seen, in order, with their places.
         last: number of the last round, which has all of the client's calls.
     """
 
-    def __init__(self, shown: Sequence[_Placed], last: int) -> None:
-        self._shown = shown
-        self._texts = [_text(block) for _, block in shown]
-        self._known = {key: number for number, (_, block) in enumerate(shown) if (key := _key(block)) is not None}
+    def __init__(self, visible: Sequence[_Placed], last: int) -> None:
+        self._visible = visible
+        self._texts = [_text(block) for _, block in visible]
+        self._by_key = {key: number for number, (_, block) in enumerate(visible) if (key := _key(block)) is not None}
         self._last = last
-        self._next = 0  # the first block of `shown` that was not matched or skipped
+        self._next = 0  # the first block of `visible` that was not matched or skipped
 
-    def placed(self, given: Sequence[Block]) -> Iterator[_Placed]:
+    def placed(self, sent: Sequence[Block]) -> Iterator[_Placed]:
         """Yield the blocks with their places, in ascending order."""
-        known = [self._known.get(key) if (key := _key(block)) is not None else None for block in given]
-        here: _Place = (0, _START)
-        for block, anchor, ahead in zip(given, known, _following(known), strict=True):
-            found = anchor
+        anchors = [self._by_key.get(key) if (key := _key(block)) is not None else None for block in sent]
+        location: _Place = (0, _START)
+        for block, anchor, ahead in zip(sent, anchors, _following(anchors), strict=True):
+            match = anchor
             if anchor is not None:
                 self._next = max(self._next, anchor + 1)
             elif text := _text(block):
-                found = self._find(text, ahead if ahead is not None and ahead >= self._next else len(self._shown))
-            if found is not None:
-                here = max(here, self._shown[found][0])
+                match = self._find(text, ahead if ahead is not None and ahead >= self._next else len(self._visible))
+            if match is not None:
+                location = max(location, self._visible[match][0])
             if block.get("type") == "tool_use":
-                here = max(here, (self._last, _START))
+                location = max(location, (self._last, _START))
             # The provider accepts only unchanged thinking, so the original is sent and not the client's copy.
-            original = found is not None and block.get("type") in THINKING
-            yield here, self._shown[found][1] if found is not None and original else block
+            original = match is not None and block.get("type") in THINKING
+            yield location, self._visible[match][1] if match is not None and original else block
 
     def _find(self, text: str, stop: int) -> int | None:
         """Find the original that equals a client's text, or begins it, or begins with it; skip what the text holds."""
@@ -122,13 +125,13 @@ class _Aligner:
             self._next = number + 1
 
 
-def _following(known: Sequence[int | None]) -> list[int | None]:
+def _following(anchors: Sequence[int | None]) -> list[int | None]:
     """Return for each block the next known one after it."""
     following: list[int | None] = []
     latest: int | None = None
-    for one in reversed(known):
+    for anchor in reversed(anchors):
         following.append(latest)
-        latest = latest if one is None else one
+        latest = latest if anchor is None else anchor
     return following[::-1]
 
 

@@ -88,7 +88,7 @@ class AnthropicWire(Wire):
         """Return the system prompt and the tools, without breakpoints."""
         fixed = {"system": blocks_of({"content": body.get("system")}), "tools": body.get("tools") or ()}
         return {
-            key: [plain(each) if isinstance(each, dict) else each for each in entries]
+            key: [plain(entry) if isinstance(entry, dict) else entry for entry in entries]
             for key, entries in fixed.items()
             if entries
         }
@@ -124,9 +124,9 @@ class AnthropicWire(Wire):
         noted = {key: value for key, value in body.items() if key != "cache_control"}
         if "cache_control" in body:
             carriers = [
-                (number, place)
-                for number, each in enumerate(messages)
-                for place, block in enumerate(blocks_of(each))
+                (number, position)
+                for number, message in enumerate(messages)
+                for position, block in enumerate(blocks_of(message))
                 if _may_carry(block)
             ]
             messages = _marked(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
@@ -167,8 +167,8 @@ class AnthropicWire(Wire):
         - If thinking has a budget (`enabled`), the turn must begin with it. If it does not, the turn continues without
           thinking.
         """
-        said = (parsed(error) or {}).get("error") if status == 400 else None
-        message = str(said.get("message")) if isinstance(said, dict) else ""
+        detail = (parsed(error) or {}).get("error") if status == 400 else None
+        message = str(detail.get("message")) if isinstance(detail, dict) else ""
         thinking = body.get("thinking") or {}
         kind = thinking.get("type", "adaptive")
         if _BEGINS_WITHOUT in message and kind == "enabled":
@@ -226,10 +226,10 @@ def _placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Messag
     before: int | None = None
     messages = _seated(messages)
     for message, marked in zip(messages, _rescued(messages, sent), strict=True):
-        here = position.get(id(message))
+        sent_position = position.get(id(message))
         # Neighbours of one role that the client sent itself stay as they are.
-        as_sent = before is not None and here == before + 1
-        before = here
+        as_sent = before is not None and sent_position == before + 1
+        before = sent_position
         if joined and not as_sent and joined[-1].get("role") == marked.get("role") in _JOINED:
             joined[-1] = _join(joined[-1], marked)
         else:
@@ -243,12 +243,12 @@ def _seated(messages: Sequence[Message]) -> Sequence[Message]:
     Its neighbours may have left the view. It then moves as little as possible: after the user's messages of the same
     stretch or, if there are none, of the stretch before.
     """
-    if all(_sits(messages, number) for number, each in enumerate(messages) if each.get("role") == "system"):
+    if all(_sits(messages, number) for number, message in enumerate(messages) if message.get("role") == "system"):
         return messages
     seated: list[Message] = []
     behind = 0  # where the last stretch with a user's message ends
-    for is_assistant, group in groupby(messages, lambda each: each.get("role") == "assistant"):
-        stretch = sorted(group, key=lambda each: each.get("role") == "system")
+    for is_assistant, group in groupby(messages, lambda message: message.get("role") == "assistant"):
+        stretch = sorted(group, key=lambda message: message.get("role") == "system")
         alone = not is_assistant and stretch[0].get("role") == "system"
         if alone and behind and not _may_precede(seated[-1]):
             seated[behind:behind] = stretch
@@ -275,12 +275,12 @@ def _is_of_a_server(block: Block) -> bool:
     return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
 
 
-def _join(one: Message, other: Message) -> Message:
-    content = [*blocks_of(one), *blocks_of(other)]
-    if one["role"] == "user":
+def _join(first: Message, second: Message) -> Message:
+    content = [*blocks_of(first), *blocks_of(second)]
+    if first["role"] == "user":
         # Results answer the message before them, so they must come first.
         content.sort(key=lambda block: block.get("type") != "tool_result")
-    return {**other, **one, "content": content} if content else one
+    return {**second, **first, "content": content} if content else first
 
 
 def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[Message]:
@@ -288,23 +288,23 @@ def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[M
 
     Their number does not grow, and their order stays, which matters if their lifetimes differ.
     """
-    shown = set(map(id, messages))
-    marked = (each for each in sent if any(_breakpoint(block) is not None for block in _listed(each)))
-    if all(id(message) in shown for message in marked):
+    visible = set(map(id, messages))
+    marked = (message for message in sent if any(_breakpoint(block) is not None for block in _listed(message)))
+    if all(id(message) in visible for message in marked):
         return messages
     # A message of plain text counts as its block.
     where = {
-        _key(block): (number, place)
+        _key(block): (number, position)
         for number, message in enumerate(messages)
-        for place, block in enumerate(_listed(message) or [message])
+        for position, block in enumerate(_listed(message) or [message])
     }
     marks: dict[_Place, object] = {}
     carrier: _Place | None = None
     for message in sent:
         for block in _listed(message) or [message]:
-            place = where.get(_key(block))
-            if place is not None:
-                carrier = place if _may_carry(block) else carrier
+            location = where.get(_key(block))
+            if location is not None:
+                carrier = location if _may_carry(block) else carrier
             elif carrier is not None and (mark := _breakpoint(block)) is not None:
                 marks.setdefault(carrier, mark)
     return _marked(messages, marks) if marks else messages
@@ -343,10 +343,10 @@ def _may_carry(block: dict[str, Any]) -> bool:
 
 def _marked(messages: Sequence[Message], marks: dict[_Place, object]) -> list[Message]:
     result = list(messages)
-    for (number, place), mark in marks.items():
+    for (number, position), mark in marks.items():
         content = list(blocks_of(result[number]))
-        if _breakpoint(content[place]) is None:
-            content[place] = {**content[place], "cache_control": mark}
+        if _breakpoint(content[position]) is None:
+            content[position] = {**content[position], "cache_control": mark}
             result[number] = {**result[number], "content": content}
     return result
 
@@ -387,8 +387,8 @@ def _disabled_if_missing(body: Body, sent: Body, *, turn: object = None) -> Body
         sent: the client's body.
         turn: a turn known not to begin with thinking, as `_turn_of` identifies it.
     """
-    known = turn is not None and _turn_of(sent["messages"]) == turn
-    if not _thinks_on_budget(body) or not (known or readings_without(body["messages"])):
+    is_known_turn = turn is not None and _turn_of(sent["messages"]) == turn
+    if not _thinks_on_budget(body) or not (is_known_turn or readings_without(body["messages"])):
         return body
     return _without({**body, "thinking": {"type": "disabled"}}, lambda _: True)
 
@@ -430,11 +430,11 @@ def _without(body: Body, gone: Callable[[Block], bool]) -> Body:
         body: the body.
         gone: whether to remove a block of thinking.
     """
-    kept: list[Message] = []
+    remaining: list[Message] = []
     for message in body["messages"]:
         content = [b for b in blocks_of(message) if b.get("type") not in THINKING or not gone(b)]
         if len(content) == len(blocks_of(message)):
-            kept.append(message)
+            remaining.append(message)
         elif message.get("role") != "assistant" or any(b.get("type") not in THINKING for b in content):
-            kept.append({**message, "content": content})
-    return {**body, "messages": _placed(kept, [])}
+            remaining.append({**message, "content": content})
+    return {**body, "messages": _placed(remaining, [])}

@@ -40,7 +40,7 @@ class StreamedMessage(StreamedReply):
 
     def __init__(self, rounds: Rounds) -> None:
         super().__init__(rounds)
-        self._shown = 0  # number of blocks sent to the client
+        self._block_count = 0  # number of blocks sent to the client
         self._counts: dict[str, int] = {}  # counts that the client has from the beginning of the first round, as 0
         self._next_round()
 
@@ -92,27 +92,29 @@ class StreamedMessage(StreamedReply):
     def _may_hide(self, begun: bytes) -> bool:
         if any(slot.index is None and not slot.ended for slot in self._slots.values()):
             return True
-        return b"content_block" in begun and any(it in begun for it in (b"tool_use", *map(str.encode, self._own)))
+        return b"content_block" in begun and any(
+            marker in begun for marker in (b"tool_use", *map(str.encode, self._own))
+        )
 
-    def _event(self, event: Event, said: dict[str, Any]) -> bytes:
-        match said.get("type") or event.name:
+    def _event(self, event: Event, data: dict[str, Any]) -> bytes:
+        match data.get("type") or event.name:
             case "content_block_delta":
-                return self._go_on(event, said)
+                return self._go_on(event, data)
             case "content_block_start":
-                return self._start(event, said)
+                return self._start(event, data)
             case "content_block_stop":
-                return self._go_on(event, said, ends=True)
+                return self._go_on(event, data, ends=True)
             case "message_start":
-                usage = _object(_object(said.get("message")).get("usage"))
+                usage = _object(_object(data.get("message")).get("usage"))
                 self._report(usage)
                 if self._rounds.done:
                     return b""
                 self._counts = {key: 0 for key, value in usage.items() if type(value) is int}
                 return self._pass(event.raw)
             case "message_delta":
-                delta = {**_object(self._ending.get("delta")), **_object(said.get("delta"))}
-                self._ending = {**self._ending, **said, "delta": delta}
-                self._report(said.get("usage"))
+                delta = {**_object(self._ending.get("delta")), **_object(data.get("delta"))}
+                self._ending = {**self._ending, **data, "delta": delta}
+                self._report(data.get("usage"))
                 return self._close(event)
             case "message_stop":
                 self._stopped = True
@@ -120,35 +122,35 @@ class StreamedMessage(StreamedReply):
             case "ping":
                 return self._pass(event.raw)
             case "error":
-                self._broken(f"the provider ended its stream with an error: {said.get('error')!s:.80}")
+                self._broken(f"the provider ended its stream with an error: {data.get('error')!s:.80}")
         return self._show(event.raw)
 
-    def _start(self, event: Event, said: dict[str, Any]) -> bytes:
-        index, block = said.get("index"), said.get("content_block")
+    def _start(self, event: Event, data: dict[str, Any]) -> bytes:
+        index, block = data.get("index"), data.get("content_block")
         if not isinstance(index, int) or not isinstance(block, dict):
             return self._show(event.raw)
-        slot = self._slots[index] = Slot(block, None if is_own(block, self._own) else self._shown)
-        self._shown += slot.index is not None
-        return self._of_block(event, said, slot)
+        slot = self._slots[index] = Slot(block, None if is_own(block, self._own) else self._block_count)
+        self._block_count += slot.index is not None
+        return self._of_block(event, data, slot)
 
-    def _go_on(self, event: Event, said: dict[str, Any], *, ends: bool = False) -> bytes:
+    def _go_on(self, event: Event, data: dict[str, Any], *, ends: bool = False) -> bytes:
         """Take in a delta of a block, or its end."""
-        index = said.get("index")
+        index = data.get("index")
         slot = self._slots.get(index) if isinstance(index, int) else None
         if slot is None:
             # If its start was not understood, the block may be an own call.
             return self._obscure() if self._failure else self._show(event.raw)
         slot.ended = slot.ended or ends
-        if isinstance(delta := said.get("delta"), dict):
+        if isinstance(delta := data.get("delta"), dict):
             slot.add(delta)
-        return self._of_block(event, said, slot)
+        return self._of_block(event, data, slot)
 
-    def _of_block(self, event: Event, said: dict[str, Any], slot: Slot) -> bytes:
+    def _of_block(self, event: Event, data: dict[str, Any], slot: Slot) -> bytes:
         """Return an event of a block with the client's index; nothing if the block is hidden."""
         if slot.index is None:
             return b""
-        same = slot.index == said["index"]
-        return self._show(event.raw if same else event.changed({**said, "index": slot.index}).raw)
+        same = slot.index == data["index"]
+        return self._show(event.raw if same else event.changed({**data, "index": slot.index}).raw)
 
     def _strange(self, event: Event) -> bytes:
         self._failure = self._failure or self._lost
@@ -232,9 +234,9 @@ class Slot:
                 block[field] = str(block.get(field) or "") + "".join(pieces)
         if not str(block.get("type")).endswith("tool_use"):
             return block, ""
-        given = block.get("input")
-        if given and not raw:
-            raw = given if isinstance(given, str) else jsons.dumps(given).decode("utf-8", "surrogatepass")
+        input_ = block.get("input")
+        if input_ and not raw:
+            raw = input_ if isinstance(input_, str) else jsons.dumps(input_).decode("utf-8", "surrogatepass")
         arguments = parsed(raw) if raw.strip() else {}
         # Requests must have an object. Anthropic recommends to wrap anything else in one.
         block["input"] = {_INVALID: raw} if arguments is None else arguments
@@ -283,7 +285,7 @@ def make_round(slots: Sequence[Slot], own: frozenset[str], stop: object, usage: 
     complete = stop in _COMPLETE
     content: list[Block] = []
     calls: list[OwnCall] = []
-    theirs = 0
+    client_calls = 0
     for number, slot in enumerate(slots):
         block, raw = slot.made()
         if is_own(block, own):
@@ -295,9 +297,9 @@ def make_round(slots: Sequence[Slot], own: frozenset[str], stop: object, usage: 
         elif is_blank(block):
             continue
         else:
-            theirs += block.get("type") == "tool_use"
+            client_calls += block.get("type") == "tool_use"
         content.append(block)
-    return Round({"role": "assistant", "content": content}, tuple(calls), theirs, complete, tokens_of(usage))
+    return Round({"role": "assistant", "content": content}, tuple(calls), client_calls, complete, tokens_of(usage))
 
 
 def tokens_of(usage: object) -> TokenUsage | None:
@@ -315,9 +317,9 @@ def error_body(status: int, message: str) -> bytes:
 
 def as_error(status: int, body: bytes) -> bytes:
     """Return a provider's error body as one line of JSON in Anthropic's format, whatever format it has."""
-    said = parsed(body)
-    if said is not None and isinstance(said.get("error"), dict):
-        return jsons.dumps(said)
+    error = parsed(body)
+    if error is not None and isinstance(error.get("error"), dict):
+        return jsons.dumps(error)
     return error_body(status, body.decode("utf-8", "replace").strip() or f"the provider answered with HTTP {status}")
 
 
@@ -326,5 +328,5 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _kind(event: Event) -> object:
-    said = parsed(event.data)
-    return None if said is None else said.get("type") or event.name
+    data = parsed(event.data)
+    return None if data is None else data.get("type") or event.name

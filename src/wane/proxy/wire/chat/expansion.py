@@ -32,7 +32,7 @@ def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def merged(rounds: Sequence[Round]) -> Message:
     """Return the client's message for the messages of several rounds: without own calls."""
-    messages, own = [each.message for each in rounds], {call.id for each in rounds for call in each.own}
+    messages, own = [round_.message for round_ in rounds], {call.id for round_ in rounds for call in round_.own}
     result: Message = {"role": "assistant", "content": joined([message.get("content") for message in messages])}
     elsewhere = {*result, *REASONING_TEXTS, *REASONING_LISTS, "tool_calls"}
     result |= {key: value for key, value in messages[-1].items() if key not in elsewhere}
@@ -96,40 +96,40 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]
     history: list[Message] = []
     for number, round_ in enumerate(rounds):
         last = number == len(rounds) - 1
-        mine = {key: found[number] for key, (found, _) in parts.items() if found[number]}
-        rest = _rest(message if last else round_.message)
-        theirs = any(not _is_own(call, round_) for call in calls[number])
-        if mine or theirs or edited or (last and rest):
-            kept = _made(round_.message, mine, calls[number], rest)
+        share = {key: shares[number] for key, (shares, _) in parts.items() if shares[number]}
+        fields = _rest(message if last else round_.message)
+        has_client_calls = any(not _is_own(call, round_) for call in calls[number])
+        if share or has_client_calls or edited or (last and fields):
+            sent = _made(round_.message, share, calls[number], fields)
         else:
             # The client has kept nothing of the round, so it is sent as recorded.
-            kept = round_.message
-        if says_something(kept):
-            history += [kept, *round_.results]
+            sent = round_.message
+        if says_something(sent):
+            history += [sent, *round_.results]
     return history or [message]
 
 
 def _parts_of(message: Message, rounds: Sequence[AnsweredRound]) -> dict[str, tuple[Sequence[Any], bool]]:
     """Return each round's share of each text or list, by key, and whether the client has changed it."""
     recorded = {key: [round_.message.get(key) for round_ in rounds] for key in _SHARED}
-    found: dict[str, tuple[Sequence[Any], bool]] = {key: _shares(message.get(key), recorded[key]) for key in TEXTS}
-    return found | {key: (_list_shares(message.get(key), recorded[key]), False) for key in REASONING_LISTS}
+    shares: dict[str, tuple[Sequence[Any], bool]] = {key: _shares(message.get(key), recorded[key]) for key in TEXTS}
+    return shares | {key: (_list_shares(message.get(key), recorded[key]), False) for key in REASONING_LISTS}
 
 
 def _calls_of(message: Message, rounds: Sequence[AnsweredRound]) -> list[list[dict[str, Any]]]:
     """Return each round's calls: own ones as recorded, the client's as it sent them."""
     sent = {call.get("id"): call for call in entries_of(message)}
-    found: list[list[dict[str, Any]]] = []
+    by_round: list[list[dict[str, Any]]] = []
     for round_ in rounds:
         calls: list[dict[str, Any]] = []
         for call in entries_of(round_.message):
             if _is_own(call, round_):
                 calls.append(call)
-            elif (theirs := sent.pop(call.get("id"), None)) is not None:
-                calls.append(theirs)
-        found.append(calls)
-    found[-1] += sent.values()
-    return found
+            elif (client_call := sent.pop(call.get("id"), None)) is not None:
+                calls.append(client_call)
+        by_round.append(calls)
+    by_round[-1] += sent.values()
+    return by_round
 
 
 def _is_own(call: Mapping[str, Any], round_: AnsweredRound) -> bool:
@@ -137,11 +137,11 @@ def _is_own(call: Mapping[str, Any], round_: AnsweredRound) -> bool:
 
 
 def _made(
-    recorded: Message, mine: Mapping[str, Any], calls: Sequence[dict[str, Any]], rest: Mapping[str, Any]
+    recorded: Message, share: Mapping[str, Any], calls: Sequence[dict[str, Any]], fields: Mapping[str, Any]
 ) -> Message:
     """Return a round's message as the client has kept it."""
-    message: Message = {"role": "assistant", "content": None, **rest, **mine}
-    if "content" not in mine:
+    message: Message = {"role": "assistant", "content": None, **fields, **share}
+    if "content" not in share:
         content = recorded.get("content")
         message["content"] = content if not text_of(content) else None
     return {**message, "tool_calls": list(calls)} if calls else message
@@ -165,19 +165,19 @@ def _shares(content: Content, recorded: Sequence[Content]) -> tuple[list[Content
     """
     if content == joined(recorded):
         return list(recorded), False
-    found: list[Content] = [None] * len(recorded)
+    shares: list[Content] = [None] * len(recorded)
     parts = as_parts(content)
     missed = False
     for number, own in enumerate(recorded[:-1]):
         text = text_of(own)
-        taken = _take(parts, text) or _take(parts, text.strip())
-        if taken is None:
+        split = _take(parts, text) or _take(parts, text.strip())
+        if split is None:
             missed = missed or bool(text)
             continue
         following = next(filter(None, map(text_of, recorded[number + 1 :])), "")
-        found[number], parts = _like(content, taken[0]), _after_joint(taken[1], joint(text, following))
-    found[-1] = _like(content, parts) if any(_text(part) != "" for part in parts) else None
-    return found, missed and found[-1] is not None
+        shares[number], parts = _like(content, split[0]), _after_joint(split[1], joint(text, following))
+    shares[-1] = _like(content, parts) if any(_text(part) != "" for part in parts) else None
+    return shares, missed and shares[-1] is not None
 
 
 def _list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] | None]:
@@ -187,16 +187,18 @@ def _list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] 
         entries: the client's list.
         recorded: the lists of the rounds. An entry's `index` has no meaning outside its round.
     """
-    rest = list(entries) if isinstance(entries, list) else []
-    found: list[list[Any] | None] = []
-    for own in recorded:
-        mine = list(own) if isinstance(own, list) else []
-        same = bool(mine) and [_plain(each) for each in rest[: len(mine)]] == [_plain(each) for each in mine]
-        found.append(mine if same else None)
-        rest = rest[len(mine) :] if same else rest
-    if rest and found:
-        found[-1] = [*(found[-1] or ()), *rest]
-    return found
+    remaining = list(entries) if isinstance(entries, list) else []
+    shares: list[list[Any] | None] = []
+    for recorded_entries in recorded:
+        own_entries = list(recorded_entries) if isinstance(recorded_entries, list) else []
+        same = bool(own_entries) and [_plain(entry) for entry in remaining[: len(own_entries)]] == [
+            _plain(entry) for entry in own_entries
+        ]
+        shares.append(own_entries if same else None)
+        remaining = remaining[len(own_entries) :] if same else remaining
+    if remaining and shares:
+        shares[-1] = [*(shares[-1] or ()), *remaining]
+    return shares
 
 
 def text_of(content: Content) -> str:
@@ -247,7 +249,7 @@ def _take(parts: _Parts, text: str) -> tuple[_Parts, _Parts] | None:
     """Split a content after a text; None if it does not begin with the text."""
     if not text:
         return None
-    taken: _Parts = []
+    beginning: _Parts = []
     for number, part in enumerate(parts):
         own = _text(part)
         if own is None:
@@ -256,17 +258,17 @@ def _take(parts: _Parts, text: str) -> tuple[_Parts, _Parts] | None:
             if not own.startswith(text):
                 return None
             # A cache marker applies to everything before it, so it stays at the end.
-            taken.append({**unmarked(part), "text": text})
-            return taken, [{**part, "text": own[len(text) :]}, *parts[number + 1 :]]
+            beginning.append({**unmarked(part), "text": text})
+            return beginning, [{**part, "text": own[len(text) :]}, *parts[number + 1 :]]
         if not text.startswith(own):
             return None
-        taken.append(part)
+        beginning.append(part)
         text = text[len(own) :]
         if not text:
-            return taken, parts[number + 1 :]
+            return beginning, parts[number + 1 :]
     return None
 
 
 def _after_joint(parts: _Parts, between: str) -> _Parts:
-    taken = _take(parts, between)
-    return parts if taken is None else taken[1]
+    split = _take(parts, between)
+    return parts if split is None else split[1]

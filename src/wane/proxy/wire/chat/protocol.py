@@ -85,13 +85,13 @@ class OpenAIChatWire(OpenAIWire):
 
         Messages of which eviction left only reasoning are dropped, because providers refuse them.
         """
-        theirs = set(map(id, body["messages"]))
-        shown = [
+        sent = set(map(id, body["messages"]))
+        view = [
             message
             for message in messages
-            if message.get("role") != "assistant" or says_something(message) or id(message) in theirs
+            if message.get("role") != "assistant" or says_something(message) or id(message) in sent
         ]
-        return {**body, "messages": _guided(shown, body.guidance if isinstance(body, _Equipped) else "")}
+        return {**body, "messages": _guided(view, body.guidance if isinstance(body, _Equipped) else "")}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note at the end of its last message: as a part of its own, or behind a tool's text.
@@ -110,9 +110,9 @@ class OpenAIChatWire(OpenAIWire):
 
     def correction(self, status: int, error: bytes, body: Body, sent: Body) -> Correction | None:
         """Return the correction for refused reasoning, or for a server that takes no parts: without the note."""
-        known = super().correction(status, error, body, sent)
-        if known is not None or status not in (400, 422) or not _has_part(body, sent):
-            return known
+        correction = super().correction(status, error, body, sent)
+        if correction is not None or status not in (400, 422) or not _has_part(body, sent):
+            return correction
         return _without_part if _NO_PARTS.search(error) else None
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
@@ -136,8 +136,8 @@ class OpenAIChatWire(OpenAIWire):
         return StreamedChat(rounds, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
 
     def _seal(self, entry: object) -> int | None:
-        found = [entry[key] for key in REASONING_LISTS if entry.get(key)] if isinstance(entry, Mapping) else []
-        return hash(jsons.dumps(found)) if found else None
+        reasoning = [entry[key] for key in REASONING_LISTS if entry.get(key)] if isinstance(entry, Mapping) else []
+        return hash(jsons.dumps(reasoning)) if reasoning else None
 
     def _without(self, body: Body, seals: set[int]) -> Body:
         messages = [

@@ -109,8 +109,8 @@ class Draft:
         self._prefixes = frozenset(name[:end] for name in own for end in range(1, len(name)))
         self._fields: dict[str, Any] = {}
 
-    def take(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[Call]:
-        """Take in a delta, or with `whole` a message; return the call that each entry of its calls is about."""
+    def take(self, delta: Mapping[str, Any], *, is_message: bool = False) -> list[Call]:
+        """Take in a delta, or with `is_message` a message; return the call that each entry of its calls is about."""
         for key in (*TEXTS, "refusal"):
             value = delta.get(key)
             if value and isinstance(value, str | list):
@@ -118,12 +118,12 @@ class Draft:
         for key in REASONING_LISTS:
             entries = delta.get(key)
             for entry in entries if isinstance(entries, list) else ():
-                self._detail(self._fields.setdefault(key, []), entry, whole=whole)
+                self._detail(self._fields.setdefault(key, []), entry, is_message=is_message)
         if isinstance(delta.get("audio"), Mapping):
             self._fields["audio"] = {**self._fields.get("audio", {}), **delta["audio"]}
         calls = []
         for entry in entries_of(delta):
-            call = None if whole else self._call_of(entry)
+            call = None if is_message else self._call_of(entry)
             if call is None:
                 call = Call(entry.get("index"))
                 self.calls.append(call)
@@ -162,10 +162,10 @@ class Draft:
         Some services send no index, and a whole call in each piece; others give all calls the same index.
         """
         index, call_id = entry.get("index"), entry.get("id")
-        known = [call for call in self.calls if not isinstance(index, int) or call.index == index]
-        if not known:
+        candidates = [call for call in self.calls if not isinstance(index, int) or call.index == index]
+        if not candidates:
             return None
-        last, body = known[-1], entry.get("function")
+        last, body = candidates[-1], entry.get("function")
         named = isinstance(body, Mapping) and bool(body.get("name"))
         if call_id and last.id and call_id != last.id and named:
             return None
@@ -174,16 +174,16 @@ class Draft:
         return last
 
     @staticmethod
-    def _detail(entries: list[Any], entry: Any, *, whole: bool) -> None:
-        last = entries[-1] if entries and not whole else None
+    def _detail(entries: list[Any], entry: Any, *, is_message: bool) -> None:
+        last = entries[-1] if entries and not is_message else None
         if not isinstance(entry, Mapping) or not isinstance(last, Mapping) or not _goes_on(last, entry):
             entries.append(entry)
             return
-        more = {key: value for key, value in entry.items() if value is not None}
+        addition = {key: value for key, value in entry.items() if value is not None}
         for key in _WORDS:
-            if isinstance(last.get(key), str) and isinstance(more.get(key), str):
-                more[key] = last[key] + more[key]
-        entries[-1] = {**last, **more}
+            if isinstance(last.get(key), str) and isinstance(addition.get(key), str):
+                addition[key] = last[key] + addition[key]
+        entries[-1] = {**last, **addition}
 
 
 class StreamedChat(StreamedReply):
@@ -211,7 +211,7 @@ class StreamedChat(StreamedReply):
         self._usage: Any = None
         self._later = bool(self._rounds.done)
         # What the client has seen of earlier rounds, until this round adds to it.
-        self._seen = merged(self._rounds.done) if self._later else {}
+        self._earlier = merged(self._rounds.done) if self._later else {}
 
     def _round(self) -> Round:
         if self._draft.finish is None and not self._done:
@@ -245,18 +245,18 @@ class StreamedChat(StreamedReply):
 
     # Events
 
-    def _event(self, event: Event, said: Chunk) -> bytes:
-        if said.get("error"):
-            self._broken(f"the provider's stream holds an error: {said['error']!r:.500}")
+    def _event(self, event: Event, chunk: Chunk) -> bytes:
+        if chunk.get("error"):
+            self._broken(f"the provider's stream holds an error: {chunk['error']!r:.500}")
             return self._pass(event.raw)
-        self._rounds.identify(said)
-        self._usage = said.get("usage") or self._usage
-        choice = _choice(said)
-        if self._draft.finish is not None or (choice is None and said.get("usage")):
+        self._rounds.identify(chunk)
+        self._usage = chunk.get("usage") or self._usage
+        choice = _choice(chunk)
+        if self._draft.finish is not None or (choice is None and chunk.get("usage")):
             return self._close(event)
         if choice is None:
-            return self._pass(self._encoded(event, said, changed=False))
-        return self._take_choice(event, said, choice)
+            return self._pass(self._encoded(event, chunk, changed=False))
+        return self._take_choice(event, chunk, choice)
 
     def _take_choice(self, event: Event, chunk: Chunk, choice: dict[str, Any]) -> bytes:
         delta = choice.get("delta")
@@ -268,22 +268,22 @@ class StreamedChat(StreamedReply):
             if self._lost and any(call.own is None for call in self._draft.calls):
                 return self._obscure()
             self._draft.settle()
-        shown = self._shown(delta, calls)
-        changed = shown is not delta
-        seen = any(value for key, value in shown.items() if key not in _UNSEEN)
+        visible = self._shown(delta, calls)
+        changed = visible is not delta
+        is_visible = any(value for key, value in visible.items() if key not in _UNSEEN)
         if changed:
-            chunk = _with_choice(chunk, {**choice, "delta": shown})
+            chunk = _with_choice(chunk, {**choice, "delta": visible})
         if reason:
-            return self._end_choice(event, chunk, seen=seen, changed=changed)
-        if not seen and "role" not in shown and (self._later or changed):
+            return self._end_choice(event, chunk, is_visible=is_visible, changed=changed)
+        if not is_visible and "role" not in visible and (self._later or changed):
             return b""
-        self._has_role = self._has_role or "role" in shown
+        self._has_role = self._has_role or "role" in visible
         encoded = self._encoded(event, chunk, changed=changed)
-        return self._show(encoded) if seen else self._pass(encoded)
+        return self._show(encoded) if is_visible else self._pass(encoded)
 
-    def _end_choice(self, event: Event, chunk: Chunk, *, seen: bool, changed: bool) -> bytes:
+    def _end_choice(self, event: Event, chunk: Chunk, *, is_visible: bool, changed: bool) -> bytes:
         """Hold back the chunk with the `finish_reason`; its visible content is sent at once."""
-        if not seen:
+        if not is_visible:
             return self._close(event.changed(chunk) if changed else event)
         choice = _choice(chunk)
         assert choice is not None
@@ -310,47 +310,49 @@ class StreamedChat(StreamedReply):
         entries = self._shown_calls(entries_of(delta), calls)
         if not self._later and entries is None:
             return delta
-        shown = dict(delta)
+        visible = dict(delta)
         if entries is not None:
-            shown.pop("tool_calls", None)
-            shown |= {"tool_calls": entries} if entries else {}
+            visible.pop("tool_calls", None)
+            visible |= {"tool_calls": entries} if entries else {}
         if self._later:
-            self._go_on(shown)
-        return shown
+            self._go_on(visible)
+        return visible
 
-    def _go_on(self, shown: dict[str, Any]) -> None:
+    def _go_on(self, delta: dict[str, Any]) -> None:
         """Change a delta of a later round so that it continues what the client has seen."""
         if self._has_role:
-            shown.pop("role", None)
+            delta.pop("role", None)
         for key in TEXTS:
-            piece = shown.get(key)
+            piece = delta.get(key)
             if isinstance(piece, str) and piece:
-                before = self._seen.pop(key, None)
-                shown[key] = joint(before, piece) + piece if isinstance(before, str) else piece
+                before = self._earlier.pop(key, None)
+                delta[key] = joint(before, piece) + piece if isinstance(before, str) else piece
         for key in REASONING_LISTS:
-            if isinstance(shown.get(key), list):
-                shown[key] = shifted(shown[key], next_index(self._seen.get(key)))
+            if isinstance(delta.get(key), list):
+                delta[key] = shifted(delta[key], next_index(self._earlier.get(key)))
 
     def _shown_calls(self, entries: Sequence[dict[str, Any]], calls: Sequence[Call]) -> list[dict[str, Any]] | None:
         """Return the entries of calls that the client sees; None if they are as they came."""
         waiting = [call for call in self._draft.calls if call.waits and call.own is False]
-        shown: list[dict[str, Any]] = []
+        visible: list[dict[str, Any]] = []
         for entry, call in zip(entries, calls, strict=True):
             if call.own is None:
                 call.waits = True
             elif not call.own and call not in waiting:
-                shown.append(self._numbered(entry, call))
+                visible.append(self._numbered(entry, call))
         for call in waiting:
             call.waits = False
-            shown.append(self._numbered({"index": call.index, **call.whole()}, call))
-        same = len(shown) == len(entries) and all(one is other for one, other in zip(shown, entries, strict=True))
-        return None if same else shown
+            visible.append(self._numbered({"index": call.index, **call.whole()}, call))
+        same = len(visible) == len(entries) and all(
+            before is after for before, after in zip(visible, entries, strict=True)
+        )
+        return None if same else visible
 
     def _numbered(self, entry: dict[str, Any], call: Call) -> dict[str, Any]:
         """Return an entry with the number that its call has among those that the client sees."""
         if call.index is None or not isinstance(entry.get("index"), int):
             return {key: value for key, value in entry.items() if key != "index"} if "index" in entry else entry
-        hidden = sum(1 for other in self._draft.calls if other.own and (other.index or 0) < call.index)
+        hidden = sum(1 for earlier in self._draft.calls if earlier.own and (earlier.index or 0) < call.index)
         return {**entry, "index": call.index - hidden} if hidden else entry
 
 
@@ -368,10 +370,10 @@ class WholeChat(WholeReply):
             return self.rest()
         choice = _choice(last)
         assert choice is not None
-        shown = merged(rounds.done)
-        keys = [key for key in ("content", "tool_calls", *REASONING_TEXTS, *REASONING_LISTS) if key in shown]
-        message = {**choice["message"], **{key: shown[key] for key in keys}}
-        if "tool_calls" not in shown:
+        visible = merged(rounds.done)
+        keys = [key for key in ("content", "tool_calls", *REASONING_TEXTS, *REASONING_LISTS) if key in visible]
+        message = {**choice["message"], **{key: visible[key] for key in keys}}
+        if "tool_calls" not in visible:
             message.pop("tool_calls", None)
             if choice.get("finish_reason") in _CALLING:
                 choice = {**choice, "finish_reason": "stop"}
@@ -386,7 +388,7 @@ class WholeChat(WholeReply):
         self._rounds.identify(body)
         self._last = body
         draft = Draft(self._own)
-        draft.take(message, whole=True)
+        draft.take(message, is_message=True)
         draft.finish = choice.get("finish_reason")
         return self._rounds.add(draft.round(_seed(self._rounds), body.get("usage")), body.get("usage"))
 
@@ -408,7 +410,7 @@ def _choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
 def _with_choice(chunk: Chunk, choice: dict[str, Any]) -> Chunk:
     """Return a chunk with another first choice."""
     first = _choice(chunk)
-    return {**chunk, "choices": [choice if each is first else each for each in chunk["choices"]]}
+    return {**chunk, "choices": [choice if old is first else old for old in chunk["choices"]]}
 
 
 def _grown(before: Content, piece: Content) -> Content:
@@ -424,8 +426,8 @@ def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
     """Whether an entry is the next piece of the last one."""
     if last.get("type") != entry.get("type") or last.get("index") != entry.get("index"):
         return False
-    other = last.get("id") and entry.get("id") and last["id"] != entry["id"]
-    return not (other or last.get("signature"))
+    has_other_id = last.get("id") and entry.get("id") and last["id"] != entry["id"]
+    return not (has_other_id or last.get("signature"))
 
 
 def _raw(value: object) -> str:

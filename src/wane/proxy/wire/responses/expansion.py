@@ -23,49 +23,49 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]
         return [message]
     own = [{call_id_of(item) for result in round_.results for item in result["items"]} - {None} for round_ in rounds]
     slots = [
-        _Slot(number, place, item)
+        _Slot(number, position, item)
         for number, round_ in enumerate(rounds)
-        for place, item in enumerate(round_.message["items"])
+        for position, item in enumerate(round_.message["items"])
         if call_id_of(item) not in own[number]
     ]
     sent = _placed(message["items"], slots, len(rounds) - 1)
     history: list[Message] = []
     for number, round_ in enumerate(rounds):
-        theirs = sent[number]
-        items = _made(round_.message["items"], theirs, own[number]) if theirs else round_.message["items"]
+        client_items = sent[number]
+        items = _made(round_.message["items"], client_items, own[number]) if client_items else round_.message["items"]
         # The provider would refuse reasoning alone, whose own call was cut off.
-        if theirs or any(_kind(item) != "reasoning" for item in items):
+        if client_items or any(_kind(item) != "reasoning" for item in items):
             history += [{**round_.message, "items": items}, *round_.results]
     return history or [message]
 
 
 class _Slot(NamedTuple):
-    """An item that the client has seen: its round, and its place among the round's items."""
+    """An item that the client has seen: its round, and its position among the round's items."""
 
     round: int
-    place: int
+    position: int
     item: Item
 
 
 def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[dict[int, list[Item]]]:
-    """Return the client's items by round and place; unknown items go with the next known one.
+    """Return the client's items by round and position; unknown items go with the next known one.
 
     Args:
         items: the client's items.
         slots: the items that it has seen.
-        last: the last round, which gets unknown items at the end, at place -1.
+        last: the last round, which gets unknown items at the end, at position -1.
     """
     sent: list[dict[int, list[Item]]] = [{} for _ in range(last + 1)]
     waiting: list[Item] = []
     start = 0
     for item in items:
-        found = next((n for n in range(start, len(slots)) if _same(item, slots[n].item)), None)
-        if found is None:
+        match = next((n for n in range(start, len(slots)) if _same(item, slots[n].item)), None)
+        if match is None:
             waiting.append(item)
             continue
-        ahead = _settle(waiting, slots[start:found], sent)
-        sent[slots[found].round][slots[found].place] = [*ahead, item]
-        waiting, start = [], found + 1
+        ahead = _settle(waiting, slots[start:match], sent)
+        sent[slots[match].round][slots[match].position] = [*ahead, item]
+        waiting, start = [], match + 1
     if ahead := _settle(waiting, slots[start:], sent):
         sent[last][-1] = ahead
     return sent
@@ -76,19 +76,19 @@ def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, 
 
     Between two known items, items of one kind match the originals of that kind if there are as many.
     """
-    others: list[Item] = []
+    unmatched: list[Item] = []
     for kind in dict.fromkeys(map(_kind, items)):
-        mine = [item for item in items if _kind(item) == kind]
+        edited = [item for item in items if _kind(item) == kind]
         free = [slot for slot in slots if _kind(slot.item) == kind]
-        if len(mine) != len(free) or kind not in (_MESSAGE, "reasoning"):
-            others += mine
+        if len(edited) != len(free) or kind not in (_MESSAGE, "reasoning"):
+            unmatched += edited
             continue
-        for item, slot in zip(mine, free, strict=True):
-            sent[slot.round][slot.place] = [item]
-    return [item for item in items if any(item is other for other in others)]
+        for item, slot in zip(edited, free, strict=True):
+            sent[slot.round][slot.position] = [item]
+    return [item for item in items if any(item is edited_item for edited_item in unmatched)]
 
 
-def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]) -> list[Item]:
+def _made(recorded: Sequence[Item], client_items: dict[int, list[Item]], own: set[Any]) -> list[Item]:
     """Return a round's items as the client has kept them.
 
     An own call keeps its id only if the reasoning before it is present under its own id, because OpenAI checks that.
@@ -96,31 +96,31 @@ def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]
     items: list[Item] = []
     reasoning: str | None = None
     named = True
-    for place, item in enumerate(recorded):
+    for position, item in enumerate(recorded):
         is_reasoning = _kind(item) == "reasoning"
         if is_reasoning:
             reasoning, named = item.get("id"), False
-        if place in theirs:
-            items += theirs[place]
-            named = named or (is_reasoning and theirs[place][-1].get("id") == reasoning)
+        if position in client_items:
+            items += client_items[position]
+            named = named or (is_reasoning and client_items[position][-1].get("id") == reasoning)
         elif call_id_of(item) in own:
             items.append(item if named else without_id(item))
-    return [*items, *theirs.get(-1, ())]
+    return [*items, *client_items.get(-1, ())]
 
 
-def _same(item: Item, shown: Item) -> bool:
+def _same(item: Item, original: Item) -> bool:
     """Whether a client's item is one that it has seen, apart from some edits."""
     kind = _kind(item)
-    if kind != _kind(shown):
+    if kind != _kind(original):
         return False
-    if shown.get("call_id") is not None:
-        return bool(item.get("call_id") == shown["call_id"])
-    if item.get("id") and shown.get("id"):
-        return bool(item["id"] == shown["id"])
-    if item.get("encrypted_content") and shown.get("encrypted_content"):
-        return bool(item["encrypted_content"] == shown["encrypted_content"])
-    part, other = part_of(item), part_of(shown)
-    return part is not None and other is not None and part.text.strip() == other.text.strip() != ""
+    if original.get("call_id") is not None:
+        return bool(item.get("call_id") == original["call_id"])
+    if item.get("id") and original.get("id"):
+        return bool(item["id"] == original["id"])
+    if item.get("encrypted_content") and original.get("encrypted_content"):
+        return bool(item["encrypted_content"] == original["encrypted_content"])
+    part, original_part = part_of(item), part_of(original)
+    return part is not None and original_part is not None and part.text.strip() == original_part.text.strip() != ""
 
 
 def _kind(item: Item) -> str:

@@ -121,8 +121,8 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's message for a reply of these rounds."""
-        own: set[str | None] = {call.id for each in rounds for call in each.own}
-        items = [item for each in rounds for item in each.message["items"]]
+        own: set[str | None] = {call.id for round_ in rounds for call in round_.own}
+        items = [item for round_ in rounds for item in round_.message["items"]]
         return {"items": [item for item in items if call_id_of(item) not in own]}
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
@@ -184,8 +184,8 @@ def _with_tools_item(items: list[Item], item: Item | None) -> list[Item]:
     """Return a view's items with an item in place of the first that contains tools."""
     if item is None:
         return items
-    place = next((place for place, each in enumerate(items) if _has_tools(each)), None)
-    return items if place is None else [*items[:place], item, *items[place + 1 :]]
+    index = next((index for index, entry in enumerate(items) if _has_tools(entry)), None)
+    return items if index is None else [*items[:index], item, *items[index + 1 :]]
 
 
 def _has_tools(item: object) -> bool:

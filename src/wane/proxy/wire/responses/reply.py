@@ -53,12 +53,12 @@ class ResponseRounds(Rounds):
 
     def merged(self, response: Data) -> Data:
         """Return the last round's response as that of all rounds; the same object if nothing changes."""
-        seen, echoed = self._seen(response), self.echo(response)
+        visible, echoed = self._seen(response), self.echo(response)
         if not self.done:
-            hidden = isinstance(response.get("output"), list) and len(seen) < len(response["output"])
-            return {**echoed, "output": seen} if hidden else echoed
+            hidden = isinstance(response.get("output"), list) and len(visible) < len(response["output"])
+            return {**echoed, "output": visible} if hidden else echoed
         usage = {"usage": self.usage_with(echoed.get("usage"))} if "usage" in echoed or self.usage else {}
-        return {**self.under_head(echoed), "output": [*self.output, *seen], **usage}
+        return {**self.under_head(echoed), "output": [*self.output, *visible], **usage}
 
     def close(self, response: Data, items: list[Item]) -> Round:
         """Complete a round, and return it.
@@ -67,15 +67,15 @@ class ResponseRounds(Rounds):
             response: the final response.
             items: its output, in case the response has none.
         """
-        given = response.get("output")
-        output = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+        listed = response.get("output")
+        output = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
         items = output or items
         complete = response.get("status", "completed") == "completed"
         own = _own_calls(items, self.own, complete=complete)
         ids = {call.id for call in own}
-        whole = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
+        complete_items = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
         self.output += self._seen(response)
-        message, usage = {"items": without_reasoning(whole, self._is_refused)}, response.get("usage")
+        message, usage = {"items": without_reasoning(complete_items, self._is_refused)}, response.get("usage")
         tokens = token_usage(usage, "input", "output")
         return self.add(Round(message, own, _client_calls(items, self.own), complete, tokens), usage)
 
@@ -105,8 +105,8 @@ class StreamedResponse(StreamedReply):
         """Return the event of a failed response."""
         error = error_of(status, body)
         code = error.get("code") or ("rate_limit_exceeded" if status == 429 else "server_error")
-        shown = {"code": str(code), "message": str(error.get("message") or f"HTTP {status}")}
-        ended = {"status": "failed", "error": shown, "output": self._rounds.output, "usage": self._rounds.usage}
+        error_data = {"code": str(code), "message": str(error.get("message") or f"HTTP {status}")}
+        ended = {"status": "failed", "error": error_data, "output": self._rounds.output, "usage": self._rounds.usage}
         number = {} if self._last is None else {"sequence_number": self._last + 1}
         data = {"type": "response.failed", **number, "response": {**self._opening, **ended}}
         return encode(jsons.dumps(data), "response.failed")
@@ -130,22 +130,24 @@ class StreamedResponse(StreamedReply):
 
     def _may_hide(self, begun: bytes) -> bool:
         # Items, arguments of calls, and whole responses, which repeat the tools and instructions sent upstream.
-        return b"data:" in begun and any(it in begun for it in (b"function_call", b"output_item", b'"response"'))
+        return b"data:" in begun and any(
+            marker in begun for marker in (b"function_call", b"output_item", b'"response"')
+        )
 
     # Events
 
-    def _event(self, event: Event, said: Data) -> bytes:
-        kind = str(said.get("type") or event.name)
-        response = said.get("response")
+    def _event(self, event: Event, data: Data) -> bytes:
+        kind = str(data.get("type") or event.name)
+        response = data.get("response")
         if kind in _BEGIN and isinstance(response, dict):
-            return self._begin(event, said, response)
+            return self._begin(event, data, response)
         if kind in _END and isinstance(response, dict):
-            return self._end(event, said, response)
-        if kind == "error" or (kind == "" and said.get("error")):
-            self._broken(f"the provider's stream holds an error: {said.get('error') or said.get('message')!r:.500}")
-        elif isinstance(index := said.get("output_index"), int):
-            return self._take_item(event, said, index)
-        return self._pass(self._numbered(event, said).raw)
+            return self._end(event, data, response)
+        if kind == "error" or (kind == "" and data.get("error")):
+            self._broken(f"the provider's stream holds an error: {data.get('error') or data.get('message')!r:.500}")
+        elif isinstance(index := data.get("output_index"), int):
+            return self._take_item(event, data, index)
+        return self._pass(self._numbered(event, data).raw)
 
     def _begin(self, event: Event, data: Data, response: Data) -> bytes:
         """Take in an event that starts a response; the client gets only those of the first round."""
@@ -182,9 +184,9 @@ class StreamedResponse(StreamedReply):
             return b""
         if self._lost and index not in self._begun:
             return self._obscure()
-        place = self._base + index - sum(other < index for other in self._hidden)
-        self._top = max(self._top, place + 1)
-        return self._show(self._numbered(event, data, output_index=place).raw)
+        client_index = self._base + index - sum(hidden < index for hidden in self._hidden)
+        self._top = max(self._top, client_index + 1)
+        return self._show(self._numbered(event, data, output_index=client_index).raw)
 
     def _numbered(self, event: Event, data: Data, **changes: Any) -> Event:
         """Return an event with the client's sequence number and other changes; the same if nothing changes.
@@ -281,7 +283,7 @@ def without_reasoning(items: Sequence[Any], gone: Callable[[Item], bool]) -> lis
         items: items of the input, or of an output.
         gone: whether to leave out an item of reasoning.
     """
-    kept: list[Any] = []
+    remaining: list[Any] = []
     orphaned = False
     for item in items:
         if isinstance(item, dict) and item.get("type") == "reasoning":
@@ -289,8 +291,8 @@ def without_reasoning(items: Sequence[Any], gone: Callable[[Item], bool]) -> lis
             if orphaned:
                 continue
         orphaned = orphaned and is_model_made(item)
-        kept.append(without_id(item) if orphaned else item)
-    return kept
+        remaining.append(without_id(item) if orphaned else item)
+    return remaining
 
 
 def without_id(item: Item) -> Item:
