@@ -140,10 +140,10 @@ def problems(root: Path) -> list[str]:
 
 def main(args: list[str]) -> int:
     """Print the problems, and return 1 if there are any."""
-    found = problems(Path(args[0]) if args else Path(__file__).parents[1])
-    for problem in found:
+    faults = problems(Path(args[0]) if args else Path(__file__).parents[1])
+    for problem in faults:
         print(problem, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

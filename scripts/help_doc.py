@@ -32,7 +32,7 @@ def document() -> str:
     return "\n".join(parts)
 
 
-def section(command: Command, more: Iterable[Flag] = ()) -> Iterator[str]:
+def section(command: Command, extra: Iterable[Flag] = ()) -> Iterator[str]:
     """Yield the lines of one command, with more flags than its own."""
     yield f"## {f'wane {command.name}'.rstrip()}\n\n```\n{command.usage}\n```\n"
     if command.name.partition(" ")[0] in RESEARCH:
@@ -46,7 +46,7 @@ def section(command: Command, more: Iterable[Flag] = ()) -> Iterator[str]:
         yield from (line.removeprefix("  ") for line in lines)
         yield "```\n"
     yield "| option | meaning |\n|---|---|"
-    yield from (f"| `{flag.usage}` | {flag.help.replace('|', '&#124;')} |" for flag in (*command.flags, *more))
+    yield from (f"| `{flag.usage}` | {flag.help.replace('|', '&#124;')} |" for flag in (*command.flags, *extra))
     yield ""
 
 

@@ -65,11 +65,11 @@ def main(args: list[str]) -> int:
     """Write the tables, or check them."""
     path = Path(args[-1])
     page = path.read_text(encoding="utf-8")
-    made = document(page)
+    expected = document(page)
     if "--check" not in args:
-        path.write_text(made, encoding="utf-8")
+        path.write_text(expected, encoding="utf-8")
         return 0
-    if page == made:
+    if page == expected:
         return 0
     print(f"{path} is out of date: run `make docs`", file=sys.stderr)
     return 1

@@ -92,10 +92,10 @@ def window() -> str:
     parts, x, size = [text(24, 42, "history"), text(24, 128, "view")], 96.0, 19.0
     parts += legend(208)
     for (name, items), after in zip(_SESSION, _AFTER, strict=True):
-        for place, (item, left) in enumerate(zip(items, after, strict=True)):
-            at = x + place * size
+        for index, (item, remaining) in enumerate(zip(items, after, strict=True)):
+            at = x + index * size
             parts.append(block(at, 24, size - 3, _KINDS[item]))
-            parts.append(block(at, 110, size - 3, "gone" if left == "." else _KINDS[left]))
+            parts.append(block(at, 110, size - 3, "gone" if remaining == "." else _KINDS[remaining]))
         middle = x + len(items) * size / 2 - 1.5
         if name:
             parts.append(text(middle, 72, name, "note", "middle"))
@@ -125,7 +125,7 @@ def levels() -> str:
         y = 42 + row * 36
         parts.append(text(24, y + 18, name))
         parts += [
-            block(150 + place * 38, y, 34, "gone" if item == "." else _KINDS[item]) for place, item in enumerate(items)
+            block(150 + index * 38, y, 34, "gone" if item == "." else _KINDS[item]) for index, item in enumerate(items)
         ]
         parts += [block(560, y + 6, share * 1.7, "bar", 14)]
     parts.append(text(509, 30, "its end", "note", "middle"))

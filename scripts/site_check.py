@@ -67,10 +67,10 @@ def leads(link: str, path: Path, pages: Mapping[Path, Page]) -> bool:
 
 def main(args: list[str]) -> int:
     """Print the problems, and return 1 if there are any."""
-    found = list(problems(Path(args[0])))
-    for problem in found:
+    faults = list(problems(Path(args[0])))
+    for problem in faults:
         print(problem, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

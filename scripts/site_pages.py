@@ -93,10 +93,10 @@ def problems(root: Path = ROOT) -> list[str]:
 def main(args: list[str]) -> int:
     """Gather the pages, and return 1 if the navigation does not match them."""
     gather(Path(args[0]))
-    found = problems()
-    for problem in found:
+    faults = problems()
+    for problem in faults:
         print(problem, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ class PolicyOptions:
 
     def over(self, name: str) -> Policy:
         """Return the policy of a name, `default` or `paper`, with these settings."""
-        given: dict[str, Any] = {key: value for key, value in asdict(self).items() if value is not None}
+        changes: dict[str, Any] = {key: value for key, value in asdict(self).items() if value is not None}
         if self.description_share == values.NO_SHARE:
-            given["description_share"] = None
-        return replace(Policy.paper() if name == "paper" else Policy(), **given)
+            changes["description_share"] = None
+        return replace(Policy.paper() if name == "paper" else Policy(), **changes)

@@ -52,59 +52,59 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Sequence[str]) -> int:
-    args, rest = split(args)
+    args, arguments = split(args)
     if args and args[0] in RESEARCH and not is_research_installed():
         raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
     command, options = parse(args, AGENT, *installed())
-    return command.run(replace(options, arguments=rest) if rest else options)
+    return command.run(replace(options, arguments=arguments) if arguments else options)
 
 
-def run_agent(given: AgentOptions) -> int:
+def run_agent(arguments: AgentOptions) -> int:
     """Run the agent: interactively, or for one turn if a task is given; return the exit code.
 
     Raises:
         WaneError: for options that cannot be used, or an agent that cannot start.
     """
-    if given.prompt is None:
-        options = agent_options(given)
+    if arguments.prompt is None:
+        options = agent_options(arguments)
         from wane.cli.chat.interactive import run_chat
 
         return run_chat(options)
     from wane.cli.chat.print_mode import run_print, write_failed_start
 
     try:
-        return run_print(agent_options(given))
+        return run_print(agent_options(arguments))
     except WaneError as error:
-        write_failed_start(given, error)
+        write_failed_start(arguments, error)
         raise
 
 
-def agent_options(given: AgentOptions) -> AgentOptions:
+def agent_options(arguments: AgentOptions) -> AgentOptions:
     """Return the options of the agent, ready for a start.
 
     Args:
-        given: the options as they were given.
+        arguments: the options as they were given.
 
     Raises:
         UsageError: for options that make no sense together, a directory that does not exist, or an empty task.
         MissingExtraError: if the agent's extra is not installed.
     """
-    if given.continue_last and given.resume is not None:
+    if arguments.continue_last and arguments.resume is not None:
         raise UsageError("give -c/--continue or -r/--resume, not both")
-    if not given.save and (given.continue_last or given.resume is not None):
+    if not arguments.save and (arguments.continue_last or arguments.resume is not None):
         raise UsageError("--no-session cannot be used with -c or -r: a resumed session is always saved")
-    if given.output_format is not None and given.prompt is None:
+    if arguments.output_format is not None and arguments.prompt is None:
         raise UsageError("--output-format goes with -p/--print")
-    if not given.cwd.is_dir():
-        raise UsageError(f"cannot work in {given.cwd}: it is not a directory")
+    if not arguments.cwd.is_dir():
+        raise UsageError(f"cannot work in {arguments.cwd}: it is not a directory")
     need_agent("the agent")
-    if given.no_cwl and given.strategy not in (None, "none"):
-        raise UsageError(f"give --no-cwl or --strategy {given.strategy}, not both")
+    if arguments.no_cwl and arguments.strategy not in (None, "none"):
+        raise UsageError(f"give --no-cwl or --strategy {arguments.strategy}, not both")
     return replace(
-        given,
-        cwd=given.cwd.resolve(),
-        prompt=None if given.prompt is None else _task(given.prompt),
-        strategy="none" if given.no_cwl else given.strategy,
+        arguments,
+        cwd=arguments.cwd.resolve(),
+        prompt=None if arguments.prompt is None else _task(arguments.prompt),
+        strategy="none" if arguments.no_cwl else arguments.strategy,
         no_cwl=False,
     )
 

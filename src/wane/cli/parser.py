@@ -59,7 +59,7 @@ class Command:
     @property
     def flags(self) -> tuple[Flag, ...]:
         """Its flags, in the order of help."""
-        return tuple(each.flag for each in declared(self.options))
+        return tuple(field.flag for field in declared(self.options))
 
     @property
     def usage(self) -> str:
@@ -91,8 +91,8 @@ def parse(
         ConfigError: for a value that cannot be converted.
         SystemExit: after printing help or the version.
     """
-    known, unknown = _parser(args, agent, commands, groups).parse_known_args(args)
-    values = vars(known)
+    parsed, unknown = _parser(args, agent, commands, groups).parse_known_args(args)
+    values = vars(parsed)
     name: str | None = values.pop(_NAME, None)
     if unknown:
         raise UsageError(
@@ -129,8 +129,8 @@ def _parser(
     parser = _Parser("wane", allow_abbrev=False)
     parser.page = lambda: _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), commands)
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
-    for each in declared(agent.options):
-        _add(parser, each, _PREFIX)
+    for field in declared(agent.options):
+        _add(parser, field, _PREFIX)
     choices = {"": parser.add_subparsers(prog="wane", dest=_NAME, metavar=_METAVAR, parser_class=_Parser)}
     parsers: dict[str, _Parser] = {}
     for command in commands:
@@ -139,7 +139,7 @@ def _parser(
             owner = parsers.get(group)
             alone = owner is not None
             if owner is None:
-                inside = [it for it in commands if it.name.startswith(f"{group} ")]
+                inside = [member for member in commands if member.name.startswith(f"{group} ")]
                 owner = choices[""].add_parser(group, allow_abbrev=False)
                 owner.page = partial(_page, f"wane {group} [OPTIONS] COMMAND", groups[group], (HELP,), inside)
             choices[group] = owner.add_subparsers(
@@ -152,27 +152,27 @@ def _parser(
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
         # It takes time to read the flags of all commands, so only those that the line may mean get theirs.
-        for each in declared(command.options) if {*command.name.split()} <= {*args} else ():
-            _add(child, each)
+        for field in declared(command.options) if {*command.name.split()} <= {*args} else ():
+            _add(child, field)
     return parser
 
 
-def _add(parser: argparse.ArgumentParser, it: Declared, prefix: str = "") -> None:
-    flag = it.flag
-    if it.kind is bool:
-        options: dict[str, Any] = {"action": "store_false" if it.default is True else "store_true"}
+def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> None:
+    flag = field.flag
+    if field.kind is bool:
+        options: dict[str, Any] = {"action": "store_false" if field.default is True else "store_true"}
     else:
-        options = {"metavar": flag.value, "choices": it.choices or None}
-        options["action"] = "append" if it.repeatable else "store"
+        options = {"metavar": flag.value, "choices": field.choices or None}
+        options["action"] = "append" if field.repeatable else "store"
     if flag.bare is not None:
         options |= {"nargs": "?", "const": flag.bare}
     if not flag.is_option:
-        if it.repeatable:
+        if field.repeatable:
             options |= {"nargs": "+", "action": "extend"}
-        parser.add_argument(it.key, **options)
+        parser.add_argument(field.key, **options)
         return
     # Missing unless given, so that each default is set in one place: at the field.
-    parser.add_argument(*flag.spelled.split(", "), dest=prefix + it.key, default=argparse.SUPPRESS, **options)
+    parser.add_argument(*flag.spelled.split(", "), dest=prefix + field.key, default=argparse.SUPPRESS, **options)
 
 
 def _command_page(command: Command) -> str:
@@ -187,7 +187,9 @@ def _page(usage: str, text: str, flags: Sequence[Flag], commands: Iterable[Comma
         "Options": [(flag.usage, flag.help) for flag in flags if flag.is_option],
     }
     parts = [f"Usage: {usage}"]
-    parts += [it if is_literal(it) else textwrap.fill(it, columns) for it in paragraphs(text)]
+    parts += [
+        paragraph if is_literal(paragraph) else textwrap.fill(paragraph, columns) for paragraph in paragraphs(text)
+    ]
     parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
     return "\n\n".join(parts) + "\n"
 

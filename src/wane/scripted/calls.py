@@ -68,10 +68,12 @@ def offered(calls: Iterable[Call], tools: Collection[str]) -> tuple[Call, ...]:
 
 def put_right(latest: Iterable[Seen]) -> Call | None:
     """Return the corrected form of a refused `delimiter` call among the latest ones, as the refusal gives it."""
-    for seen in latest:
-        if seen.tool == DELIMITER and (right := _RIGHT_CALL.search(seen.result or "")):
-            shown = json.loads(right[1])
-            return Call(DELIMITER, {name: value for name, value in seen.arguments.items() if name in shown} | shown)
+    for call in latest:
+        if call.tool == DELIMITER and (right := _RIGHT_CALL.search(call.result or "")):
+            corrected = json.loads(right[1])
+            return Call(
+                DELIMITER, {name: value for name, value in call.arguments.items() if name in corrected} | corrected
+            )
     return None
 
 

@@ -90,8 +90,8 @@ class Repository:
         """
         done = self._run(["git", *arguments])
         if done.returncode:
-            said = done.stderr.strip() or done.stdout.strip()
-            raise ScriptedError(f"git {arguments[0]} failed in {self.directory}: {said}")
+            message = done.stderr.strip() or done.stdout.strip()
+            raise ScriptedError(f"git {arguments[0]} failed in {self.directory}: {message}")
         return done.stdout.strip()
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -100,7 +100,7 @@ class Sight:
     @property
     def latest(self) -> list[Seen]:
         """The calls of the latest reply."""
-        return [seen for seen in self.seen if seen.latest]
+        return [call for call in self.seen if call.latest]
 
     def _place(self, entry: Entry) -> None:
         if isinstance(entry, Seen):
@@ -133,7 +133,7 @@ def _entries(request: Request) -> Iterator[Entry]:
     results = request.results
     last = next((m for m in reversed(request.messages) if m.role == "assistant"), None)
     for message in request.messages:
-        said = " ".join(part.text for part in message.parts if part.kind is Kind.TEXT)
+        text = " ".join(part.text for part in message.parts if part.kind is Kind.TEXT)
         for part in message.parts:
             if part.kind is Kind.USER and not is_note(part):
                 yield Heard(part.text)
@@ -141,7 +141,7 @@ def _entries(request: Request) -> Iterator[Entry]:
                 yield Said(part.text)
             elif part.kind is Kind.CALL:
                 result = results.get(part.call_id or "")
-                yield Seen(part.call_id or "", part.tool or "", part.text, result, said, message is last)
+                yield Seen(part.call_id or "", part.tool or "", part.text, result, text, message is last)
 
 
 # The same calls are read again in every request that shows them.

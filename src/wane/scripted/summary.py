@@ -38,14 +38,14 @@ def summarise(request: Request) -> Reply:
                 return Reply(_shortened(output, messages.rpartition("User: ")[2]))
             turns |= {int(number): text for text, number in _SAID.findall(part.text)}
             at = next(iter(_AT.findall(part.text)[-1:]), at)
-    room, kept = 4 * SUMMARY_TOKENS, list[str]()
+    room, recent = 4 * SUMMARY_TOKENS, list[str]()
     for number in sorted(turns, reverse=True):
         room -= len(turns[number]) + 1
         if room < 0:
             break
-        kept.append(turns[number])
-    here = [f"I am at {at} of my plan."] if at else []
-    return Reply("\n".join(["What the user has asked for:", *reversed(kept), *here]))
+        recent.append(turns[number])
+    progress = [f"I am at {at} of my plan."] if at else []
+    return Reply("\n".join(["What the user has asked for:", *reversed(recent), *progress]))
 
 
 def _shortened(output: str, task: str) -> str:
@@ -60,12 +60,12 @@ def _shortened(output: str, task: str) -> str:
             blocks.append([])
         blocks[-1].append(line)
     named = [len(words.intersection(_WORD.findall("\n".join(block).lower()))) for block in blocks]
-    room, kept = int(len(output) * SHARE), set[int]()
-    for place in sorted(range(len(blocks)), key=lambda place: -named[place]):
-        size = sum(len(line) + 1 for line in blocks[place])
-        if named[place] and size <= room:
-            kept.add(place)
+    room, chosen = int(len(output) * SHARE), set[int]()
+    for index in sorted(range(len(blocks)), key=lambda index: -named[index]):
+        size = sum(len(line) + 1 for line in blocks[index])
+        if named[index] and size <= room:
+            chosen.add(index)
             room -= size
-    gone = sum(len(block) for place, block in enumerate(blocks) if place not in kept)
-    lines = [line for place in sorted(kept) for line in blocks[place]]
+    gone = sum(len(block) for index, block in enumerate(blocks) if index not in chosen)
+    lines = [line for index in sorted(chosen) for line in blocks[index]]
     return "\n".join([*lines, f"[{gone} lines left out]"])

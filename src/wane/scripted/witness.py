@@ -126,10 +126,10 @@ class Witness:
         tally.peak_request = max(tally.peak_request, request.tokens)
         tally.view_tokens += tokens
         tally.over_budget += tokens > self.budget
-        said = [part.text for part in request.parts if part.kind is Kind.USER and not is_note(part)]
-        if said != self.turns:
+        turns = [part.text for part in request.parts if part.kind is Kind.USER and not is_note(part)]
+        if turns != self.turns:
             # At least one turn, as the two differ.
-            lost = max(1, sum(turn not in said for turn in self.turns))
+            lost = max(1, sum(turn not in turns for turn in self.turns))
             tally.turns_lost += 1
             tally.most_turns_lost = max(tally.most_turns_lost, lost)
         self._count_results(request)

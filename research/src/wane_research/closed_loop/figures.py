@@ -122,7 +122,7 @@ class Figures:
     @property
     def resumed_soundly(self) -> bool:
         """Whether the session continued with an unchanged view after every restart."""
-        return not self.life.views_changed and all(each.sound for each in self.resumptions)
+        return not self.life.views_changed and all(resumption.sound for resumption in self.resumptions)
 
     def lost_against(self, isolated: Figures) -> list[int]:
         """Return the tasks that fail here and pass in sessions of their own."""
@@ -143,7 +143,7 @@ class Figures:
             "user_turns_intact": not self.tally.turns_lost,
             "passes": self.passes,
             "restarts": len(self.resumptions),
-            "killed": sum(each.how != "closed" for each in self.resumptions),
+            "killed": sum(resumption.how != "closed" for resumption in self.resumptions),
             "resumed_soundly": self.resumed_soundly,
             "resume_seconds": round(self.life.resume_seconds, 2),
             "all_tests_pass": self.all_tests_pass,

@@ -89,11 +89,11 @@ class _Thought:
 
     def _check(self) -> Reply:
         """Run the tests; if an edit failed because the file had changed, or had no result, look and write again."""
-        edits = [seen for seen in self.sight.latest if seen.tool == "edit_file"]
-        if all((seen.result or "").startswith("Edited") for seen in edits) and edits:
+        edits = [call for call in self.sight.latest if call.tool == "edit_file"]
+        if all((call.result or "").startswith("Edited") for call in edits) and edits:
             return self._run_check()
         if edits:
-            self._patiently([seen for seen in self.sight.tried if seen.tool == "edit_file"])
+            self._patiently([call for call in self.sight.tried if call.tool == "edit_file"])
             return self._say("write", "The file is not as I saw it: read it again.", read(self.task.target))
         return self._look()
 
@@ -102,9 +102,9 @@ class _Thought:
         return self._say("check", f"Check the {area}.", shell(f"sh check {area}"))
 
     def _end(self) -> Reply:
-        results = [seen.result or "" for seen in self.sight.latest if seen.tool == "shell"]
+        results = [call.result or "" for call in self.sight.latest if call.tool == "shell"]
         if not any(" tests, " in result for result in results):
-            self._patiently([seen for seen in self.sight.tried if seen.tool == "shell"])
+            self._patiently([call for call in self.sight.tried if call.tool == "shell"])
             return self._run_check()
         if " 0 failed" not in results[-1]:
             return self._say("gaveup", f"The tests fail: {results[-1][:200]}")
@@ -168,7 +168,11 @@ class _Thought:
         else:
             call = read(of)
         self._patiently(
-            [seen for seen in self.sight.tried if (seen.tool, seen.arguments) == (call.tool, call.arguments)]
+            [
+                attempt
+                for attempt in self.sight.tried
+                if (attempt.tool, attempt.arguments) == (call.tool, call.arguments)
+            ]
         )
         return call
 
@@ -176,12 +180,12 @@ class _Thought:
         """Return a call that draws the ticket, or recalls the exploration in which it was drawn."""
         task = dict(self.task.drawn).get(area)
         if task is not None and "recall" in self.sight.tools:
-            pages = [seen for seen in self.sight.tried if seen.tool == "recall"]
-            if pages and (more := _MORE.search(pages[-1].result or "")):
-                return Call("recall", json.loads(more[1]))
+            pages = [call for call in self.sight.tried if call.tool == "recall"]
+            if pages and (remainder := _MORE.search(pages[-1].result or "")):
+                return Call("recall", json.loads(remainder[1]))
             # I name my explorations after the tasks, so I know the name of any.
             return Call("recall", {"name": f"t{task}-look"})
-        if any(_TICKET_GONE in (seen.result or "") for seen in self.sight.tried):
+        if any(_TICKET_GONE in (call.result or "") for call in self.sight.tried):
             raise _GiveUpError(f"I do not see the ticket for the {area}, and it can be drawn only once.")
         return shell(f"sh draw {area}")
 
@@ -218,23 +222,23 @@ class _Thought:
         yield f"    return {' + '.join(terms)}"
 
     def _highest(self, area: str) -> str:
-        if (found := self.sight.facts.get(("finding", area))) is not None:
-            return found
+        if (highest := self.sight.facts.get(("finding", area))) is not None:
+            return highest
         paths = self.sight.facts["listing", area].split()
         return max((self.sight.facts["quota", path] for path in paths), key=int)
 
     def _learned(self) -> str:
         """The description of the exploration: the facts that later work may need, not all that was seen."""
         task = self.task
-        said = [f"Read {len(task.quotas)} modules for `{self._name_of(self.task)}` in {task.target}."]
+        sentences = [f"Read {len(task.quotas)} modules for `{self._name_of(self.task)}` in {task.target}."]
         if task.survey:
-            said.append(f"The highest QUOTA of the {task.survey} is {self._highest(task.survey)}.")
+            sentences.append(f"The highest QUOTA of the {task.survey} is {self._highest(task.survey)}.")
         if task.draw:
             area, note = task.draw
-            said.append(
+            sentences.append(
                 f"The ticket for the {area} is {self.sight.facts['ticket', area]}." if note else "Drew a ticket."
             )
-        return " ".join(said)
+        return " ".join(sentences)
 
     # Words and calls
 

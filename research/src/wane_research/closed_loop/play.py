@@ -195,7 +195,9 @@ class ClosedLoop:
             all_tests_pass=self.owner.verify_all().passed,
             seconds=seconds,
             # A process that was killed could not report its passes.
-            passes=sum(isinstance(it, PassRecord | StrategyRecord) for path in journals for it in read(path).records),
+            passes=sum(
+                isinstance(record, PassRecord | StrategyRecord) for path in journals for record in read(path).records
+            ),
             journal_bytes=sum(path.stat().st_size for path in journals),
         )
 
@@ -208,9 +210,9 @@ def _stop(request: Request) -> Reply:
 def _why(answer: dict[str, Any], output: str) -> str:
     if answer["outcome"] != "done":
         return str(answer["error"] or answer["outcome"])
-    said = str(answer["output"]).partition(" ")[2]
-    if "not done" in said or "stopped" in said or "do not see" in said:
-        return said
+    reason = str(answer["output"]).partition(" ")[2]
+    if "not done" in reason or "stopped" in reason or "do not see" in reason:
+        return reason
     return next((line for line in output.splitlines() if line.startswith("FAILED")), "the tests fail")
 
 
@@ -222,7 +224,7 @@ def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) ->
         chosen.append(replace(options, strategy=strategies[0], isolated=True, kill_every=0))
     if options.keep is None:
         return chosen
-    return [replace(it, keep=options.keep / (it.name)) for it in chosen]
+    return [replace(option, keep=options.keep / (option.name)) for option in chosen]
 
 
 def play_all(
@@ -242,7 +244,7 @@ def play_all(
         ScriptedError: as `ClosedLoop.play` does.
         ConfigError: likewise.
     """
-    runs = [ClosedLoop(it, on_task) for it in chosen]
+    runs = [ClosedLoop(option, on_task) for option in chosen]
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(run.play) for run in runs]
         try:

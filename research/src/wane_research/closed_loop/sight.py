@@ -128,8 +128,8 @@ def _told(tool: str, call: str, result: str) -> tuple[Fact, ...]:
     return tuple(_facts(Seen("", tool, call, result, "", latest=False)))
 
 
-def _facts(seen: Seen) -> Iterator[Fact]:
-    tool, arguments, result, path = seen.tool, seen.arguments, seen.result or "", seen.path
+def _facts(call: Seen) -> Iterator[Fact]:
+    tool, arguments, result, path = call.tool, call.arguments, call.result or "", call.path
     if tool == "read_file":
         yield from _of_file(path, result)
     elif tool == "edit_file" and result.startswith("Edited"):
@@ -137,8 +137,8 @@ def _facts(seen: Seen) -> Iterator[Fact]:
             yield from _of_file(path, str(entry.get("new_text", "")))
     elif tool in ("list_files", "find_files"):
         paths = sorted(set(re.findall(r"\bdepot/\w+/[a-z]+\.py\b", result)))
-        for area in {found.split("/")[1] for found in paths}:
-            yield "listing", area, " ".join(found for found in paths if found.split("/")[1] == area)
+        for area in {match.split("/")[1] for match in paths}:
+            yield "listing", area, " ".join(match for match in paths if match.split("/")[1] == area)
     elif tool in ("shell", "recall"):
         yield from (("ticket", area, value) for area, value in _TICKET.findall(result))
     elif tool == DELIMITER:

@@ -64,18 +64,18 @@ class Witness(scripted.Witness):
         same = ids[: len(before)] == before
         # A pass was due if the earlier view and everything since exceed the budget. The agent counts the content since
         # the last report by itself, so its figure may differ a little.
-        whole = [*before, *(number for number in ids if number > max(before, default=-1))]
-        tokens = request.tool_tokens + sum(self._tokens[number] for number in whole)
+        unevicted = [*before, *(number for number in ids if number > max(before, default=-1))]
+        tokens = request.tool_tokens + sum(self._tokens[number] for number in unevicted)
         passed = not same and tokens > 0.995 * self.budget
         # Compare calls and results, which have ids: the same words may occur twice.
-        known, now = (
+        earlier, now = (
             [number for number in numbers if self._kinds[number] in (Kind.CALL, Kind.RESULT)]
             for numbers in (before, ids)
         )
-        newest = max(known, default=-1)
+        newest = max(earlier, default=-1)
         old = [number for number in now if number <= newest]
-        gone = set(known) - set(old)
-        ordered = old == [number for number in known if number not in gone]
+        gone = set(earlier) - set(old)
+        ordered = old == [number for number in earlier if number not in gone]
         sound = ordered and (same or passed)
         self.resumptions.append(Resumption(request.number, self._restarted, same, passed, sound))
         self._restarted = ""

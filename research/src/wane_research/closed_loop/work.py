@@ -120,9 +120,13 @@ class Task:
         ]
         lines += [f'        self.assertIn("{self.function}", module.__all__)']
         for path, quota in self.quotas:
-            other = path.removesuffix(".py").replace("/", ".")
+            quota_module = path.removesuffix(".py").replace("/", ".")
             lines += ["", f"    def test_quota_of_{path.split('/')[2].removesuffix('.py')}(self) -> None:"]
-            lines += [f"        import {other} as changed", "", f"        self.assertEqual(changed.QUOTA, {quota})"]
+            lines += [
+                f"        import {quota_module} as changed",
+                "",
+                f"        self.assertEqual(changed.QUOTA, {quota})",
+            ]
         return "\n".join(lines) + "\n"
 
 
@@ -150,7 +154,7 @@ class Work:
                     needed.add(tie.giver)
                     # The task needs the earlier function's name, but not its value.
                     giver = self.tasks[tie.giver - 1]
-                    todo.append(replace(giver, ties=tuple(it for it in giver.ties if it.link is Link.NAME)))
+                    todo.append(replace(giver, ties=tuple(link for link in giver.ties if link.link is Link.NAME)))
         earlier = [self.tasks[number - 1].prompt for number in sorted(needed)]
         if not earlier and not handed:
             return task.prompt
@@ -178,8 +182,8 @@ def make_work(seed: int, *, tasks: int, budget: int, tokens: int) -> Work:
     file_tokens = max(200, int(budget * _FILE_SHARE))
     world = make_world(seed, areas=16 if large else 8, modules=10 if large else 5, file_tokens=file_tokens)
     widest = int(_WIDEST * budget / file_tokens)
-    wanted = round(tokens / (tasks * budget * _MEAN_FILL)) - _CALLS_BESIDES_READS + 1
-    return Work(world, tuple(_Writer(seed, world, tasks, max(3, min(wanted, widest))).tasks()))
+    reads = round(tokens / (tasks * budget * _MEAN_FILL)) - _CALLS_BESIDES_READS + 1
+    return Work(world, tuple(_Writer(seed, world, tasks, max(3, min(reads, widest))).tasks()))
 
 
 @dataclass(slots=True)
@@ -229,8 +233,8 @@ class _Writer:
         least, most = min(5, max(1, self.count // 4)), max(1, min(80, self.count - 1))
         for link, share in _PLENTY.items():
             many = max(1, round(share * self.count))
-            for place in range(many):
-                distance = max(1, most - (most - least) * place // max(1, many - 1))
+            for index in range(many):
+                distance = max(1, most - (most - least) * index // max(1, many - 1))
                 if (ends := self._ends(link, distance)) is None:
                     continue
                 giver, user = ends
@@ -245,7 +249,7 @@ class _Writer:
 
     def _ends(self, link: Link, distance: int) -> tuple[int, int] | None:
         """Return two tasks at this distance that have room for the link, or at the nearest distance that has."""
-        for apart in sorted(range(1, self.count), key=lambda it: abs(it - distance)):
+        for apart in sorted(range(1, self.count), key=lambda gap: abs(gap - distance)):
             givers = [n for n in range(1, self.count + 1 - apart) if self._has_room(link, n, n + apart)]
             if givers:
                 giver = self.pick.choice(givers)
@@ -286,20 +290,22 @@ class _Writer:
         agreed = next((tie for tie in draft.uses if tie.link is Link.NAME), None)
         function = agreed.about if agreed else next(self.names)
         heavy = any(tie.link is Link.FINDING for tie in (*draft.gives, *draft.uses))
-        read = self.pick.sample([it for it in self.world.modules if it != path], 2 if heavy else self.reads - 1)
+        read = self.pick.sample(
+            [module for module in self.world.modules if module != path], 2 if heavy else self.reads - 1
+        )
         call = f"with the name that we agreed on in task {agreed.giver}" if agreed else f"`{function}`"
-        said = [
+        sentences = [
             f"Task {number}. Add a function to `{path}`, {call}. It takes nothing and returns one number: the sum of"
         ]
-        said += [f"QUOTA of {', '.join(f'`{it}`' for it in read)}."]
-        said += [self._term(tie) for tie in draft.uses if tie.link is not Link.NAME]
+        sentences += [f"QUOTA of {', '.join(f'`{module}`' for module in read)}."]
+        sentences += [self._term(tie) for tie in draft.uses if tie.link is not Link.NAME]
         if draft.changes:
             self.quotas[path] = self.pick.randrange(100, 999)
-            said.append(f"Also set QUOTA of `{path}` to {self.quotas[path]}.")
-        said += [self._aside(tie) for tie in draft.gives if tie.link is not Link.CODE]
+            sentences.append(f"Also set QUOTA of `{path}` to {self.quotas[path]}.")
+        sentences += [self._aside(tie) for tie in draft.gives if tie.link is not Link.CODE]
         changed = ((path, self.quotas[path]),) if draft.changes else ()
-        result = sum(self.quotas[it] for it in read) + sum(self._value(tie) for tie in draft.uses)
-        return Task(number, " ".join(said), path, function, result, tuple(draft.uses), changed)
+        result = sum(self.quotas[module] for module in read) + sum(self._value(tie) for tie in draft.uses)
+        return Task(number, " ".join(sentences), path, function, result, tuple(draft.uses), changed)
 
     def _target(self, draft: _Draft) -> str:
         if not draft.changes:

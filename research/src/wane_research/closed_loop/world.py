@@ -134,12 +134,12 @@ def make_world(seed: int, *, areas: int, modules: int, file_tokens: int) -> Worl
         file_tokens: how long a module is on the average, in tokens of four characters.
     """
     pick = random.Random(f"{seed}:world")  # noqa: S311 - a seed is to give the same again
-    made = {}
+    files = {}
     for area in AREAS[:areas]:
         for name in MODULES[:modules]:
             module = _module(pick, area, name, int(4 * file_tokens * pick.uniform(0.65, 1.35)))
-            made[module.path] = module
-    return World(made, {area: pick.randrange(10_000, 99_999) for area in AREAS[:areas]})
+            files[module.path] = module
+    return World(files, {area: pick.randrange(10_000, 99_999) for area in AREAS[:areas]})
 
 
 def _module(pick: random.Random, area: str, name: str, length: int) -> Module:

@@ -47,10 +47,10 @@ def get_peer(name: str, settings: Settings) -> Strategy:
     Raises:
         MissingResearchError: if its library is not installed.
     """
-    module, made, _ = _PEERS[name]
+    module, maker_name, _ = _PEERS[name]
     try:
         # Loaded only on demand: the libraries are large.
-        maker: Callable[[Settings], Strategy] = getattr(import_module(f"wane_research.peers.{module}"), made)
+        maker: Callable[[Settings], Strategy] = getattr(import_module(f"wane_research.peers.{module}"), maker_name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("wane"):
             raise

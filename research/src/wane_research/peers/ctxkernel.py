@@ -79,12 +79,12 @@ class CtxKernel(Peer):
                 # It keeps every turn of the user, in order, ahead of everything else.
                 view += self._users
             else:
-                left = {text: [*indexes] for text, indexes in self._said.items()}
+                unused = {text: [*indexes] for text, indexes in self._said.items()}
                 # Its tail is the latest of its log, so equal texts are the latest ones.
-                view += reversed([self._slot(block, left) for block in reversed(zone.blocks)])
+                view += reversed([self._slot(block, unused) for block in reversed(zone.blocks)])
         return view
 
-    def _slot(self, block: Any, left: dict[str, list[int]]) -> Slot:
+    def _slot(self, block: Any, unused: dict[str, list[int]]) -> Slot:
         if isinstance(block, ToolUse):
             return self._places[block.id][0]
         if isinstance(block, ToolResult | HandleRef):
@@ -97,8 +97,8 @@ class CtxKernel(Peer):
             text = str(written[-1]["content"])
             return self._substitute(index, text, chars(text))
         text = block.note if isinstance(block, Elision) else block.text
-        if left.get(text):
-            return left[text].pop()
+        if unused.get(text):
+            return unused[text].pop()
         return Substitute(text, chars(text))
 
 

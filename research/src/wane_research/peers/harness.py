@@ -72,14 +72,14 @@ class _Harness(Peer):
             self._tools[part.call_id or ""] = part.tool or ""
         pairs = zip(turn.items, turn.parts, strict=True)
         if turn.kind in (Kind.SYSTEM, Kind.USER, Kind.RESULT):
-            asked = [self._request_part(item, part) for item, part in pairs]
+            parts = [self._request_part(item, part) for item, part in pairs]
             # In Pydantic AI everything between two responses is one request.
             last = self._messages[-1] if self._messages else None
             if isinstance(last, ModelRequest):
-                self._messages[-1] = ModelRequest([*last.parts, *asked])
+                self._messages[-1] = ModelRequest([*last.parts, *parts])
                 self._indexes[-1] += turn.indexes
                 return
-            self._messages.append(ModelRequest(asked))
+            self._messages.append(ModelRequest(parts))
         else:
             self._messages.append(ModelResponse([_response_part(item, part) for item, part in pairs]))
         self._indexes.append(list(turn.indexes))
@@ -119,7 +119,7 @@ class HarnessWindow(_Harness):
         self.capability = SlidingWindowCompaction(max_tokens=self.room, keep_tokens=keep, tokenizer=_tokenizer)
 
     def _view(self) -> list[Slot]:
-        places = {id(message): place for place, message in enumerate(self._messages)}
+        places = {id(message): position for position, message in enumerate(self._messages)}
         return [index for message in self._send() for index in self._indexes[places[id(message)]]]
 
 

@@ -53,7 +53,7 @@ class LangChainTrim(_LangChain):
     name = "langchain-trim"
 
     def _view(self) -> list[Slot]:
-        kept = trim_messages(
+        trimmed = trim_messages(
             self._messages,
             max_tokens=self.room,
             token_counter=self._counter,
@@ -61,7 +61,7 @@ class LangChainTrim(_LangChain):
             start_on=_START_ON,
             include_system=True,
         )
-        return [index for message in kept for index in self._turns[self._turn_of(message)].indexes]
+        return [index for message in trimmed for index in self._turns[self._turn_of(message)].indexes]
 
     def _counter(self, messages: Sequence[BaseMessage]) -> int:
         return sum(self._tokens[self._turn_of(message)] for message in messages)

@@ -36,13 +36,13 @@ class OpenAIAgentsTrim(Peer):
             self._items.append(item)
 
     def _view(self) -> list[Slot]:
-        given = list(self._input)
-        data = CallModelData(model_data=ModelInputData(given, None), agent=self._agent, context=None)
+        original = list(self._input)
+        data = CallModelData(model_data=ModelInputData(original, None), agent=self._agent, context=None)
         sent = self._trimmer(data).input
         # It returns one item for each.
         return [
             index if new is old else self._shortened(index, new)
-            for index, (old, new) in enumerate(zip(given, sent, strict=True))
+            for index, (old, new) in enumerate(zip(original, sent, strict=True))
         ]
 
     def _shortened(self, index: int, new: Any) -> Slot:

@@ -79,10 +79,10 @@ class StrandsWindow(Peer):
 
     def _view(self) -> list[Slot]:
         agent = self._agent
-        held = sum(self._tokens[id(message)] for message in agent.messages)
-        agent.hooks.invoke_callbacks(BeforeModelCallEvent(agent=agent, projected_input_tokens=held))
-        kept = [index for message in agent.messages for index in self._indexes[id(message)]]
-        return [*sorted([*self._system, *kept])]
+        tokens = sum(self._tokens[id(message)] for message in agent.messages)
+        agent.hooks.invoke_callbacks(BeforeModelCallEvent(agent=agent, projected_input_tokens=tokens))
+        visible = [index for message in agent.messages for index in self._indexes[id(message)]]
+        return [*sorted([*self._system, *visible])]
 
 
 def _content(turn: Turn) -> list[Any]:

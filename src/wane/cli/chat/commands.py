@@ -92,14 +92,14 @@ def find_command(line: str) -> tuple[Command, str]:
     Raises:
         ConfigError: if no command has this name, or several have.
     """
-    word, _, rest = line.strip().partition(" ")
-    found = [command for command in COMMANDS if command.name == word] or [
+    word, _, argument = line.strip().partition(" ")
+    matches = [command for command in COMMANDS if command.name == word] or [
         command for command in COMMANDS if command.name.startswith(word)
     ]
-    if len(found) == 1:
-        return found[0], rest.strip()
-    known = ", ".join(command.name for command in found or COMMANDS)
-    raise ConfigError(f"{word} is {'ambiguous' if found else 'no command'}: {known}")
+    if len(matches) == 1:
+        return matches[0], argument.strip()
+    names = ", ".join(command.name for command in matches or COMMANDS)
+    raise ConfigError(f"{word} is {'ambiguous' if matches else 'no command'}: {names}")
 
 
 def _context(chat: Host, _: str) -> None:
@@ -149,8 +149,8 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     if not freed:
         return f"{state} Nothing could be evicted now.{f' {report.shortfall}' if due else ''}"
     if due:
-        told = f"{state} A pass is due before the next model call; it would free {freed:,}."
-        return f"{told} {report.shortfall}".rstrip()
+        forecast = f"{state} A pass is due before the next model call; it would free {freed:,}."
+        return f"{forecast} {report.shortfall}".rstrip()
     return f"{state} A pass runs when it is full; of what it holds now it would free {freed:,}."
 
 
@@ -172,8 +172,8 @@ def _episodes(chat: Host, _: str) -> None:
 def _budget(chat: Host, text: str) -> None:
     if text:
         chat.session.set_budget(text)
-    held, budget = chat.session.tokens, chat.session.window.budget
-    chat.console.print(f"The view holds {held:,} of {budget:,} tokens.")
+    tokens, budget = chat.session.tokens, chat.session.window.budget
+    chat.console.print(f"The view holds {tokens:,} of {budget:,} tokens.")
     _warn_of_room(chat)
 
 
@@ -186,12 +186,12 @@ def _cwl(chat: Host, text: str) -> None:
         chat.session.manage(text == "on")
     strategy = chat.session.settings.strategy
     if traits(strategy).by_episode:
-        told = "The context is managed: whole episodes are evicted when the view exceeds the budget."
+        management = "The context is managed: whole episodes are evicted when the view exceeds the budget."
     elif not traits(strategy).bounded:
-        told = "The context is not managed: nothing more is evicted. What was evicted stays out of the view."
+        management = "The context is not managed: nothing more is evicted. What was evicted stays out of the view."
     else:
-        told = f"The context is managed by the strategy {strategy}: {describe(strategy)}."
-    chat.console.print(told)
+        management = f"The context is managed by the strategy {strategy}: {describe(strategy)}."
+    chat.console.print(management)
 
 
 def _model(chat: Host, text: str) -> None:
@@ -207,17 +207,17 @@ def _permissions(chat: Host, text: str) -> None:
     from wane.cli.terminal import picture
 
     permissions = chat.session.permissions
-    kept = permissions.remembered
+    remembered = permissions.remembered
     word, _, number = text.partition(" ")
-    rules = [("allow", rule) for rule in (kept.allow if kept else ())]
-    rules += [("deny", rule) for rule in (kept.deny if kept else ())]
+    rules = [("allow", rule) for rule in (remembered.allow if remembered else ())]
+    rules += [("deny", rule) for rule in (remembered.deny if remembered else ())]
     if word:
-        if word != "forget" or not number.isdecimal() or not 1 <= int(number) <= len(rules) or kept is None:
+        if word != "forget" or not number.isdecimal() or not 1 <= int(number) <= len(rules) or remembered is None:
             raise ConfigError(f"/permissions {text} is not understood; write /permissions forget and a rule's number")
         try:
-            kept.forget(rules.pop(int(number) - 1)[1])
+            remembered.forget(rules.pop(int(number) - 1)[1])
         except OSError as error:
-            raise ConfigError(f"cannot write {kept.path}: {error.strerror or error}") from error
+            raise ConfigError(f"cannot write {remembered.path}: {error.strerror or error}") from error
     table = picture.plain_table(">", "", "*rule", "until")
     for position, (kind, rule) in enumerate(rules, start=1):
         table.add_row(str(position), kind, printable(rule.text), "forgotten")
@@ -241,8 +241,8 @@ def _mcp(chat: Host, _: str) -> None:
         return
     table = picture.plain_table("server", "*tools")
     for server in servers:
-        told = f"does not work: {server.problem}" if server.problem else ", ".join(server.tools) or "not started yet"
-        table.add_row(printable(server.name), printable(told))
+        status = f"does not work: {server.problem}" if server.problem else ", ".join(server.tools) or "not started yet"
+        table.add_row(printable(server.name), printable(status))
     chat.console.print(table)
 
 
@@ -262,8 +262,8 @@ def _search(chat: Host, text: str) -> None:
             raise ConfigError("/search needs a text or a pattern to look for: no places of an earlier search are left")
         text, offset = chat.unseen
     page = chat.session.search(text, offset)
-    more = _MORE.search(page)
-    chat.unseen = (text, int(more[2])) if more else None
+    remainder = _MORE.search(page)
+    chat.unseen = (text, int(remainder[2])) if remainder else None
     _show_page(chat, _MORE.sub(r"[\1 more; /search shows them]", page))
 
 

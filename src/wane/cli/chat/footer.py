@@ -24,17 +24,17 @@ def footer(session: AgentSession, columns: int = 0) -> str:
     """
     window, active = session.window, session.window.active
     account, model = session.account, printable(session.model.model_id)
-    held = f"{short(session.tokens)}/{short(window.budget)}"
+    fill = f"{short(session.tokens)}/{short(window.budget)}"
     episode = ""
     if not traits(session.settings.strategy).marked:
         episode = f"cwl off ({session.settings.strategy})"
     elif active is not None:
         episode = f"{active.type.value} {printable(brief(active.name or ''))}"
     fitting = (
-        [spent(account), held, episode, model],
-        [spent(account), held, episode],
-        [account.brief, held, episode],
-        [account.brief, held],
+        [spent(account), fill, episode, model],
+        [spent(account), fill, episode],
+        [account.brief, fill, episode],
+        [account.brief, fill],
     )
     lines = ["  ".join(filter(None, parts)) for parts in fitting]
     return next((line for line in lines if not columns or len(line) < columns), lines[-1])
@@ -75,12 +75,12 @@ class Activity:
     doing: str = WAITING
     calls: dict[str, str] = field(default_factory=dict)
 
-    def event(self, event: SessionEvent, shown: str = "") -> None:
+    def event(self, event: SessionEvent, description: str = "") -> None:
         """Take in an event of the turn.
 
         Args:
             event: the event.
-            shown: for a call, how it is told to the user.
+            description: for a call, how it is told to the user.
         """
         match event:
             case ThinkingDelta():
@@ -88,7 +88,7 @@ class Activity:
             case TextDelta():
                 self.doing = "answering"
             case ToolCalled(call_id):
-                self.calls[call_id] = shown
+                self.calls[call_id] = description
                 self.doing = next(iter(self.calls.values()))
             case ToolReturned(call_id):
                 # They run one after the other, in the order of the calls.
@@ -103,18 +103,18 @@ class Activity:
         frame = frames[int(at * _FRAMES_A_SECOND) % len(frames)]
         spent = self.now.minus(self.before)
         used = f"  ↑{short(spent.input_tokens)} ↓{short(spent.output_tokens)}" if spent.calls else ""
-        rest = f"  {elapsed(at - self.began)}{used}  {HINT}"
-        room = columns - 1 - len(frame) - 1 - len(rest)
+        tail = f"  {elapsed(at - self.began)}{used}  {HINT}"
+        room = columns - 1 - len(frame) - 1 - len(tail)
         if room < _NARROWEST:
-            rest = f"  {HINT}"
-            room = max(_NARROWEST, columns - 1 - len(frame) - 1 - len(rest))
-        return f"{frame} {cut(self.doing, room)}{rest}"
+            tail = f"  {HINT}"
+            room = max(_NARROWEST, columns - 1 - len(frame) - 1 - len(tail))
+        return f"{frame} {cut(self.doing, room)}{tail}"
 
 
 def elapsed(seconds: float) -> str:
     """Return a duration: `7s`, `2m 05s`, `1h 02m`."""
-    minutes, left = divmod(int(seconds), 60)
+    minutes, seconds = divmod(int(seconds), 60)
     if not minutes:
-        return f"{left}s"
+        return f"{seconds}s"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {left:02}s"
+    return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {seconds:02}s"

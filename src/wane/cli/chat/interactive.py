@@ -140,8 +140,8 @@ class Chat:
                 raise self._failure
             session = self._session
             recorded = session is not None and session.id is not None and session.history
-            told = f"Resume with: wane --resume {self.session.id}" if recorded else "Nothing was recorded."
-            self.console.print(told, style="dim")
+            farewell = f"Resume with: wane --resume {self.session.id}" if recorded else "Nothing was recorded."
+            self.console.print(farewell, style="dim")
         return failure.OK
 
     async def _open(self) -> None:
@@ -156,9 +156,9 @@ class Chat:
             self._leave()
             return
         self._greet()
-        told = len(self.session.warnings)
+        reported = len(self.session.warnings)
         await self.session.connect()
-        self._warn(self.session.warnings[told:])
+        self._warn(self.session.warnings[reported:])
         self._do_waiting()
         self._prompt.app.invalidate()
 
@@ -261,8 +261,8 @@ class Chat:
             return
         try:
             if line.startswith("/"):
-                command, rest = find_command(line)
-                command.run(self, rest)
+                command, argument = find_command(line)
+                command.run(self, argument)
             elif choices is not None and line:
                 self._choose(line, choices)
         except WaneError as error:
@@ -324,8 +324,8 @@ class Chat:
             self.console.print(Text(safe(f"cannot run it: {error.strerror or error}"), style="red"))
             return
         ended = f"[exit code: {ran.code}]" if ran.code else ""
-        shown = "\n".join(filter(None, (ran.output.rstrip("\n"), ended))) or "(no output)"
-        self._narrate(ToolReturned("", SHELL_TOOL, shown, failed=bool(ran.code)))
+        output = "\n".join(filter(None, (ran.output.rstrip("\n"), ended))) or "(no output)"
+        self._narrate(ToolReturned("", SHELL_TOOL, output, failed=bool(ran.code)))
         self.session.note(ran.notice)
 
     async def _tick(self) -> None:
@@ -340,8 +340,8 @@ class Chat:
     def _narrate(self, event: SessionEvent) -> None:
         self._narration.event(event)
         if self._activity is not None:
-            shown = narration.called(event.tool, event.arguments) if isinstance(event, ToolCalled) else ""
-            self._activity.event(event, shown)
+            description = narration.called(event.tool, event.arguments) if isinstance(event, ToolCalled) else ""
+            self._activity.event(event, description)
         self._prompt.app.invalidate()
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
@@ -386,8 +386,8 @@ class Chat:
     def _unkept(self) -> str:
         if self._question.open:
             return ""
-        kept, self._kept = self._kept, ""
-        return kept
+        draft, self._kept = self._kept, ""
+        return draft
 
     def _greet(self) -> None:
         session = self.session

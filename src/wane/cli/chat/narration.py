@@ -175,11 +175,13 @@ class Narration:
                 return Text(f"{marks.closed} {_named(episode.name)}{learned}", style="magenta")
             case PassRan(report) if report.tokens_after < report.tokens_before:
                 freed = report.tokens_before - report.tokens_after
-                told = f"evicted {counted(freed, 'token')}; the view holds {report.tokens_after:,} of {report.budget:,}"
-                return Text(f"{marks.evicted} {told}", style="yellow")
+                effect = (
+                    f"evicted {counted(freed, 'token')}; the view holds {report.tokens_after:,} of {report.budget:,}"
+                )
+                return Text(f"{marks.evicted} {effect}", style="yellow")
             case StrategyActed(strategy, _, _, before, after):
-                told = f"{strategy}: the view went from {before:,} to {after:,} tokens"
-                return Text(f"{marks.evicted} {told}", style="yellow")
+                effect = f"{strategy}: the view went from {before:,} to {after:,} tokens"
+                return Text(f"{marks.evicted} {effect}", style="yellow")
             case Waiting():
                 return Text(f"{printable(event.sentence)}. Ctrl-C stops", style="yellow")
             case Warned(text):
@@ -193,19 +195,19 @@ class Narration:
         lines = result.rstrip("\n").split("\n")
         style = "red" if failed else "dim"
         if tool != SHELL_TOOL and not failed:
-            shown = f"{len(lines):,} lines" if len(lines) > 1 else cut(printable(lines[0]), _MAX_ARGUMENTS)
-            return Text(f"  {self._marks.result} {name}{shown}", style=style)
+            summary = f"{len(lines):,} lines" if len(lines) > 1 else cut(printable(lines[0]), _MAX_ARGUMENTS)
+            return Text(f"  {self._marks.result} {name}{summary}", style=style)
         if len(lines) > MAX_LINES:
             self._folded = lines
-        more = [f"({len(lines) - MAX_LINES} lines above; Ctrl-O shows all)"] if len(lines) > MAX_LINES else []
-        body = "\n    ".join(cut(safe(line), _MAX_ARGUMENTS) for line in [*more, *lines[-MAX_LINES:]])
+        note = [f"({len(lines) - MAX_LINES} lines above; Ctrl-O shows all)"] if len(lines) > MAX_LINES else []
+        body = "\n    ".join(cut(safe(line), _MAX_ARGUMENTS) for line in [*note, *lines[-MAX_LINES:]])
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
     def _change(self, path: str, lines: list[str]) -> None:
         """Write what changed in a file, unless the user has just been shown it and asked."""
         self.flush()
-        asked, self._asked = self._asked, ""
-        if asked == path:
+        approved, self._asked = self._asked, ""
+        if approved == path:
             return
         for line in lines[:MAX_CHANGED]:
             self._write(Text(f"    {safe(line)}", style=_DIFF_STYLES.get(line[:1], "")))
@@ -241,9 +243,9 @@ class OutputTail:
     def lines(self) -> list[str]:
         """Return the lines, with the number of those before them."""
         # What a progress bar has overwritten is not shown.
-        shown = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line]
+        visible = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line]
         above = self._count - len(self._lines)
-        return [f"    {safe(line)}" for line in ([f"({above} lines above)"] if above else []) + shown[-MAX_LINES:]]
+        return [f"    {safe(line)}" for line in ([f"({above} lines above)"] if above else []) + visible[-MAX_LINES:]]
 
 
 def safe(text: str, keep: str = "\t") -> str:

@@ -65,13 +65,13 @@ def custom_commands(directory: Path, environ: Mapping[str, str]) -> list[CustomC
         environ: the environment, which may say where the user's settings are.
     """
     places = [path / folder for path in dict.fromkeys((directory, project_of(directory))) for folder in FOLDERS]
-    found: dict[str, CustomCommand] = {}
+    commands: dict[str, CustomCommand] = {}
     for folder in (*places, user_file(environ).with_name("commands")):
         for path in sorted(folder.glob("*.md")):
             command = _read(path)
             if command is not None:
-                found.setdefault(command.name, command)
-    return sorted(found.values(), key=lambda command: command.name)
+                commands.setdefault(command.name, command)
+    return sorted(commands.values(), key=lambda command: command.name)
 
 
 def _read(path: Path) -> CustomCommand | None:
@@ -118,8 +118,8 @@ class Ran:
         # What would end the notice early must not stand in it.
         output = self.output.rstrip("\n") or "(no output)"
         ended = f"\n[exit code: {self.code}]" if self.code else ""
-        told = f"The user ran: {self.command}\n{output}{ended}".replace(f"</{_NOTICE}>", f"<\\/{_NOTICE}>")
-        return f"<{_NOTICE}>\n{told}\n</{_NOTICE}>"
+        text = f"The user ran: {self.command}\n{output}{ended}".replace(f"</{_NOTICE}>", f"<\\/{_NOTICE}>")
+        return f"<{_NOTICE}>\n{text}\n</{_NOTICE}>"
 
 
 async def run_own(command: str, directory: Path, on_output: Callable[[str], object], stopping: asyncio.Event) -> Ran:
@@ -142,16 +142,16 @@ async def run_own(command: str, directory: Path, on_output: Callable[[str], obje
     )
     assert process.stdout is not None
     stopper = asyncio.create_task(_stop(process.pid, stopping))
-    decoder, kept = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    decoder, output = codecs.getincrementaldecoder("utf-8")("replace"), ""
     try:
         while chunk := await process.stdout.read(8_192):
             text = decoder.decode(chunk)
-            kept = f"{kept}{text}"[-MAX_KEPT:]
+            output = f"{output}{text}"[-MAX_KEPT:]
             on_output(text)
         await process.wait()
     finally:
         stopper.cancel()
-    return Ran(command, kept, process.returncode or 0)
+    return Ran(command, output, process.returncode or 0)
 
 
 async def _stop(group: int, stopping: asyncio.Event) -> None:

@@ -70,8 +70,8 @@ def covered(rule: str) -> str:
     """Return in words what a rule is about."""
     if rule.startswith("="):
         return "exactly this text"
-    prefix, found, name = rule.partition(":")
-    if found and prefix in ("edit", "mcp"):
+    prefix, separator, name = rule.partition(":")
+    if separator and prefix in ("edit", "mcp"):
         return f"changes of {printable(name)}" if prefix == "edit" else f"the tool {printable(name)}"
     words = rule.removesuffix(" *")
     return f"{printable(words)} with any arguments" if words != rule else printable(rule)

@@ -24,22 +24,22 @@ _LOOKED_AT: Final = 4 * _LENGTH
 
 def recap_lines(session: AgentSession) -> list[Text]:
     """Return two to four lines about a session; none if nothing was said in it. The caller cuts long ones."""
-    said = [text for message in session.history for text in _said(message)]
-    if not said:
+    turns = [text for message in session.history for text in _said(message)]
+    if not turns:
         return []
     last = session.history[-1]
     records = session.journal.found.records if session.journal else ()
     passes = sum(isinstance(record, PassRecord) for record in records)
     used = records[-1].at if records else None
-    told = [
+    figures = [
         *([f"last used {local_time(used)}"] if used is not None else []),
-        counted(len(said), "turn"),
+        counted(len(turns), "turn"),
         counted(passes, "pass", "passes"),
         f"view {short(session.tokens)}/{short(session.window.budget)}",
     ]
-    lines = [Text(said[0] or "(no text)", style="bold"), Text("  ".join(told), style="dim")]
-    if len(said) > 1:
-        lines.append(Text(f"> {said[-1] or '(no text)'}", style="cyan"))
+    lines = [Text(turns[0] or "(no text)", style="bold"), Text("  ".join(figures), style="dim")]
+    if len(turns) > 1:
+        lines.append(Text(f"> {turns[-1] or '(no text)'}", style="cyan"))
     # A request without an answer, or an answer that broke off.
     if not isinstance(last, ModelResponse) or last.state != "complete":
         lines.append(Text(CUT_OFF, style="yellow"))

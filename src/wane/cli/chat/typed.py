@@ -64,23 +64,23 @@ class ChatCompleter(Completer):
 
 def matching(paths: Iterable[str], typed: str) -> list[str]:
     """Return the paths that hold the typed characters, the likeliest first: by name, by beginning, the short ones."""
-    wanted = typed.lower()
-    found = [path for path in paths if wanted in path.lower()]
-    return sorted(found, key=lambda path: _rank(path.lower(), wanted))[:MAX_SHOWN]
+    pattern = typed.lower()
+    matches = [path for path in paths if pattern in path.lower()]
+    return sorted(matches, key=lambda path: _rank(path.lower(), pattern))[:MAX_SHOWN]
 
 
 def project_paths(directory: Path) -> list[str]:
     """Return the files and directories of a project, below `directory`: what git does not ignore, if there is git."""
     files = _git_files(directory)
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for file in _walked(directory) if files is None else files:
         parts = file.split("/")
         for depth in range(1, len(parts)):
-            found[f"{'/'.join(parts[:depth])}/"] = None
-        found[file] = None
-        if len(found) >= MAX_PATHS:
+            paths[f"{'/'.join(parts[:depth])}/"] = None
+        paths[file] = None
+        if len(paths) >= MAX_PATHS:
             break
-    return list(found)
+    return list(paths)
 
 
 def history_at(root: Path | None, keeps: Callable[[str], bool]) -> History:
@@ -163,6 +163,6 @@ def _walked(directory: Path) -> Iterator[str]:
             yield Path(folder, name).relative_to(directory).as_posix()
 
 
-def _rank(path: str, wanted: str) -> tuple[bool, bool, int, str]:
+def _rank(path: str, pattern: str) -> tuple[bool, bool, int, str]:
     name = path.rstrip("/").rpartition("/")[2]
-    return not name.startswith(wanted), not path.startswith(wanted), len(path), path
+    return not name.startswith(pattern), not path.startswith(pattern), len(path), path

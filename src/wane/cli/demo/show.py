@@ -246,12 +246,12 @@ def _plain_blocks(request: Request) -> list[Block]:
 
 def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) -> Iterator[Text]:
     """Yield the size of each request so far, one column each, against the budget."""
-    shown = sizes[-max(10, width) :]
-    scale = max([budget, *shown])
-    levels = [round(size * _BAR_ROWS * 8 / scale) for size in shown]
+    recent = sizes[-max(10, width) :]
+    scale = max([budget, *recent])
+    levels = [round(size * _BAR_ROWS * 8 / scale) for size in recent]
     for row in reversed(range(_BAR_ROWS)):
         line = Text(f"{'' if row else ' request':{_LABEL}}", no_wrap=True)
-        for size, level in zip(shown, levels, strict=True):
+        for size, level in zip(recent, levels, strict=True):
             line.append(glyphs.bars[max(0, min(8, level - 8 * row))], style="red" if size > budget else "cyan")
         yield line
 

@@ -65,14 +65,16 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     counter = usable_counter(options.counter)
     gathered = gathered_from(sessions, options.format, bar, sidechains=options.sidechains, joined=options.join)
     # Calls that all failed cost nothing, so there is nothing to compare.
-    failed = tuple(it for it in gathered.found if not it.session.answered)
-    found = tuple(it for it in gathered.found if it.session.answered)
-    gathered = replace(gathered, found=found, idle=(*gathered.idle, *failed))
+    failed = tuple(entry for entry in gathered.found if not entry.session.answered)
+    answered = tuple(entry for entry in gathered.found if entry.session.answered)
+    gathered = replace(gathered, found=answered, idle=(*gathered.idle, *failed))
     if not gathered.found:
-        names = ", ".join(printable(it.session.name) for it in gathered.idle[:NAMED])
+        names = ", ".join(printable(entry.session.name) for entry in gathered.idle[:NAMED])
         raise failure.InputError(f"there is nothing to replay: no model answered in {names}")
-    told, own = bar.stage("Indexing"), options.price is None
-    studied = study(gathered.found, pricing, counter, options.annotate, options.summary_tokens, told, own_prices=own)
+    progress, own = bar.stage("Indexing"), options.price is None
+    studied = study(
+        gathered.found, pricing, counter, options.annotate, options.summary_tokens, progress, own_prices=own
+    )
     return Setup(gathered, studied, engine)
 
 
@@ -86,15 +88,15 @@ def gathered_from(
 
 def prices_told(studied: Iterable[Studied]) -> str:
     """Return whose prices were used for which calls, to follow the word "prices"."""
-    return printable(f"of {prices_used((it.found.session, it.pricing) for it in studied)}.")
+    return printable(f"of {prices_used((prepared.found.session, prepared.pricing) for prepared in studied)}.")
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
     """Print a result as JSON, with what was left out of it."""
     data["left_out"] = [
-        {"name": it.session.name, "path": it.path, "why": _why_idle(it.session)} for it in gathered.idle
+        {"name": entry.session.name, "path": entry.path, "why": _why_idle(entry.session)} for entry in gathered.idle
     ]
-    data["unread"] = [{"path": it.path, "why": it.why} for it in gathered.unread]
+    data["unread"] = [{"path": file.path, "why": file.why} for file in gathered.unread]
     write_json(data)
 
 
@@ -106,29 +108,29 @@ def _why_idle(session: RecordedSession) -> str:
 
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     """Return lines that tell what was read, and what could not be read."""
-    calls = sum(len(it.found.session.own_calls) for it in studied)
-    items = ((item.kind, item.tokens) for it in studied for item in it.subject.material.own_items)
-    turns = sum(item.kind is Kind.USER for it in studied for item in it.subject.material.own_items)
+    calls = sum(len(prepared.found.session.own_calls) for prepared in studied)
+    items = ((item.kind, item.tokens) for prepared in studied for item in prepared.subject.material.own_items)
+    turns = sum(item.kind is Kind.USER for prepared in studied for item in prepared.subject.material.own_items)
     first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {held_by_kind(items)}"
     lines = [f"{first}, {counted(turns, 'turn')} of the user."]
-    inferred = sum(it.inferred for it in studied)
+    inferred = sum(prepared.inferred for prepared in studied)
     if inferred:
         of = "" if inferred == len(studied) else f" of {inferred} sessions"
         lines.append(f"Episodes{of} are inferred from tool calls: the agent marked none.")
-    branches = [session for it in studied if (session := it.found.session).calls != session.own_calls]
+    branches = [session for prepared in studied if (session := prepared.found.session).calls != session.own_calls]
     if branches:
-        shared = sum(len(it.calls) - len(it.own_calls) for it in branches)
+        shared = sum(len(prepared.calls) - len(prepared.own_calls) for prepared in branches)
         left_out = f"{counted(shared, 'model call')} that they share with it count there"
         lines.append(f"{counted(len(branches), 'session')} branched off from another one: {left_out}.")
-    sides = sum(len(it.found.session.sidechains) for it in studied if it.found.parent is None)
-    if sides and not any(it.found.parent for it in studied):
+    sides = sum(len(prepared.found.session.sidechains) for prepared in studied if prepared.found.parent is None)
+    if sides and not any(prepared.found.parent for prepared in studied):
         lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
-    lines += problem_lines(it.found.session for it in studied)
-    copied = [it.session.name for it in gathered.idle if _why_idle(it.session) == COPIED]
-    idle = [it.session.name for it in gathered.idle if _why_idle(it.session) != COPIED]
+    lines += problem_lines(prepared.found.session for prepared in studied)
+    copied = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) == COPIED]
+    idle = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) != COPIED]
     lines += _named("left out, because no model answered in it", counted(len(idle), "session"), idle)
     lines += _named(f"left out: {COPIED}", counted(len(copied), "session"), copied)
-    unread = [it.why for it in gathered.unread]
+    unread = [file.why for file in gathered.unread]
     lines += _named("skipped", counted(len(unread), "file"), unread)
     return lines
 
@@ -144,8 +146,10 @@ def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
     for kind, tokens in items:
         total += tokens
         notices += tokens if kind is Kind.NOTICE else 0
-    told = f"{rounded(total)} token{'s' * (total != 1)}{f' ({rounded(notices)} of them notices)' if notices else ''}"
-    return f"{told} and {rounded(overhead)} of system prompt and tools" if overhead else told
+    description = (
+        f"{rounded(total)} token{'s' * (total != 1)}{f' ({rounded(notices)} of them notices)' if notices else ''}"
+    )
+    return f"{description} and {rounded(overhead)} of system prompt and tools" if overhead else description
 
 
 def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
@@ -207,5 +211,5 @@ def _named(what: str, how_many: str, entries: Sequence[str]) -> list[str]:
     """Return a sentence with a number, and below it the first few entries."""
     if not entries:
         return []
-    more = [f"  and {len(entries) - NAMED:,} more; --json names all of them"] if len(entries) > NAMED else []
-    return [f"{how_many} {what}:", *(f"  {printable(entry)}" for entry in entries[:NAMED]), *more]
+    remainder = [f"  and {len(entries) - NAMED:,} more; --json names all of them"] if len(entries) > NAMED else []
+    return [f"{how_many} {what}:", *(f"  {printable(entry)}" for entry in entries[:NAMED]), *remainder]

@@ -45,31 +45,31 @@ def pareto_picture(
         value_label: label of the vertical axis.
         money: formats a cost.
     """
-    shown = [mark for mark in marks if mark.cost > 0]
-    if not shown:
+    visible = [mark for mark in marks if mark.cost > 0]
+    if not visible:
         return Text()
     letters = letters_for(mark.name for mark in marks)
     columns = max(20, width - _MARGIN)
-    logarithmic = max(it.cost for it in shown) >= _WIDE * min(it.cost for it in shown)
-    across = _Scale([math.log(it.cost) if logarithmic else it.cost for it in shown], columns)
-    up = _Scale([it.value for it in shown], HEIGHT)
+    logarithmic = max(mark.cost for mark in visible) >= _WIDE * min(mark.cost for mark in visible)
+    across = _Scale([math.log(mark.cost) if logarithmic else mark.cost for mark in visible], columns)
+    up = _Scale([mark.value for mark in visible], HEIGHT)
     cells: dict[tuple[int, int], Mark] = {}
-    for mark in sorted(shown, key=lambda it: not it.best):
-        place = (up.place(mark.value), across.place(math.log(mark.cost) if logarithmic else mark.cost))
-        cells.setdefault(place, mark)
+    for mark in sorted(visible, key=lambda mark: not mark.best):
+        cell = (up.place(mark.value), across.place(math.log(mark.cost) if logarithmic else mark.cost))
+        cells.setdefault(cell, mark)
     picture = Text(f"{value_label}\n", style="")
     for row in reversed(range(HEIGHT)):
         edge = f"{100 * up.value(row):.1f}%" if row in (0, HEIGHT - 1) else ""
         picture.append(f"{edge:>{_MARGIN - 2}} |", "dim")
         for column in range(columns if any(at == row for at, _ in cells) else 0):
-            here = cells.get((row, column))
-            if here is None:
+            drawn = cells.get((row, column))
+            if drawn is None:
                 picture.append(" ")
             else:
-                letter = letters[here.name]
-                picture.append(letter if here.best else letter.lower(), "bold" if here.best else "dim")
+                letter = letters[drawn.name]
+                picture.append(letter if drawn.best else letter.lower(), "bold" if drawn.best else "dim")
         picture.append("\n")
-    low, high = money(min(it.cost for it in shown)), money(max(it.cost for it in shown))
+    low, high = money(min(mark.cost for mark in visible)), money(max(mark.cost for mark in visible))
     picture.append(f"{'':{_MARGIN - 1}}+{'-' * (columns - 1)}\n", "dim")
     label = f"{cost_label}, logarithmic" if logarithmic else cost_label
     picture.append(f"{'':{_MARGIN}}{low}{label:^{max(0, columns - len(low) - len(high))}}{high}\n", "dim")
@@ -98,8 +98,8 @@ class _Scale:
         span = self._high - self._low
         return round((value - self._low) / span * (self._size - 1)) if span > 0 else 0
 
-    def value(self, place: int) -> float:
-        return self._low + (self._high - self._low) * place / (self._size - 1)
+    def value(self, position: int) -> float:
+        return self._low + (self._high - self._low) * position / (self._size - 1)
 
 
 def _packed(entries: Iterable[str], width: int) -> list[str]:

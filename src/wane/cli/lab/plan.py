@@ -35,15 +35,15 @@ def run_plan(options: PlanOptions) -> int:
         "annotate": options.annotate,
     }
     counter = usable_counter(options.counter)
-    found = read_one(options.file, options.format)
-    if isinstance(found, Messages):
+    source = read_one(options.file, options.format)
+    if isinstance(source, Messages):
         session = None
-        result = plan(found.data, format=found.format, counter=counter, overhead=found.overhead, **settings)
+        result = plan(source.data, format=source.format, counter=counter, overhead=source.overhead, **settings)
     else:
         from wane.lab.counting import count
 
-        session, material = found, count(found, counter)
-        history = list(zip(material.items, found.parts, strict=True))
+        session, material = source, count(source, counter)
+        history = list(zip(material.items, source.parts, strict=True))
         result = plan_items(history, overhead=material.overhead, **settings)
     if not result.item_tokens:
         raise failure.InputError(f"{shown_path(options.file)} holds no messages")
@@ -99,9 +99,9 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
         steps = layout.step_table(result.report.steps, limit=limit)
         console.print(picture.titled("What leaves, in this order", steps))
     console.print(picture.titled("The window", picture.WindowPicture(blocks, result.report.budget)))
-    told = Text(printable(result.report.explain()))
-    told.highlight_words([printable(result.report.shortfall)], "bold red")
-    console.print(told)
+    explanation = Text(printable(result.report.explain()))
+    explanation.highlight_words([printable(result.report.shortfall)], "bold red")
+    console.print(explanation)
     if result.report.ran and result.room.tight:
         console.print(f"\n{result.room.warning}", style="bold")
 
@@ -114,8 +114,8 @@ def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
     from wane.cli.lab.common import held_by_kind, problem_lines
 
     calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
-    held = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True), result.pinned.overhead)
-    lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {held}, {turns} of the user."]
+    description = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True), result.pinned.overhead)
+    lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {description}, {turns} of the user."]
     if session.sidechains:
         lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left out.")
     return [*lines, *inferred, *problem_lines([session]), ""]

@@ -58,18 +58,18 @@ def located(name: str) -> str:
     from wane.journal import SessionStore, default_root
     from wane.lab.discover import find_sessions, matching
 
-    found = {str(path): id_ for path, id_ in SessionStore(default_root(os.environ)).matching(name).items()}
-    found |= {str(file.path): file.id for file in matching(name, find_sessions(os.environ, Path.home()))}
-    exact = [path for path, id_ in found.items() if id_ == name]
-    if len(exact or found) == 1:
-        return next(iter(exact or found))
-    if not found:
+    matches = {str(path): id_ for path, id_ in SessionStore(default_root(os.environ)).matching(name).items()}
+    matches |= {str(file.path): file.id for file in matching(name, find_sessions(os.environ, Path.home()))}
+    exact = [path for path, id_ in matches.items() if id_ == name]
+    if len(exact or matches) == 1:
+        return next(iter(exact or matches))
+    if not matches:
         raise SessionNotFoundError(
             f"there is no file {name}, and no session has an id that begins with {name!r}; "
             "wane sessions --all lists them"
         )
-    names = ", ".join(sorted(found.values())[:_IDS])
-    raise SessionNotFoundError(f"{len(found)} sessions have an id that begins with {name!r}; give more: {names}")
+    names = ", ".join(sorted(matches.values())[:_IDS])
+    raise SessionNotFoundError(f"{len(matches)} sessions have an id that begins with {name!r}; give more: {names}")
 
 
 def usable_counter(name: str) -> Counter:
@@ -109,9 +109,9 @@ def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # 
         return _read(plain, format, shown_path(files[0]))
 
 
-def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
+def _read(plain: Path, format_: str, name: str) -> Messages | RecordedSession:
     if is_foreign(plain):
-        return _only(read_plain(plain, format_, shown), shown)
+        return _only(read_plain(plain, format_, name), name)
     beginning = head(plain) if format_ == "auto" else []
     if format_ == "journal" or is_journal(beginning):
         try:
@@ -124,7 +124,7 @@ def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
             if messages := _messages(plain, format_):
                 return messages
     # A trajectory, chats in other wrappings, the rest of a damaged file; or the readers tell what they can read.
-    return _only(read_plain(plain, format_, shown), shown)
+    return _only(read_plain(plain, format_, name), name)
 
 
 def _messages(plain: Path, format_: str) -> Messages | None:
@@ -140,18 +140,18 @@ def _messages(plain: Path, format_: str) -> Messages | None:
     return Messages(data, detect_format(data).name if format_ == "auto" else format_)
 
 
-def _only(sessions: list[RecordedSession], shown: str) -> RecordedSession:
+def _only(sessions: list[RecordedSession], name: str) -> RecordedSession:
     if len(sessions) == 1:
         return sessions[0]
     names = ", ".join(printable(session.name) for session in sessions[:_NAMED])
-    more = ", …" if len(sessions) > _NAMED else ""
-    raise InputError(f"{shown} holds {len(sessions)} sessions ({names}{more}); give one of them")
+    ellipsis = ", …" if len(sessions) > _NAMED else ""
+    raise InputError(f"{name} holds {len(sessions)} sessions ({names}{ellipsis}); give one of them")
 
 
 def _from_journal(path: Path) -> Messages:
     from wane.journal import ConfigRecord, MessageRecord, read
 
-    found = read(path)
-    messages = [record.message for record in found.records if isinstance(record, MessageRecord)]
-    settings = [record for record in found.records if isinstance(record, ConfigRecord)]
-    return Messages(messages, found.header.format, settings[-1].overhead if settings else 0)
+    journal = read(path)
+    messages = [record.message for record in journal.records if isinstance(record, MessageRecord)]
+    settings = [record for record in journal.records if isinstance(record, ConfigRecord)]
+    return Messages(messages, journal.header.format, settings[-1].overhead if settings else 0)

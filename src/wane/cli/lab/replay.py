@@ -122,20 +122,20 @@ _OF_RECORDED: Final = (
 def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     """Yield what else the strategies did, and what holds for all of them."""
     for name in result.names:
-        it = result.totals(name)
-        if name != BASELINE and it.over:
-            filled = ", ".join(f"{reason} {number:,}" for reason, number in it.over.most_common())
-            calls = counted(it.calls, "call")
-            yield f"{name} was over the budget at {it.over_budget:,} of {calls}, filled by: {filled}."
-        if it.own_calls:
-            calls = counted(it.own_calls, "time")
+        totals = result.totals(name)
+        if name != BASELINE and totals.over:
+            filled = ", ".join(f"{reason} {number:,}" for reason, number in totals.over.most_common())
+            calls = counted(totals.calls, "call")
+            yield f"{name} was over the budget at {totals.over_budget:,} of {calls}, filled by: {filled}."
+        if totals.own_calls:
+            calls = counted(totals.own_calls, "time")
             yield (
-                f"{name} called the model {calls} for summaries, for {dollars(it.own_cost.total)} of its cost. What "
-                "they would have said is unknown, so its recall is a range: from summaries that hold nothing useful to "
-                "the best that fit."
+                f"{name} called the model {calls} for summaries, for {dollars(totals.own_cost.total)} of its cost. "
+                "What they would have said is unknown, so its recall is a range: from summaries that hold nothing "
+                "useful to the best that fit."
             )
-        if it.loss.invalid_pairs:
-            parted = f"{counted(it.loss.invalid_pairs, 'time')} over all requests"
+        if totals.loss.invalid_pairs:
+            parted = f"{counted(totals.loss.invalid_pairs, 'time')} over all requests"
             yield f"{name} separated calls from their results, {parted}; providers refuse such requests."
     yield (
         f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, because new "
@@ -161,8 +161,8 @@ def run_sweep(options: SweepOptions) -> int:
     settings = Settings(low_water=options.low_water)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
-        told = bar.stage("Replaying")
-        result = sweep(setup.studied, names, budgets, settings, setup.engine, told)
+        progress = bar.stage("Replaying")
+        result = sweep(setup.studied, names, budgets, settings, setup.engine, progress)
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:
@@ -189,7 +189,7 @@ def _print_sweep(result: Sweep) -> None:
         last = point.strategy
     console = plain_console()
     console.print(table)
-    marks = [Mark(it.strategy, it.totals.dollars, it.recall, it in best) for it in result.points]
+    marks = [Mark(point.strategy, point.totals.dollars, point.recall, point in best) for point in result.points]
     print_lines([""])
     console.print(pareto_picture(marks, min(console.width, 100), "cost", "reference recall", dollars), soft_wrap=True)
     smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))

@@ -34,8 +34,8 @@ def run_tune(options: TuneOptions) -> int:
     with Bar() as bar:
         settings = Settings()
         setup = prepare(options.sessions, options.lab, settings, bar)
-        told = bar.stage("Trying")
-        result = tune(setup.studied, settings, setup.engine, budgets, told)
+        progress = bar.stage("Trying")
+        result = tune(setup.studied, settings, setup.engine, budgets, progress)
     if options.as_json:
         data = result.to_dict() | {"reasons": list(reasons(result))}
         print_json(data, setup.gathered)
@@ -74,12 +74,16 @@ def reasons(result: Tuning) -> Iterator[str]:
     yield from _of_the_defaults(result)
     yield _of_the_frontier(result)
     yield from _of_the_edges(result)
-    for it in result.alternatives:
-        yield f"- {_named(it)}: {_against(chosen, it)}."
-    for it in result.alternatives:
-        if it.what == "strategy" and beats(it.totals, chosen.totals) and not it.totals.loss.user_turns_lost:
-            setting = f"strategy = {json.dumps(it.value)}"
-            yield f"On these sessions {it.value} is better than {OURS}; to use it, set {setting}."
+    for alternative in result.alternatives:
+        yield f"- {_named(alternative)}: {_against(chosen, alternative)}."
+    for alternative in result.alternatives:
+        if (
+            alternative.what == "strategy"
+            and beats(alternative.totals, chosen.totals)
+            and not alternative.totals.loss.user_turns_lost
+        ):
+            setting = f"strategy = {json.dumps(alternative.value)}"
+            yield f"On these sessions {alternative.value} is better than {OURS}; to use it, set {setting}."
     if lines := tight_lines(result.tight, len(result.studied)):
         yield "The choice weighs cost against what is kept. Where what is kept counts for more:"
         yield from lines
@@ -103,9 +107,9 @@ def _of_the_frontier(result: Tuning) -> str:
     cheap, dear = result.frontier[0], result.frontier[-1]
     if cheap is dear:
         return "It is cheapest and keeps most of all that was tried."
-    more = f"{dollars(dear.cost - result.chosen.cost)} more, for {100 * (dear.kept - result.chosen.kept):.1f} points"
+    extra = f"{dollars(dear.cost - result.chosen.cost)} more, for {100 * (dear.kept - result.chosen.kept):.1f} points"
     if result.cheapest:
-        return f"Nothing that was tried is cheaper. Keeping most costs {more}: {_brief(dear)}."
+        return f"Nothing that was tried is cheaper. Keeping most costs {extra}: {_brief(dear)}."
     return (
         f"Of all that was tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps most. The choice lies where "
         "another dollar begins to keep little; nothing that was tried is clearly cheaper and keeps as much, or keeps "
@@ -132,16 +136,17 @@ def _of_the_edges(result: Tuning) -> Iterator[str]:
         )
 
 
-def _brief(it: Candidate) -> str:
-    return f"{dollars(it.cost)} and {share(it.kept)} kept ({rounded(it.budget)}, low water {it.policy.low_water})"
+def _brief(candidate: Candidate) -> str:
+    settings = f"{rounded(candidate.budget)}, low water {candidate.policy.low_water}"
+    return f"{dollars(candidate.cost)} and {share(candidate.kept)} kept ({settings})"
 
 
-def _named(it: Alternative) -> str:
-    if it.what == "strategy":
-        return f"{it.value} instead"
-    if it.what == "budget":
-        return f"{rounded(it.value)} instead"
-    return f"{it.what} = {_shown(it.value)}"
+def _named(alternative: Alternative) -> str:
+    if alternative.what == "strategy":
+        return f"{alternative.value} instead"
+    if alternative.what == "budget":
+        return f"{rounded(alternative.value)} instead"
+    return f"{alternative.what} = {_shown(alternative.value)}"
 
 
 def _shown(value: Any) -> str:
@@ -150,15 +155,15 @@ def _shown(value: Any) -> str:
     return "the order's own" if value is None else str(value)
 
 
-def _against(chosen: Candidate, it: Alternative | Candidate) -> str:
-    more, kept = it.totals.full_cost - chosen.cost, kept_of(it.totals) - chosen.kept
-    differs = abs(more) > CLOSE * chosen.cost
-    parts = [f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if differs else "about as much"]
-    points = f"{abs(100 * kept):.1f} points {'more' if kept > 0 else 'less'}"
-    parts.append(f"keeps {points if abs(kept) > GAIN else 'about as much'}")
-    lost = it.totals.loss.user_turns_lost
+def _against(chosen: Candidate, candidate: Alternative | Candidate) -> str:
+    extra_cost, gain = candidate.totals.full_cost - chosen.cost, kept_of(candidate.totals) - chosen.kept
+    differs = abs(extra_cost) > CLOSE * chosen.cost
+    parts = [f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}" if differs else "about as much"]
+    points = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
+    parts.append(f"keeps {points if abs(gain) > GAIN else 'about as much'}")
+    lost = candidate.totals.loss.user_turns_lost
     if lost:
-        parts.append(f"loses {lost:,} of {counted(it.totals.loss.user_turns, 'turn')} of the user")
-    if it.totals.own_calls:
-        parts.append(f"calls the model {counted(it.totals.own_calls, 'time')} more")
+        parts.append(f"loses {lost:,} of {counted(candidate.totals.loss.user_turns, 'turn')} of the user")
+    if candidate.totals.own_calls:
+        parts.append(f"calls the model {counted(candidate.totals.own_calls, 'time')} more")
     return ", ".join(parts)

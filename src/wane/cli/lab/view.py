@@ -43,14 +43,14 @@ def run_view(options: ViewOptions) -> int:
     from wane.lab.report import write_view
 
     studied = study(gathered.found, Pricing.of(options.price or PRICE), own_prices=options.price is None)
-    materials = [it.subject.material for it in studied]
-    held, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
+    materials = [prepared.subject.material for prepared in studied]
+    recorded_budget, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
         page = Path(options.output)
     else:  # in a directory that nobody else can read
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
     simulated = _simulated(studied, options.budget)
-    write_view(page, materials, simulated=simulated, budget=held, facts=facts, contents=not options.redact)
+    write_view(page, materials, simulated=simulated, budget=recorded_budget, facts=facts, contents=not options.redact)
     if simulated:
         headline = headline_of(materials[0], simulated[0])
         for line in filter(None, (headline.text, headline.detail)):
@@ -64,18 +64,20 @@ def run_view(options: ViewOptions) -> int:
 
 def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
     """Replay sessions: under `cwl`, or if Wane managed them already, under `none`."""
-    found = []
-    for it in studied:
-        managed = it.found.session.evictions
-        settings = Settings(budget=budget, annotate=it.annotate)
+    simulated = []
+    for prepared in studied:
+        managed = prepared.found.session.evictions
+        settings = Settings(budget=budget, annotate=prepared.annotate)
         name = "none" if managed else "cwl"
         # A session that Wane managed has its own budget, and what it kept is recorded.
         own = replace(settings, budget=managed[-1].budget or budget) if managed else settings
-        tight = tight_lines(tight_sessions([it], own, None if managed else InProcess()), 1)
-        baseline = Job(0, "none", settings, it.pricing, trace=True).run(it.subject)
-        replay = baseline if name == "none" else Job(0, name, settings, it.pricing, trace=True).run(it.subject)
-        found.append(Simulated(replay, baseline, it.pricing, "".join(tight)))
-    return found
+        tight = tight_lines(tight_sessions([prepared], own, None if managed else InProcess()), 1)
+        baseline = Job(0, "none", settings, prepared.pricing, trace=True).run(prepared.subject)
+        replay = (
+            baseline if name == "none" else Job(0, name, settings, prepared.pricing, trace=True).run(prepared.subject)
+        )
+        simulated.append(Simulated(replay, baseline, prepared.pricing, "".join(tight)))
+    return simulated
 
 
 def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:

@@ -213,15 +213,15 @@ def _introduce(options: ProxyOptions) -> None:
     url = server.listen.url
     base = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
     marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
-    kept = f"{context.budget:,} tokens ({context.strategy}{marks if traits(context.strategy).by_episode else ''})"
+    view = f"{context.budget:,} tokens ({context.strategy}{marks if traits(context.strategy).by_episode else ''})"
     if not traits(context.strategy).bounded:
-        kept = "the whole history, without a budget (none)"
+        view = "the whole history, without a budget (none)"
     lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
     allowed = f"{dollars(server.max_cost)} {COST_PERIODS[server.cost_period]}"
     limit = [] if server.max_cost is None else [f"  limit     {allowed}"]
     lines = [
         f"Listening on {url}, for {server.upstream}",
-        f"  view      {kept}",
+        f"  view      {view}",
         f"  sessions  {_place(options.store)}",
         *([] if options.store is None else [f"            {lifetime} (--keep)"]),
         *limit,

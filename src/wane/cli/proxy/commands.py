@@ -366,15 +366,15 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """
     if args[:1] != ["run"]:
         return list(args), ()
-    flags = [each.flag for each in declared(RunOptions)]
+    flags = [field.flag for field in declared(RunOptions)]
     with_value = {name for flag in flags if flag.value for name in flag.spelled.split(", ")}
-    place = 1
-    while place < len(args) and args[place].startswith("-") and args[place] != "--":
-        if args[place] in ("-h", "--help"):
-            return list(args[: place + 1]), ()
-        place += 2 if args[place] in with_value else 1
-    mine, agent = args[:place], args[place:]
+    index = 1
+    while index < len(args) and args[index].startswith("-") and args[index] != "--":
+        if args[index] in ("-h", "--help"):
+            return list(args[: index + 1]), ()
+        index += 2 if args[index] in with_value else 1
+    own, agent = args[:index], args[index:]
     agent = agent[1:] if agent[:1] == ["--"] else agent
     if not agent:
         raise UsageError("give the agent to run, such as: wane run claude; see wane run --help")
-    return [*mine, "--", agent[0]], tuple(agent[1:])
+    return [*own, "--", agent[0]], tuple(agent[1:])

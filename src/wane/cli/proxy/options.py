@@ -106,11 +106,11 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     from wane.proxy.settings import ContextSettings
     from wane.strategies.base import traits
 
-    given: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     if options.idle is not None:
-        given["idle"] = options.idle
+        overrides["idle"] = options.idle
     if options.remind_at is not None:
-        given["remind_at"] = None if options.remind_at == NO_SHARE else options.remind_at
+        overrides["remind_at"] = None if options.remind_at == NO_SHARE else options.remind_at
     classes = dict(options.tool_classes)
     read_tool_classes(classes)
     settings = ContextSettings(
@@ -120,7 +120,7 @@ def context_settings(options: ContextOptions) -> ContextSettings:
         annotate=options.annotate,
         recall=options.recall,
         tool_classes=classes or None,
-        **given,
+        **overrides,
     )
     if settings.recall and not traits(settings.strategy).bounded:
         raise UsageError("--recall returns what was evicted, and --strategy none evicts nothing: leave one of them out")

@@ -52,8 +52,8 @@ def run_agent(options: RunOptions) -> int:
         upstream=options.upstream,
     )
     agent = agent_of(command.program)
-    found = shutil.which(command.program)
-    if found is None:
+    path = shutil.which(command.program)
+    if path is None:
         how = f"; install it with: {agent.install}" if agent.install else ""
         say(f"{command.program} is not installed, or not on the PATH{how}")
         return failure.NOT_FOUND
@@ -65,7 +65,7 @@ def run_agent(options: RunOptions) -> int:
         context=options.context,
         treatment=_treatment(options.treatment),
     )
-    return _run(agent, command, found, proxy_options(proxy, stored), options)
+    return _run(agent, command, path, proxy_options(proxy, stored), options)
 
 
 def _treatment(options: TreatmentOptions) -> TreatmentOptions:
@@ -75,26 +75,26 @@ def _treatment(options: TreatmentOptions) -> TreatmentOptions:
     return replace(options, usage=options.usage or "last", max_cost_per=per)
 
 
-def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, given: RunOptions) -> int:
+def _run(agent: Agent, command: Command, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
     from wane.proxy.agents.base import around_proxies
     from wane.proxy.server.run import in_thread
 
     with (
-        RunLog(given.log, given.log_level) as log,
+        RunLog(run_options.log, run_options.log_level) as log,
         # Only the user can read this directory.
         tempfile.TemporaryDirectory(prefix="wane-run-") as private,
         in_thread(options) as proxy,
     ):
         start = agent.start(command, proxy.url, options.server.upstream, Path(private))
         log.note(f"{agent.program} asks {proxy.url}, which asks {options.server.upstream}; see {proxy.url}/wane/")
-        if start.note and not given.quiet:
+        if start.note and not run_options.quiet:
             say(start.note)
         environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
-        code = run_child((found, *start.before, *command.arguments), environ)
+        code = run_child((path, *start.before, *command.arguments), environ)
         # The proxy's end takes the sessions from memory.
         sessions = proxy.sessions.status()
-    if not given.quiet:
+    if not run_options.quiet:
         say(summary(proxy, sessions, options, log))
         if advice := advice_on(sessions):
             say(advice)
@@ -116,7 +116,7 @@ _ENDED: Final = {
 def advice_on(sessions: Sequence[SessionStatus]) -> str:
     """Return which budget would help the session that lacks most; empty if none lacks any."""
     facts = [status.facts for status in sessions if status.facts.advice]
-    worst = max(facts, key=lambda it: (it.thrashing is not None, it.room.fixed if it.room else 0), default=None)
+    worst = max(facts, key=lambda fact: (fact.thrashing is not None, fact.room.fixed if fact.room else 0), default=None)
     return "" if worst is None else worst.advice
 
 
@@ -133,8 +133,8 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     line = counted(every, "request") + (f" ({', '.join(others)})" if others else "")
     if not proxy.traffic.peak:
         return f"{line}; none had a history and tools to manage{warned}"
-    held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
-    line += f"; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted"
+    peak = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
+    line += f"; the view held {peak} at most, {proxy.traffic.evicted_tokens():,} were evicted"
     total = sum((status.money for status in sessions), Money())
     if total.account.priced:
         than = "less" if total.saved >= 0 else "more"

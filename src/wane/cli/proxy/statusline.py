@@ -72,6 +72,6 @@ def line_of(session: Mapping[str, Any]) -> str:
     if money := session["money"]:
         saved = money["unmanaged"] - money["spent"]
         bound = "≥" if money["priced_calls"] < money["calls"] else ""
-        less = f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""
-        parts.append(f"{bound}${money['spent']:.2f}{less}")
+        saving = f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""
+        parts.append(f"{bound}${money['spent']:.2f}{saving}")
     return " | ".join(parts)

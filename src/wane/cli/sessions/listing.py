@@ -51,8 +51,8 @@ def list_sessions(options: SessionsOptions) -> int:
     if infos:
         _print_table(infos, options.every)
     elif not others:
-        place = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
-        sys.stdout.write(f"There are no sessions{place}.\n")
+        scope = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
+        sys.stdout.write(f"There are no sessions{scope}.\n")
     _print_found(others)
     return failure.OK
 
@@ -142,14 +142,14 @@ def _print_found(files: Sequence[SessionFile]) -> None:
         console.print(Text.assemble(*parts), soft_wrap=True)
 
     named = zip(files, short_ids(files), strict=True)
-    for agent, group in groupby(named, key=lambda it: it[0].agent):
+    for agent, group in groupby(named, key=lambda entry: entry[0].agent):
         of_agent = list(group)
         line("")
         line((f"{_AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
         for file, short in of_agent[:SHOWN]:
             head = look_into(file)
-            place = f"  {printable(head.cwd)}" if head.cwd else ""
-            about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{place}"
+            directory = f"  {printable(head.cwd)}" if head.cwd else ""
+            about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{directory}"
             line(printable(short), (about, "dim"))
             if head.title:
                 line(f"  {printable(head.title)}")

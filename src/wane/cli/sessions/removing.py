@@ -87,25 +87,25 @@ def _store(where: str) -> Store:
 
 async def _prune_store(store: Store, seconds: float, *, dry: bool) -> int:
     try:
-        found = await store.unwritten(seconds)
-        for session in found:
+        sessions = await store.unwritten(seconds)
+        for session in sessions:
             if not dry:
                 await store.delete(session.id)
             _line(session.id, session.written, session.size)
     finally:
         await store.close()
-    return _sum(len(found), sum(session.size for session in found), dry=dry)
+    return _sum(len(sessions), sum(session.size for session in sessions), dry=dry)
 
 
 async def _delete_in_store(store: Store, names: Sequence[str]) -> int:
     try:
-        known = {session.id: session for session in await store.unwritten(0)}
+        stored = {session.id: session for session in await store.unwritten(0)}
         chosen: dict[str, StoredSession] = {}
         for name in names:
-            found = matching_ids(name, known)
-            if len(found) != 1:
-                raise SessionNotFoundError(f"{len(found) or 'no'} sessions have an id that begins with {name!r}")
-            chosen |= {session_id: known[session_id] for session_id in found}
+            matches = matching_ids(name, stored)
+            if len(matches) != 1:
+                raise SessionNotFoundError(f"{len(matches) or 'no'} sessions have an id that begins with {name!r}")
+            chosen |= {session_id: stored[session_id] for session_id in matches}
         for session_id in chosen:
             await store.delete(session_id)
     finally:

@@ -74,7 +74,7 @@ def _other_agent(path: Path) -> str | None:
 def session_dict(session: Session) -> dict[str, Any]:
     """Return a session as JSON-able data: what `wane show --json` prints."""
     header, window = session.file.header, session.rebuilt.window
-    held = layout.held_by(session.blocks)
+    tokens = layout.held_by(session.blocks)
     return {
         "id": header.id,
         "path": str(session.file.path),
@@ -102,11 +102,11 @@ def session_dict(session: Session) -> dict[str, Any]:
                 "dependencies": list(episode.dependencies),
                 "description": episode.description,
                 "turn": session.turn_of(episode),
-                "tokens": dict(zip(("history", "view"), held.get(episode.number, (0, 0)), strict=True)),
+                "tokens": dict(zip(("history", "view"), tokens.get(episode.number, (0, 0)), strict=True)),
             }
             for episode in session.rebuilt.episodes
         ],
-        "passes": [_pass_dict(*each) for each in _passes(session)],
+        "passes": [_pass_dict(*entry) for entry in _passes(session)],
     }
 
 
@@ -199,8 +199,8 @@ def _summary(session: Session) -> RenderableType:
         "began", f"{local_time(header.created)}, {counted(len(rebuilt.messages), 'message')} ({header.format})"
     )
     whose = described(header.id, header.format) if agent_of(header.id) == "proxy" else None
-    if kept := ", ".join(filter(None, (whose, rebuilt.strategy))):
-        table.add_row("kept by", printable(kept))
+    if keeper := ", ".join(filter(None, (whose, rebuilt.strategy))):
+        table.add_row("kept by", printable(keeper))
     if session.models:
         table.add_row("model", printable(", ".join(session.models)))
     table.add_row("usage", describe_usage(session.usage))
@@ -209,8 +209,10 @@ def _summary(session: Session) -> RenderableType:
         f"{view.tokens:,} of {rebuilt.window.budget:,} tokens; with all that was evicted {session.whole:,}",
     )
     if rebuilt.by_episode and view.tokens > rebuilt.window.budget:
-        excess, held = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()
-        table.add_row("over", Text(printable(f"by {counted(excess, 'token')}; no pass may take: {held}"), style="red"))
+        excess, holders = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()
+        table.add_row(
+            "over", Text(printable(f"by {counted(excess, 'token')}; no pass may take: {holders}"), style="red")
+        )
     if session.file.torn:
         lost = counted(session.file.torn_bytes, "byte")
         cut = f"the last record was cut short ({lost}); resuming the session repairs it"
@@ -239,9 +241,9 @@ def _pass_table(passes: list[_Pass], limit: int | None) -> RenderableType:
 
 def _took(record: PassRecord, pinned: Pinned | None) -> str:
     names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
-    shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+    listed = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
     over = "" if pinned is None else f"; {record.tokens_after - record.budget:,} over the budget: {pinned.explain()}"
-    return printable(f"{shown or 'nothing'}{over}")
+    return printable(f"{listed or 'nothing'}{over}")
 
 
 def _one_line(text: str, full: bool) -> str:

@@ -31,8 +31,8 @@ class AnswerStream:
         self.rest += text
         if "\n" not in text:
             return []
-        *whole, self.rest = _split(self.rest)
-        return [shown for block in whole for shown in self._blocks(block)]
+        *complete, self.rest = _split(self.rest)
+        return [renderable for block in complete for renderable in self._blocks(block)]
 
     def end(self) -> list[RenderableType]:
         """Return what is left, as a block; the next text begins another answer."""
@@ -83,18 +83,18 @@ def _split(text: str) -> list[str]:
     """Return the blocks of a text, and last the one that more text may still change."""
     from markdown_it import MarkdownIt
 
-    whole = text.rpartition("\n")[0].split("\n")
-    tokens: list[Token] = MarkdownIt("commonmark").enable("table").parse("\n".join(whole))
+    lines = text.rpartition("\n")[0].split("\n")
+    tokens: list[Token] = MarkdownIt("commonmark").enable("table").parse("\n".join(lines))
     blocks = [(token, token.map) for token in tokens if token.map and token.level == 0 and token.nesting >= 0]
     if not blocks:
         return [text]
     last, (first_line, end_line) = blocks[-1]
-    ended = last.type in _ENDED_BY_A_GAP and end_line < len(whole)
+    ended = last.type in _ENDED_BY_A_GAP and end_line < len(lines)
     if last.type == "fence":
-        ended = end_line > first_line + 1 and whole[end_line - 1].strip().startswith(last.markup)
-    starts = [start for _, (start, _) in blocks[1:]] + ([len(whole)] if ended else [])
-    found, position = [], 0
+        ended = end_line > first_line + 1 and lines[end_line - 1].strip().startswith(last.markup)
+    starts = [start for _, (start, _) in blocks[1:]] + ([len(lines)] if ended else [])
+    parts, position = [], 0
     for start in starts:
-        lines, position = whole[position:start], start
-        found.append("".join(f"{line}\n" for line in lines))
-    return [*found, text[sum(map(len, found)) :]]
+        parts.append("".join(f"{line}\n" for line in lines[position:start]))
+        position = start
+    return [*parts, text[sum(map(len, parts)) :]]

@@ -51,9 +51,9 @@ def blocks(
     for episode in episodes:
         for first, stop in episode.spans:
             owners[first:stop] = [episode] * (stop - first)
-    stays = bytearray(len(kinds))
+    in_view = bytearray(len(kinds))
     for index in visible:
-        stays[index] = 1
+        in_view[index] = 1
 
     def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
         for index, owner in enumerate(owners):
@@ -61,14 +61,14 @@ def blocks(
             role = _FIXED.get(kind) or (
                 Role.NOTICE if kind is Kind.NOTICE else role_of(owner) if owner else Role.IMPLICIT
             )
-            number, left = owner.number if owner else None, instead.get(index, 0) if instead else 0
-            if left:
-                yield (role, number, True), left
-            yield (role, number, bool(stays[index])), tokens[index] - left
+            number, substitute = owner.number if owner else None, instead.get(index, 0) if instead else 0
+            if substitute:
+                yield (role, number, True), substitute
+            yield (role, number, bool(in_view[index])), tokens[index] - substitute
 
     return [
-        Block(role, sum(held for _, held in group), kept, number)
-        for (role, number, kept), group in groupby(pieces(), lambda piece: piece[0])
+        Block(role, sum(size for _, size in group), stays, number)
+        for (role, number, stays), group in groupby(pieces(), lambda piece: piece[0])
     ]
 
 
@@ -87,10 +87,10 @@ def view_blocks(
     visible = set(window.visible)
     before, after = (visible.union(removed), visible) if done else (visible, visible.difference(removed))
     tokens = [item.tokens if index in before else 0 for index, item in enumerate(items)]
-    found = blocks([item.kind for item in items], tokens, episodes, after)
+    parts = blocks([item.kind for item in items], tokens, episodes, after)
     # What every request carries in addition, so that the picture adds up to the window's total.
     besides = window.tokens - sum(items[index].tokens for index in visible)
-    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in found if block.tokens)]
+    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in parts if block.tokens)]
 
 
 def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
@@ -112,16 +112,16 @@ def is_told(row: Row) -> bool:
 
 def fixed_rows(parts: Iterable[Block]) -> list[Row]:
     """Return the rows of system items and user turns (R13), of notices (R15), and of work in no episode."""
-    held = _held(((part.role, part.episode is None), part) for part in parts)
-    told = [
+    tokens_by_key = _held(((part.role, part.episode is None), part) for part in parts)
+    fixed = [
         (Role.SYSTEM, True, "(system)", _NEVER),
         (Role.NOTICE, True, "(opening and standing notices)", _NEVER),
         (Role.USER, True, "(user turns)", _NEVER),
         (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
         (Role.NOTICE, False, "(notices)", "evicted with their episodes"),
     ]
-    found = [(role, name, held.get((role, alone), (0, 0)), why) for role, alone, name, why in told]
-    return [Row(role, name, *tokens, why=why) for role, name, tokens, why in found if any(tokens)]
+    sizes = [(role, name, tokens_by_key.get((role, alone), (0, 0)), why) for role, alone, name, why in fixed]
+    return [Row(role, name, *tokens, why=why) for role, name, tokens, why in sizes if any(tokens)]
 
 
 def episode_rows(
@@ -135,11 +135,13 @@ def episode_rows(
         policy: what a pass may evict.
         done: whether the pass has run; False if it would be the next one.
     """
-    held = _held((part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE)
+    tokens_by_key = _held(
+        (part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE
+    )
     needed = dependents(episodes)
-    found = []
+    rows = []
     for episode in episodes:
-        before, after = held.get(episode.number, (0, 0))
+        before, after = tokens_by_key.get(episode.number, (0, 0))
         # Overflow evicts without an episode reaching a level (R16).
         is_cut = done and after < before and not episode.removed and episode.level is Level.NONE
         row = Row(
@@ -151,8 +153,8 @@ def episode_rows(
             why=f"{why(episode, needed, policy)}{', partly evicted' if is_cut else ''}",
             builds_on=tuple(map(brief, episode.dependencies)),
         )
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def held_by(parts: Iterable[Block]) -> dict[int, tuple[int, int]]:
@@ -222,8 +224,8 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
 
 def _held(parts: Iterable[tuple[_KeyT, Block]]) -> dict[_KeyT, tuple[int, int]]:
     """Return tokens before and after, by key."""
-    held: dict[_KeyT, tuple[int, int]] = {}
+    totals: dict[_KeyT, tuple[int, int]] = {}
     for key, part in parts:
-        before, after = held.get(key, (0, 0))
-        held[key] = before + part.tokens, after + part.tokens * part.kept
-    return held
+        before, after = totals.get(key, (0, 0))
+        totals[key] = before + part.tokens, after + part.tokens * part.kept
+    return totals

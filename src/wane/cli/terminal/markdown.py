@@ -16,12 +16,12 @@ _THEME = "ansi_dark"
 
 def markdown(text: str) -> Markdown:
     """Return Markdown as Rich shows it, with line breaks as they were written."""
-    found = _Answer(text, code_theme=_THEME, hyperlinks=False)
-    for token in found.parsed:
+    answer = _Answer(text, code_theme=_THEME, hyperlinks=False)
+    for token in answer.parsed:
         for child in token.children or ():
             if child.type == "softbreak":
                 child.type = "hardbreak"
-    return found
+    return answer
 
 
 class _Code(CodeBlock):

@@ -215,8 +215,8 @@ class WindowPicture:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         glyphs = _UNICODE if is_unicode(options.encoding) else _ASCII
         before = sum(block.tokens for block in self.blocks)
-        kept = [block for block in self.blocks if block.kept]
-        after = sum(block.tokens for block in kept)
+        visible = [block for block in self.blocks if block.kept]
+        after = sum(block.tokens for block in visible)
         total_width = len(f" {before:,} tokens")
         tape = max(_NARROWEST, options.max_width - _LABEL_WIDTH - total_width)
         cases = _cases(self.blocks)
@@ -233,7 +233,7 @@ class WindowPicture:
                 yield _line("", Text("(above on a scale of its own)", style="dim"), None, tape)
         label = self.labels[1] if before != after else "window"
         over = after > self.budget
-        yield _line(label, _letters(_cells(kept, tape, scale), cases), after, tape, "bold red" if over else "")
+        yield _line(label, _letters(_cells(visible, tape, scale), cases), after, tape, "bold red" if over else "")
         yield _ruler(self.budget, scale, tape, glyphs)
         yield _legend(self.blocks, glyphs)
 
@@ -260,7 +260,7 @@ def _cases(blocks: Iterable[Block]) -> dict[int, bool]:
     for block in blocks:
         if block.episode is not None:
             numbers.setdefault(block.role, set()).add(block.episode)
-    return {number: place % 2 == 0 for role in numbers for place, number in enumerate(sorted(numbers[role]))}
+    return {number: index % 2 == 0 for role in numbers for index, number in enumerate(sorted(numbers[role]))}
 
 
 def _cells(blocks: Sequence[Block], width: int, scale: int) -> list[Block]:

@@ -26,8 +26,8 @@ class Bar:
     def __init__(self) -> None:
         console = Console(file=sys.stderr)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        shown = sys.stderr.isatty()
-        self._progress = Progress(*columns, console=console, auto_refresh=False, transient=True, disable=not shown)
+        visible = sys.stderr.isatty()
+        self._progress = Progress(*columns, console=console, auto_refresh=False, transient=True, disable=not visible)
         self._drawn = 0.0
 
     def __enter__(self) -> Self:
@@ -41,10 +41,10 @@ class Bar:
 
     def over(self, name: str, things: Sequence[_T]) -> Iterator[_T]:
         """Yield things as a stage; each one counts as done when the next one is requested."""
-        told = self.stage(name)
-        for number, thing in enumerate(things):
-            told(number, len(things))
-            yield thing
+        advance = self.stage(name)
+        for number, item in enumerate(things):
+            advance(number, len(things))
+            yield item
 
     def stage(self, name: str) -> Callable[[int, int], None]:
         """Begin a stage, and return a function that takes the number of things done, and of all things."""
@@ -53,10 +53,10 @@ class Bar:
         task = self._progress.add_task(name, total=None)
         self._progress.refresh()
 
-        def told(done: int, total: int) -> None:
+        def advance(done: int, total: int) -> None:
             self._progress.update(task, completed=done, total=total)
             if time.monotonic() - self._drawn >= _SECONDS or done == total:
                 self._progress.refresh()
                 self._drawn = time.monotonic()
 
-        return told
+        return advance

@@ -70,47 +70,49 @@ def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
     """The decision that the results of the latest calls demand before the plan goes on, if any."""
     if (right := put_right(sight.latest)) is not None:
         return Decision(Place(place.task, place.step, "!"), "Put that right.", (right,))
-    for seen in sight.latest:
-        if seen.tool == "edit_file" and "not found in" in (seen.result or ""):
+    for call in sight.latest:
+        if call.tool == "edit_file" and "not found in" in (call.result or ""):
             # The file is no longer as I saw it.
-            say = f"{seen.path} has changed since I saw it: read it again."
-            return Decision(Place(place.task, place.step, "?"), say, (read(seen.path),))
+            say = f"{call.path} has changed since I saw it: read it again."
+            return Decision(Place(place.task, place.step, "?"), say, (read(call.path),))
     if place.step and not place.detour:
         checks = {move.command for move in task.steps[place.step - 1].moves if isinstance(move, Check)}
-        for seen in sight.latest:
-            if seen.arguments.get("command") in checks and "[exit code:" in (seen.result or ""):
+        for call in sight.latest:
+            if call.arguments.get("command") in checks and "[exit code:" in (call.result or ""):
                 return Decision(Place(place.task, len(task.steps)), "The tests fail, and my script knows no way on.")
     return None
 
 
 def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
     """The next step that has something to do, or the lookups that it needs first."""
-    found: dict[Need, Found] = {}
+    knowledge: dict[Need, Found] = {}
     for number in range(place.step, len(task.steps) + 1):
         step = task.steps[number - 1]
         needs = _needs(sight, step)
-        found |= {need: seen for need in needs if (seen := find(sight, need)) is not None}
-        missing = tuple(need for need in needs if need not in found)
+        knowledge |= {need: match for need in needs if (match := find(sight, need)) is not None}
+        missing = tuple(need for need in needs if need not in knowledge)
         # A step needs no facts that it looks up itself.
         looks = {need for move in step.moves if isinstance(move, Look) for need in move.needs}
         if not looks.issuperset(missing):
-            here = place if number == place.step else Place(place.task, number)
-            return _look_up(sight, here, missing, found)
-        made = offered(_calls(sight, step, found), sight.tools)
-        if made or number == len(task.steps):
-            here = Place(place.task, number)
-            return Decision(here, _filled(step.say, found), made, step.think if made else "", found, missing)
+            position = place if number == place.step else Place(place.task, number)
+            return _look_up(sight, position, missing, knowledge)
+        calls = offered(_calls(sight, step, knowledge), sight.tools)
+        if calls or number == len(task.steps):
+            position = Place(place.task, number)
+            return Decision(
+                position, _filled(step.say, knowledge), calls, step.think if calls else "", knowledge, missing
+            )
     return Decision(Place(place.task, len(task.steps)), "There is nothing left to do.")
 
 
-def _look_up(sight: Sight, place: Place, missing: tuple[Need, ...], found: Knowledge) -> Decision:
+def _look_up(sight: Sight, place: Place, missing: tuple[Need, ...], knowledge: Knowledge) -> Decision:
     if len(place.detour) == PATIENCE:
         return Decision(place, f"I looked for it {PATIENCE} times and do not find it: {_name(missing[0])}.")
-    made = {call.raw_arguments: call for call in (_search(sight, need) for need in missing)}
+    searches = {call.raw_arguments: call for call in (_search(sight, need) for need in missing)}
     names = ", ".join(dict.fromkeys(map(_name, missing)))
-    here = Place(place.task, place.step, f"{place.detour}?")
+    detour = Place(place.task, place.step, f"{place.detour}?")
     say = f"I do not see {names} any more: look it up."
-    return Decision(here, say, tuple(made.values()), "", found, missing)
+    return Decision(detour, say, tuple(searches.values()), "", knowledge, missing)
 
 
 def _needs(sight: Sight, step: Step) -> list[Need]:
@@ -124,19 +126,22 @@ def _needs(sight: Sight, step: Step) -> list[Need]:
     return list(dict.fromkeys(needs))
 
 
-def _calls(sight: Sight, step: Step, found: Knowledge) -> Iterable[Call]:
+def _calls(sight: Sight, step: Step, knowledge: Knowledge) -> Iterable[Call]:
     edits: dict[str, list[dict[str, str]]] = {}
     for move in step.moves:
         match move:
             case Call(tool):
-                given = json.loads(move.raw_arguments).items()
-                yield Call(tool, {name: _filled(it, found) if isinstance(it, str) else it for name, it in given})
+                arguments = json.loads(move.raw_arguments).items()
+                yield Call(
+                    tool,
+                    {name: _filled(value, knowledge) if isinstance(value, str) else value for name, value in arguments},
+                )
             case Check(command):
                 yield shell(command)
             case Look(needs):
-                yield from map(read, dict.fromkeys(need.path for need in needs if need not in found))
+                yield from map(read, dict.fromkeys(need.path for need in needs if need not in knowledge))
             case Replace(old, new) if not _is_done(sight, move):
-                texts = {"old_text": found[old].text, "new_text": _filled(new, found)}
+                texts = {"old_text": knowledge[old].text, "new_text": _filled(new, knowledge)}
                 edits.setdefault(old.path, []).append(texts)
     yield from (edit(path, texts) for path, texts in edits.items())
 
@@ -153,8 +158,8 @@ def _search(sight: Sight, need: Need) -> Call:
 def _is_done(sight: Sight, move: Replace) -> bool:
     """Whether the view shows that the change was already made."""
     return any(
-        seen.edited and seen.path == move.old.path and json.dumps(move.new)[1:-1] in json.dumps(seen.arguments)
-        for seen in sight.seen
+        call.edited and call.path == move.old.path and json.dumps(move.new)[1:-1] in json.dumps(call.arguments)
+        for call in sight.seen
     )
 
 
@@ -167,7 +172,7 @@ def _name(need: Need) -> str:
     return f"the line in {need.path}"
 
 
-def _filled(text: str, found: Knowledge) -> str:
+def _filled(text: str, knowledge: Knowledge) -> str:
     """Replace names of facts with their values."""
-    facts = {need.name: seen.text for need, seen in found.items() if isinstance(need, Fact)}
+    facts = {need.name: answer.text for need, answer in knowledge.items() if isinstance(need, Fact)}
     return _REFERENCE.sub(lambda match: facts[match[1]], text)

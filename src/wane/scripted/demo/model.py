@@ -76,7 +76,7 @@ class ScriptedModel(FunctionModel):
         reply = await self._answer(request)
         parts: list[ModelResponsePart] = [ThinkingPart(reply.reasoning)] if reply.reasoning else []
         parts += [TextPart(reply.text)] if reply.text else []
-        parts += [ToolCallPart(it.tool, it.raw_arguments, f"call_{next(self._ids):04}") for it in reply.calls]
+        parts += [ToolCallPart(call.tool, call.raw_arguments, f"call_{next(self._ids):04}") for call in reply.calls]
         usage = reply.usage or Usage(request.tokens, reply.tokens)
         used = RequestUsage(
             input_tokens=usage.input,

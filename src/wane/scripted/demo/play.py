@@ -171,5 +171,5 @@ class _Run:
 def _why(turn: TurnResult, output: str) -> str:
     if turn.outcome is not Outcome.DONE:
         return turn.error or turn.outcome.value
-    said = [line for line in output.splitlines() if line.startswith(("FAIL:", "ERROR:", "the tests"))]
-    return "; ".join(said[:3]) or "the tests fail"
+    reasons = [line for line in output.splitlines() if line.startswith(("FAIL:", "ERROR:", "the tests"))]
+    return "; ".join(reasons[:3]) or "the tests fail"

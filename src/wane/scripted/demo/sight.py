@@ -56,59 +56,59 @@ def place_in(sight: Sight) -> Place:
 
 def find(sight: Sight, need: Need) -> Found | None:
     """Return the newest text in view that satisfies a need."""
-    for seen in reversed(sight.seen):
-        if (text := _answer(need, seen)) is not None:
-            return Found(text, seen.call_id, described=seen.tool == DELIMITER)
+    for call in reversed(sight.seen):
+        if (text := _answer(need, call)) is not None:
+            return Found(text, call.call_id, described=call.tool == DELIMITER)
     return None
 
 
 def knows_episode(sight: Sight, name: str) -> bool:
     """Whether an episode's name is in view, so that the model can recall it."""
-    marks = (f"{seen.raw} {seen.result}" for seen in sight.seen if seen.tool == DELIMITER)
+    marks = (f"{call.raw} {call.result}" for call in sight.seen if call.tool == DELIMITER)
     return "recall" in sight.tools and any(f'"{name}"' in mark for mark in marks)
 
 
-def _answer(need: Need, seen: Seen) -> str | None:
+def _answer(need: Need, call: Seen) -> str | None:
     if isinstance(need, Fact):
-        return _fact(need, seen)
-    texts = list(_texts(seen, need.path))
+        return _fact(need, call)
+    texts = list(_texts(call, need.path))
     if isinstance(need, Block):
-        return next((text for it in texts if (text := _block(it, need.anchor)) is not None), None)
-    if seen.tool in ("grep", "search_files") and seen.result is not None:
-        texts += re.findall(rf"^{re.escape(need.path)}:\d+:(.*)", seen.result, re.MULTILINE)
+        return next((text for written in texts if (text := _block(written, need.anchor)) is not None), None)
+    if call.tool in ("grep", "search_files") and call.result is not None:
+        texts += re.findall(rf"^{re.escape(need.path)}:\d+:(.*)", call.result, re.MULTILINE)
     return need.text if any(f"\n{need.text}\n" in f"\n{text}\n" for text in texts) else None
 
 
-def _fact(need: Fact, seen: Seen) -> str | None:
+def _fact(need: Fact, call: Seen) -> str | None:
     # A call that names an episode is about that episode, whatever the reply says besides.
-    named = seen.arguments.get("name")
-    if need.episode and named != need.episode and (named is not None or need.episode not in seen.said):
+    named = call.arguments.get("name")
+    if need.episode and named != need.episode and (named is not None or need.episode not in call.said):
         return None
-    texts = [_plain(seen), *_written(seen), str(seen.arguments.get("description", ""))]
+    texts = [_plain(call), *_written(call), str(call.arguments.get("description", ""))]
     matches = (re.search(need.pattern, text, re.MULTILINE) for text in texts)
     return next((match[1] for match in matches if match), None)
 
 
-def _texts(seen: Seen, path: str) -> Iterator[str]:
+def _texts(call: Seen, path: str) -> Iterator[str]:
     """The pieces of a file that a call shows."""
-    if seen.result is None or seen.path != path:
+    if call.result is None or call.path != path:
         return
-    if seen.tool == "read_file":
-        yield _plain(seen)
-    elif seen.edited:
-        yield from reversed(_written(seen))
+    if call.tool == "read_file":
+        yield _plain(call)
+    elif call.edited:
+        yield from reversed(_written(call))
 
 
-def _plain(seen: Seen) -> str:
+def _plain(call: Seen) -> str:
     """The result of a call; for a file, without its header and line numbers."""
-    if seen.tool != "read_file" or seen.result is None:
-        return seen.result or ""
-    return "\n".join(_NUMBERED.sub("", line, count=1) for line in seen.result.splitlines()[1:])
+    if call.tool != "read_file" or call.result is None:
+        return call.result or ""
+    return "\n".join(_NUMBERED.sub("", line, count=1) for line in call.result.splitlines()[1:])
 
 
-def _written(seen: Seen) -> list[str]:
+def _written(call: Seen) -> list[str]:
     """The texts that a call wrote into a file."""
-    arguments = seen.arguments
+    arguments = call.arguments
     replaced = [str(entry["new_text"]) for entry in arguments.get("replacements") or []]
     return [*replaced, *(str(arguments[name]) for name in ("new_text", "content") if name in arguments)]
 

@@ -79,13 +79,15 @@ class Summary:
     @property
     def problems(self) -> list[str]:
         """Violations, as sentences. Without episodes only the tasks count; the other figures are for comparison."""
-        found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
+        problems = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
         if traits(self.strategy).by_episode:
             if self.over_budget:
-                found.append(f"{self.over_budget} views were over a budget that could be met")
+                problems.append(f"{self.over_budget} views were over a budget that could be met")
             if self.tally.most_turns_lost:
-                found.append(f"{self.tally.most_turns_lost} turns of the user were not in a request as they were said")
-        return found
+                problems.append(
+                    f"{self.tally.most_turns_lost} turns of the user were not in a request as they were said"
+                )
+        return problems
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as JSON data."""

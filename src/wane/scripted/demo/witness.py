@@ -62,14 +62,14 @@ class Witness(scripted.Witness):
         for part in request.parts:
             if part.call_id is not None:
                 self._tasks.setdefault(part.call_id, len(self.turns))
-        sources = {found.call_id: found for found in decision.found.values()}
-        self.had.update(how for found in sources.values() if (how := self._how(found)))
+        sources = {source.call_id: source for source in decision.found.values()}
+        self.had.update(how for source in sources.values() if (how := self._how(source)))
 
-    def _how(self, found: Found) -> str:
-        if found.described:
-            owner = self._owners.get(found.call_id)
+    def _how(self, source: Found) -> str:
+        if source.described:
+            owner = self._owners.get(source.call_id)
             return "described" if owner is not None and owner.level is not Level.NONE else ""
-        return "in view" if self._tasks[found.call_id] < len(self.turns) else ""
+        return "in view" if self._tasks[source.call_id] < len(self.turns) else ""
 
     def _note(self, event: Event) -> None:
         match event:

@@ -70,8 +70,8 @@ def _files() -> Iterator[tuple[str, str]]:
 def _archive(name: str) -> dict[str, str]:
     """The files of an archive: each begins after a line with its path, such as `-- tally/money.py --`."""
     text = (resources.files("wane.scripted.demo") / name).read_text(encoding="utf-8")
-    _, *found = re.split(r"^-- (\S+) --\n", text, flags=re.MULTILINE)
-    return dict(zip(found[::2], found[1::2], strict=True))
+    _, *pieces = re.split(r"^-- (\S+) --\n", text, flags=re.MULTILINE)
+    return dict(zip(pieces[::2], pieces[1::2], strict=True))
 
 
 def _noise() -> Iterator[tuple[str, str]]:
