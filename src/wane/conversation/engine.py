@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from wane.conversation.thrashing import Thrashing, ThrashingDetector
-from wane.core import Added, ContextWindow, Counter, Episode, Item, Kind, Mark, Room, chars
+from wane.core import Added, ContextWindow, Counter, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
 from wane.core.delimiter import quote
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
@@ -84,7 +84,7 @@ class Engine:
         self._counter = counter
         self._reminder = Reminder(remind_at)
         policy = policy_of(strategy, settings.policy, settings.low_water)
-        self._by_episode = WindowStrategy(strategy, settings, policy)
+        self._by_episode = WindowStrategy(strategy, settings, policy, counter=counter)
         self._detector = ThrashingDetector()
         self._other = None if self.traits.by_episode else _other(strategy, settings)
         others = Accounting(overhead=settings.overhead)
@@ -163,7 +163,7 @@ class Engine:
 
     @property
     def evicts(self) -> bool:
-        """Whether it evicts by episode: its view is then always a part of the history."""
+        """Whether it evicts by episode: its view is then always a part of the history, besides an index (R20)."""
         return self._other is None
 
     @property
@@ -276,8 +276,12 @@ class Engine:
 
     # Repeating the past
 
-    def redo(self, done: Done | None) -> None:
+    def redo(self, done: Done | None, index: EvictedIndex | None = None) -> None:
         """Repeat what was done before a request, independent of the present policy and budget (R14).
+
+        Args:
+            done: what was done.
+            index: the index of evicted content that it left.
 
         Raises:
             HistoryError: if it does not fit this history.
@@ -286,7 +290,7 @@ class Engine:
             if isinstance(done, Mapping):
                 raise HistoryError("the record to repeat is of another strategy")
             if done:
-                self._by_episode.redo(done)
+                self._by_episode.redo(done, index)
                 self._detector.passed()
         else:
             if isinstance(done, Mapping):

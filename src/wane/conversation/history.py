@@ -163,8 +163,8 @@ class History:
                 items = self._add(parts or [], answers, marks)
                 if wrong := [index for index in marks if not before <= index < engine.item_count]:
                     raise HistoryError(f"it marks items {wrong}, which are not items of the message")
-            case PassRecord(trace=trace) if engine.evicts:
-                engine.redo(trace)
+            case PassRecord(trace=trace, index=index) if engine.evicts:
+                engine.redo(trace, index)
                 self._request(done=True)
             case StrategyRecord(strategy=engine.name, done=done):
                 engine.redo(done)
@@ -283,5 +283,10 @@ def by_message(outline: Outline, view: Sequence[Slot]) -> Iterator[tuple[int, di
 
 
 def with_more(view: Sequence[Slot], items: Iterable[int]) -> list[Slot]:
-    """Return a view with further items in their places."""
-    return sorted([*view, *items], key=lambda slot: item_of(slot) or 0)
+    """Return a view with further items in their places; a text that replaces no item stays ahead of what it was."""
+    more, merged = sorted(items, reverse=True), list[Slot]()
+    for slot in view:
+        while more and (more[-1] < (item_of(slot) or 0)):
+            merged.append(more.pop())
+        merged.append(slot)
+    return [*merged, *reversed(more)]

@@ -5,7 +5,7 @@ from wane.core.episodes import Episode, EpisodeType, Level
 from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, Standing, ToolClass
 from wane.core.marks import Mark
 from wane.core.policy import DEFAULT_BUDGET, Policy, exact_budget, parse_budget
-from wane.core.report import FitReport, Pinned, Step
+from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room
 from wane.core.view import Counter, chars
 from wane.core.window import Added, ContextWindow
@@ -19,6 +19,7 @@ __all__ = [
     "Counter",
     "Episode",
     "EpisodeType",
+    "EvictedIndex",
     "FitReport",
     "Item",
     "Kind",

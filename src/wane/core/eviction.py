@@ -39,7 +39,7 @@ class Eviction:
         self.closings: list[tuple[int, Episode]] = []
         self.closing_tokens = 0
 
-    def run(self, policy: Policy, budget: int, fixed: int, latest: int) -> tuple[Step, ...]:
+    def run(self, policy: Policy, budget: int, fixed: int, latest: int, reserve: int = 0) -> tuple[Step, ...]:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
 
         Args:
@@ -47,11 +47,13 @@ class Eviction:
             budget: tokens that the view may hold.
             fixed: tokens of the view that no pass may ever take.
             latest: index of the first item of the latest assistant message.
+            reserve: tokens below low water that the pass goes for, where the budget does not demand it, to make room
+                for an index (R20).
 
         Returns:
             Every level reached, in order, including those that removed nothing.
         """
-        target, limit = budget * policy.low_water, policy.description_limit(budget)
+        target, limit = budget * policy.low_water - reserve, policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
         for owner, notices in self._standing.overdue_by_episode():

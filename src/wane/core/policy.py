@@ -14,6 +14,9 @@ DEFAULT_BUDGET: Final = 80_000
 MAX_BUDGET: Final = 10**15
 """Largest budget in tokens: far above any model's window, and shares of it are still exact."""
 
+INDEX_SHARE: Final = 0.01
+"""Default share of the budget that the index of evicted content may hold (R20)."""
+
 GUARD: Final = 0.4
 """Default share of the room that the newest episodes may hold, in any order but the paper's."""
 
@@ -48,6 +51,7 @@ class Policy:
             everywhere; `"whole"`: the agent's unannotated work too.
         overflow: what a pass does when nothing is eligible and the view is still over the budget (R16). `"strip"`:
             take the oldest exchanges and texts of unfinished work; `"surface"`: only report it.
+        index_share: share of the budget that the index of evicted content may hold, 0 to 1; 0 for none (R20).
 
     Raises:
         ConfigError: for a value outside these ranges.
@@ -60,6 +64,7 @@ class Policy:
     guard: float | None = None
     prologue: Prologue = "turns"
     overflow: Overflow = "strip"
+    index_share: float = INDEX_SHARE
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -73,6 +78,8 @@ class Policy:
             raise ConfigError(f"description_share is {_shown(share)}; it must be from 0 to 1, or None for no limit")
         if guard is not None and not _is_share(guard):
             raise ConfigError(f"guard is {_shown(guard)}; it must be from 0 to 1, or None for the order's default")
+        if not _is_share(self.index_share):
+            raise ConfigError(f"index_share is {_shown(self.index_share)}; it must be from 0 to 1, where 0 is no index")
 
     @classmethod
     def paper(cls) -> Policy:
@@ -85,6 +92,7 @@ class Policy:
             guard=0.0,
             prologue="whole",
             overflow="surface",
+            index_share=0.0,
         )
 
     def guarded(self, room: float) -> float:
@@ -97,6 +105,10 @@ class Policy:
     def description_limit(self, budget: int) -> float | None:
         """Tokens that the closing pairs of removed episodes may hold; None for no limit (R11)."""
         return None if self.description_share is None else budget * self.description_share
+
+    def index_limit(self, budget: int) -> float:
+        """Tokens that the index of evicted content may hold; 0 for none (R20)."""
+        return budget * self.index_share
 
 
 # More digits than any budget needs: Python refuses to read numbers of thousands of digits.

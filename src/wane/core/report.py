@@ -97,6 +97,21 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
+class EvictedIndex:
+    """What requests say of the content that has left the view, from a pass until the next one that evicts (R20).
+
+    Attributes:
+        text: the text.
+        tokens: its tokens, by the counter of those who wrote it.
+        before: the item ahead of which it stands.
+    """
+
+    text: str
+    tokens: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
 class FitReport:
     """What `ContextWindow.fit` did.
 
@@ -112,6 +127,7 @@ class FitReport:
         overflowed: whether it had to take unfinished work, or what such work needs (R16).
         pinned: what holds the tokens, if the budget could not be met; else None.
         policy: the policy of the pass.
+        index: the index of evicted content that stands after it; None if there is none.
     """
 
     ran: bool
@@ -124,6 +140,7 @@ class FitReport:
     overflowed: bool = False
     pinned: Pinned | None = None
     policy: Policy = field(default_factory=Policy)
+    index: EvictedIndex | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:

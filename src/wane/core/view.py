@@ -40,6 +40,7 @@ class Accounting:
         ratio: provider's tokens per estimated token, as of the last report; kept within 0.5 and 4.
         drift: the provider's count less the estimate times the ratio, as of the last report.
         sent: estimate of the last request, which the next report is about.
+        index: estimate of the index of evicted content (R20).
     """
 
     items: int = 0
@@ -47,11 +48,12 @@ class Accounting:
     ratio: float = 1.0
     drift: float = 0.0
     sent: int | None = None
+    index: int = 0
 
     @property
     def estimate(self) -> int:
         """Tokens of the next request, by the counter alone."""
-        return self.items + self.overhead
+        return self.items + self.overhead + self.index
 
     @property
     def total(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any, Final
@@ -14,7 +14,7 @@ from wane.core.eviction import Eviction
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
 from wane.core.marks import Mark, check_marks
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
-from wane.core.report import FitReport, Pinned, Step
+from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room
 from wane.core.standing import StandingNotices
 from wane.core.state import export_parts, restore_parts
@@ -32,8 +32,12 @@ _CLASS_RANK: Final = {
 IMPLICIT_TOKENS: Final = 8_000
 """Tokens after which an implicit episode closes ahead of the next assistant message (R5)."""
 
-STATE_VERSION: Final = 4
+STATE_VERSION: Final = 5
 """Version of the data that `ContextWindow.export` returns."""
+
+
+IndexWriter = Callable[[Sequence[Step], int], EvictedIndex | None]
+"""Writes the index of evicted content for a pass (R20), given its trace and the tokens that the index may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class ContextWindow:
         self._calls: dict[str, list[OpenCall]] = {}
         self._latest = -1  # index of the latest assistant message's first item
         self._starts = MessageStarts()
+        self._index: EvictedIndex | None = None
 
     def __repr__(self) -> str:
         live = len(self._graph.live)
@@ -170,6 +175,16 @@ class ContextWindow:
     def episodes(self) -> list[Episode]:
         """The live episodes, in order of start; removed ones are not kept (the paper's section 5)."""
         return list(self._graph.live.values())
+
+    @property
+    def index(self) -> EvictedIndex | None:
+        """The index of evicted content that requests show; None if there is none (R20)."""
+        return self._index
+
+    @property
+    def latest(self) -> int:
+        """Index of the latest assistant message's first item; -1 if there is none."""
+        return self._latest
 
     @property
     def described(self) -> list[Episode]:
@@ -298,7 +313,7 @@ class ContextWindow:
         """Take in several items; the same as adding them one by one."""
         return [self.add(item) for item in items]
 
-    def fit(self, *, cold: bool = False) -> FitReport:
+    def fit(self, *, cold: bool = False, write_index: IndexWriter | None = None) -> FitReport:
         """Run a pass if one is due, before a model call (R10).
 
         A budget that cannot be met is reported, not raised: the caller decides.
@@ -306,15 +321,12 @@ class ContextWindow:
         Args:
             cold: the provider's cache has expired, so a policy with `evict_when_cold` may evict down to low water
                 early.
+            write_index: writes the index of evicted content for a pass that evicted something; None for no index.
         """
         accounting, policy = self.accounting, self.policy
         before, target = accounting.total, self._budget * policy.low_water
         ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
-        trace: tuple[Step, ...] = ()
-        if ran:
-            evictable = accounting.items - sum(self._fixed.values()) - self._prologue
-            held_for_good = before - accounting.scaled(evictable)  # R13
-            trace = self._eviction.run(policy, self._budget, held_for_good, self._latest)
+        trace = self._pass(write_index) if ran else ()
         accounting.mark_sent()
         after = accounting.total
         satisfied = after <= self._budget
@@ -329,18 +341,39 @@ class ContextWindow:
             overflowed=ran and self._eviction.overflowed,
             pinned=None if satisfied else self.pinned,
             policy=policy,
+            index=self._index,
         )
 
-    def apply(self, trace: Iterable[Step]) -> None:
+    def _pass(self, write_index: IndexWriter | None) -> tuple[Step, ...]:
+        """Run a pass, and put an index of what has left in place of the last one."""
+        accounting, policy, budget = self.accounting, self.policy, self._budget
+        index, limit = self._index, 0 if write_index is None else int(policy.index_limit(budget))
+        self._show(None)
+        evictable = accounting.items - sum(self._fixed.values()) - self._prologue
+        held_for_good = accounting.total - accounting.scaled(evictable)  # R13
+        trace = self._eviction.run(policy, budget, held_for_good + limit, self._latest, limit)
+        room = int(min(limit, budget - accounting.total) / accounting.ratio)
+        if write_index is not None and any(step.removed for step in trace):
+            index = write_index(trace, room) if room > 0 else None
+        # One that was written under another budget may be too large now.
+        self._show(None if index is None or index.tokens > room else index)
+        return trace
+
+    def _show(self, index: EvictedIndex | None) -> None:
+        self._index, self.accounting.index = index, 0 if index is None else index.tokens
+
+    def apply(self, trace: Iterable[Step], index: EvictedIndex | None = None) -> None:
         """Repeat a recorded pass in place of `fit`, whatever policy and budget are now (R14).
 
         Args:
             trace: `FitReport.trace` of the recorded pass.
+            index: its `FitReport.index`.
 
         Raises:
             HistoryError: if it does not fit this history; do not use the window after that.
         """
         self._eviction.redo(trace)
+        self._show(index)
         self.accounting.mark_sent()
 
     def observe(self, input_tokens: int) -> None:
@@ -362,6 +395,7 @@ class ContextWindow:
             "policy": asdict(self.policy),
             "tool_classes": {name: cls.value for name, cls in self._classes.items()},
             "accounting": asdict(self.accounting),
+            "index": self._index and asdict(self._index),
             "started": dict(self._protocol.started),
             **export_parts(self._graph, self._eviction, self._view, self._standing),
             "count": self._count,
@@ -398,6 +432,7 @@ class ContextWindow:
     def _restore(self, state: Mapping[str, Any]) -> None:
         for name, value in state["accounting"].items():
             setattr(self.accounting, name, value)
+        self._index = state["index"] and EvictedIndex(**state["index"])
         restore_parts(self._graph, self._eviction, self._view, self._standing, state)
         live = self._graph.live
         self._active = None if state["active"] is None else live[state["active"]]

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import reduce
 from typing import Any, ClassVar, Final, Literal
 
-from wane.core import DEFAULT_BUDGET, Added, FitReport, Mark, Policy, Step
+from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Step
 from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 4
@@ -115,6 +115,7 @@ class PassRecord(Record):
         satisfied: whether the budget was met.
         overflowed: whether it had to take unfinished work, or what such work needs (R16).
         trace: every level reached, in order; resuming repeats it exactly (R14).
+        index: the index of evicted content that requests show from then on; None if there is none (R20).
     """
 
     kind: ClassVar[str] = "pass"
@@ -126,6 +127,7 @@ class PassRecord(Record):
     satisfied: bool
     overflowed: bool
     trace: tuple[Step, ...]
+    index: EvictedIndex | None = None
 
     @classmethod
     def of(cls, report: FitReport, items: int) -> PassRecord:
@@ -143,6 +145,7 @@ class PassRecord(Record):
             satisfied=report.satisfied,
             overflowed=report.overflowed,
             trace=report.trace,
+            index=report.index,
         )
 
     @property

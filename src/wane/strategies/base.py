@@ -196,6 +196,7 @@ class Settings:
             strategy's default.
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: who marks episodes, for strategies that evict by episode.
+        recall: whether the model can recall what has left the view.
 
     Raises:
         ConfigError: for a budget, a share or an overhead that cannot work.
@@ -207,6 +208,7 @@ class Settings:
     low_water: float | None = None
     tool_classes: Mapping[str, ToolClass | str] | None = None
     annotate: Annotate = "model"
+    recall: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", parse_budget(self.budget, exact=True))

@@ -4,21 +4,85 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from wane.core import Added, ContextWindow, Episode, EpisodeType, Item, Level, Mark, Policy, Step
+from wane.core import (
+    Added,
+    ContextWindow,
+    Counter,
+    Episode,
+    EpisodeType,
+    EvictedIndex,
+    Item,
+    Kind,
+    Level,
+    Mark,
+    Policy,
+    Step,
+    chars,
+)
 from wane.formats.base import Part
 from wane.inference import Annotator
-from wane.strategies.base import Fitted, Settings, Strategy
+from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute
+from wane.strategies.evicted import Evicted
+
+
+@dataclass(slots=True)
+class _Start:
+    """The beginning of a user's turn."""
+
+    item: int
+    message: int | None
+    reasons: bool = False
+
+
+class Turn:
+    """Finds the place for the index: ahead of the model's latest message, so that no more of the prefix changes.
+
+    There it is the user's to a provider, and begins a turn. A provider may demand that a turn in which the model has
+    reasoned begins with reasoning. If its latest message does not, the place is ahead of the user's latest turn.
+
+    Attributes:
+        place: the item ahead of which the index would stand.
+    """
+
+    def __init__(self) -> None:
+        self.place = 0
+        # The user's latest turn in a message without results: its first item and its message, and whether the model has
+        # reasoned since; and the same of the turn before it.
+        self._start = self._earlier = _Start(0, None)
+        self._results: int | None = None  # the latest message with results
+
+    def add(self, index: int, item: Item, latest: int) -> None:
+        """Take in the next item of the history.
+
+        Args:
+            index: its index.
+            item: the item.
+            latest: the first item of the model's latest message.
+        """
+        message = item.message
+        if item.kind is Kind.RESULT:
+            self._results = message
+            if message is not None and message == self._start.message:
+                self._start = self._earlier
+        elif item.kind is Kind.USER and (message is None or message not in (self._results, self._start.message)):
+            self._earlier, self._start = self._start, _Start(index, message)
+        elif item.kind is Kind.REASONING:
+            self._start.reasons = True
+        if index == latest:
+            self.place = index if item.kind is Kind.REASONING or not self._start.reasons else self._start.item
 
 
 class WindowStrategy(Strategy):
-    """A `ContextWindow` as a strategy. Its view is always a subsequence of the history.
+    """A `ContextWindow` as a strategy. Its view is always a subsequence of the history, besides an index (R20).
 
     Args:
         name: its name in reports.
         settings: budget, overhead, tool classes, and who marks episodes.
         policy: what a pass evicts, and how far.
         annotator: infers episodes; None for that of the settings.
+        counter: counts the tokens of the index.
 
     Attributes:
         name: its name in reports.
@@ -29,18 +93,28 @@ class WindowStrategy(Strategy):
         ConfigError: for a tool class that cannot work.
     """
 
-    def __init__(self, name: str, settings: Settings, policy: Policy, annotator: Annotator | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        policy: Policy,
+        annotator: Annotator | None = None,
+        *,
+        counter: Counter = chars,
+    ) -> None:
         self.name = name
         self.window = ContextWindow(
             settings.budget, policy, overhead=settings.overhead, tool_classes=settings.tool_classes
         )
         self.episodes: list[Episode] = []
         self._annotator = annotator or settings.annotator()
-        self._view: list[int] = []
+        self._evicted = Evicted(counter, recall=settings.recall)
+        self._turn = Turn()
+        self._view: list[Slot] = []
         self._sent = 0  # leading slots of the view that the last one had
 
     @property
-    def view(self) -> Sequence[int]:
+    def view(self) -> Sequence[Slot]:
         """The view as it stands; valid until the next call."""
         return self._view
 
@@ -57,24 +131,30 @@ class WindowStrategy(Strategy):
         """
         added = self._annotator.add_to(self.window, item, part, marks)
         self._view.append(added.index)
+        self._evicted.add(added.index, item, part, added)
+        self._turn.add(added.index, item, self.window.latest)
         if added.opened is not None:
             self.episodes.append(added.opened)
         return added
 
     def fit(self, *, cold: bool = False) -> Fitted:
         """Run a pass if one is due (R10), and return the next model call's view."""
-        report = self.window.fit(cold=cold)
-        ran = self._leave(report.trace)
+        report = self.window.fit(cold=cold, write_index=self._index)
+        ran = report.ran and self._leave(report.trace)
         same, self._sent = self._sent, len(self._view)
         return Fitted(self._view, ran, report, report.trace or None, same)
 
-    def redo(self, trace: Sequence[Step]) -> None:
+    def redo(self, trace: Sequence[Step], index: EvictedIndex | None = None) -> None:
         """Repeat a recorded pass, whatever the budget and the policy are now.
+
+        Args:
+            trace: its trace.
+            index: the index that it left.
 
         Raises:
             HistoryError: if it does not fit this history.
         """
-        self.window.apply(trace)
+        self.window.apply(trace, index)
         self._leave(trace)
 
     def adopt(self, window: ContextWindow) -> None:
@@ -87,14 +167,30 @@ class WindowStrategy(Strategy):
                 episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
         self.window = window
-        self._view = [*window.visible]
+        self._evicted.leave(index for index in range(window.item_count) if not window.shows(index))
+        self._view = self._indexed(window.visible)
+
+    def _index(self, trace: Sequence[Step], limit: int) -> EvictedIndex | None:
+        """Write the index for a pass; see `ContextWindow.fit`."""
+        self._evicted.leave(index for step in trace for index in step.removed)
+        written = self._evicted.write(limit)
+        return None if written is None else EvictedIndex(*written, self._turn.place)
 
     def _leave(self, trace: Sequence[Step]) -> bool:
-        """Take what a pass removed from the view; return whether it removed anything."""
+        """Take what a pass removed from the view; return whether that changed it."""
         removed = {index for step in trace for index in step.removed}
-        if removed:
-            # Items mostly leave near the end of a long view, and what is ahead of them stays.
-            first = bisect_left(self._view, min(removed))
-            self._view[first:] = [index for index in self._view[first:] if index not in removed]
-            self._sent = min(self._sent, first)
-        return bool(removed)
+        self._evicted.leave(removed)
+        before = self._view
+        view = self._indexed([slot for slot in before if isinstance(slot, int) and slot not in removed])
+        changed = view != before
+        if changed:
+            same = next((n for n, (now, then) in enumerate(zip(view, before, strict=False)) if now != then), len(view))
+            self._view, self._sent = view, min(self._sent, same)
+        return changed
+
+    def _indexed(self, items: Sequence[int]) -> list[Slot]:
+        """Return the view of some items, with the index in its place."""
+        view: list[Slot] = [*items]
+        if (index := self.window.index) is not None:
+            view.insert(bisect_left(items, index.before), Substitute(index.text, index.tokens))
+        return view

@@ -75,6 +75,11 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
     return Judgement(activity, reads if activity is Activity.EXPLORE else (), (), hint)
 
 
+def command_of(tool: str, arguments: str | None) -> str:
+    """Return the command line that a call runs in a shell; empty if it runs none."""
+    return _command(_fields(arguments)) if _bare_name(tool) in SHELL_TOOLS else ""
+
+
 def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
     """Return the class that a call's arguments imply; None if they imply none.
 

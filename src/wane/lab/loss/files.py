@@ -8,7 +8,7 @@ from typing import Final
 
 from wane.core import DEFAULT_TOOL_CLASSES, Kind, ToolClass
 from wane.formats.base import Part
-from wane.lab.loss.identifiers import spoken
+from wane.identifiers import spoken
 from wane.lab.session import ModelCall, RecordedSession
 from wane.tools.calls import SHELL_TOOLS, judge_call
 from wane.tools.paths import FileMap, basename

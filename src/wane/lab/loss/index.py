@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from wane.core import DEFAULT_TOOL_CLASSES, DELIMITER, Kind, ToolClass
+from wane.identifiers import candidates, identifiers, spoken
 from wane.lab.loss.files import Files
-from wane.lab.loss.identifiers import candidates, identifiers, spoken
 from wane.lab.session import RecordedSession
 
 NONE = -1
