@@ -30,12 +30,13 @@ FLOORS: dict[str, set[str]] = {
     "journal": {"core", "formats"},
     "testing": {"core", "formats", "conversation"},
     "inference": {"core", "tools", "formats"},
-    "strategies": {"core", "formats", "inference", "research"},
+    "strategies": {"core", "formats", "identifiers", "inference", "research", "tools"},
     "lab": {
         "account",
         "core",
         "tools",
         "formats",
+        "identifiers",
         "journal",
         "inference",
         "money",
@@ -44,6 +45,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "conversation": {"core", "counters", "formats", "inference", "journal", "strategies", "recall", "tools"},
     "search": set(),
+    "identifiers": {"core", "formats"},
     # Finds the other distribution by its name; see below.
     "research": {"core"},
     "recall": {"core", "formats", "search"},

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.journal.support import NOON, headers, records
-from wane.core import EpisodeType, Level, Mark, Policy, Step
+from wane.core import EpisodeType, EvictedIndex, Level, Mark, Policy, Step
 from wane.core.errors import CorruptJournalError, JournalVersionError
 from wane.journal import (
     ConfigRecord,
@@ -82,12 +83,13 @@ def test_numbers_that_json_lacks_come_back() -> None:
     assert repr(back.message) == repr(record.message)
 
 
+INDEX = EvictedIndex("<system-reminder>\nNames: a.py\n</system-reminder>", 12, 8)
 FORMAT = [
     Header(VERSION, "abc", NOON, "/home/me/project", "openai", "0.1.0"),
     ConfigRecord(80_000, Policy.paper(), {"peek": "bulk"}, 900, 70, "paper", "infer", at=NOON),
     MessageRecord(message={"role": "user", "content": "hi \ud800"}, at=NOON),
     PassRecord(9, 100, 120, 90, True, False, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
-    PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), at=NOON),
+    PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), INDEX, at=NOON),
     UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", at=NOON),
     NoteRecord("title", {"text": "x"}, at=NOON),
     MessageRecord(
@@ -105,17 +107,22 @@ FORMAT = [
 
 def test_the_format_on_disk_stays_as_it_is() -> None:
     # Files of earlier days hold these lines: change one only together with VERSION.
-    lines = Path(__file__).with_name("session_v4.jsonl").read_bytes().splitlines(keepends=True)
+    lines = Path(__file__).with_name("session_v5.jsonl").read_bytes().splitlines(keepends=True)
     assert chained(FORMAT) == lines
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
 
 
-def test_the_version_before_is_read() -> None:
-    file = read(Path(__file__).with_name("session_v3.jsonl"))
-    assert file.header == replace(FORMAT[0], version=3)
-    # It has no reminders, and names the strategy in notes.
-    config = replace(FORMAT[1], required=0, strategy="", annotate="model")
-    assert list(file.records) == [config, *FORMAT[2:-1]]
+@pytest.mark.parametrize("version", [3, 4])
+def test_the_versions_before_are_read(version: int) -> None:
+    file = read(Path(__file__).with_name(f"session_v{version}.jsonl"))
+    assert file.header == replace(FORMAT[0], version=version)
+    records: list[Any] = [
+        replace(record, index=None) if isinstance(record, PassRecord) else record for record in FORMAT[1:]
+    ]
+    if version == 3:
+        # It has no reminders, and names the strategy in notes.
+        records = [replace(records[0], required=0, strategy="", annotate="model"), *records[1:-1]]
+    assert list(file.records) == records
 
 
 def test_notes_of_the_version_before_name_what_is_in_force() -> None:
@@ -185,8 +192,8 @@ def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
 
 
 def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(JournalVersionError, match=r"version 5 of .* reads versions 3 to 4\. .* pip install --upgrade"):
-        read_header(b'{"kind":"session","version":5,"shape":"other"}\n', "a file")
+    with pytest.raises(JournalVersionError, match=r"version 6 of .* reads versions 3 to 5\. .* pip install --upgrade"):
+        read_header(b'{"kind":"session","version":6,"shape":"other"}\n', "a file")
 
 
 def test_an_older_header_is_refused_too() -> None:

@@ -14,6 +14,7 @@ from wane.conversation.timeline import Setup, Timeline
 from wane.core import Episode, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
 from wane.core.guidance import guidance
+from wane.core.policy import check_policy
 from wane.formats.base import Format, MessageT
 from wane.formats.writing import writing
 from wane.journal.records import ConfigRecord
@@ -182,8 +183,11 @@ class ConversationSettings(Generic[MessageT]):
     @policy.setter
     @serialised
     def policy(self, policy: Policy) -> None:
-        self._line.engine.window.policy = policy
+        before, policy = self.policy, self._setup.possible(check_policy(policy))
         self._setup.settings = replace(self._setup.settings, policy=policy)
+        if policy.index_share and not before.index_share:
+            # The index tells of what left before, too.
+            self._line = past.under(self._line, self._setup)
         self._line.configure()
 
     @property

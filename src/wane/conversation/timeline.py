@@ -23,7 +23,7 @@ from wane.conversation.events import (
 )
 from wane.conversation.history import History, Taken, by_message, with_more
 from wane.conversation.host import Adapter
-from wane.core import Added, Counter, FitReport, Kind
+from wane.core import Added, Counter, FitReport, Kind, Policy
 from wane.core.errors import ConfigError, FormatError, HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
 from wane.formats.turns import required_opening
@@ -69,6 +69,11 @@ class Setup(Generic[MessageT]):
         Reminder(self.remind_at)  # not every engine has one, but a wrong share is refused in any case
         if not self.cache_lifetime >= 0:
             raise ConfigError(f"cache_lifetime is {self.cache_lifetime!r}; it must be a number of seconds, at least 0")
+        self.settings = replace(self.settings, policy=self.possible(self.settings.policy))
+
+    def possible(self, policy: Policy) -> Policy:
+        """Return a policy without an index of evicted content if the format cannot write it (R20)."""
+        return policy if writes(self.format) or not policy.index_share else replace(policy, index_share=0.0)
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages of what a host holds; see `Conversation.read`."""
@@ -489,19 +494,19 @@ class ViewMessages(Generic[MessageT]):
             view: the view.
             keep_opening: whether the current turn must begin with its reasoning; see `opening`.
         """
-        transcript = self._transcript
-        if keep_opening and len(view) < transcript.item_count:
+        transcript, engine = self._transcript, self._engine
+        all_visible = engine.window.index is None and len(view) == transcript.item_count
+        if keep_opening and not all_visible:
             visible = set(places(view))
             if opening_items := opening(transcript, visible):
                 return self.read(with_more(view, opening_items))
-        if not self._engine.evicts and any(isinstance(slot, Substitute) for slot in view):
+        if not engine.evicts and any(isinstance(slot, Substitute) for slot in view):
             return self.read(view)
         if self._stale:
             self._stale = False
-            self._built = transcript.view(places(view))
+            self._built = self.read(view)
         else:
             new = range(self._built_to, len(transcript.messages))
-            all_visible = len(view) == transcript.item_count
             # A message without items, such as an empty answer, stays only if every item is visible.
             self._built += [transcript.messages[n] for n in new if all_visible or transcript.size(n)]
         self._built_to = len(transcript.messages)

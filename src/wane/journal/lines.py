@@ -228,19 +228,21 @@ def _check(line: bytes, after: int, name: str) -> None:
 
 
 def decoded(cls: type[T], data: dict[str, Any]) -> T:
-    """Return a header or record of a line's data, which is changed. Version 3 is read as this one.
+    """Return a header or record of a line's data, which is changed. Versions 3 and 4 are read as this one.
 
     Raises:
         SchemaError: if its fields are not those of its kind.
     """
     del data["kind"], data["crc"]
-    if cls is ConfigRecord and "managed" in data:
-        # Other settings of version 3 are in notes (`in_force`). Nothing depends on an option of policies that it had,
-        # as a pass is repeated as it was recorded.
-        del data["managed"]
-        data["strategy"] = ""
+    if cls is ConfigRecord:
         if isinstance(policy := data.get("policy"), dict):
+            # Nothing depends on an option of policies that version 3 had, as a pass is repeated as it was recorded.
             policy.pop("by_level", None)
+            policy.setdefault("index_share", 0.0)  # since version 5
+        if "managed" in data:
+            # Other settings of version 3 are in notes (`in_force`).
+            del data["managed"]
+            data["strategy"] = ""
     return decode(cls, data)
 
 

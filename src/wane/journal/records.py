@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Literal
 from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Step
 from wane.journal.codec import SchemaError, decode, encode
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of the file format that this Wane writes."""
 
 OLDEST: Final = 3

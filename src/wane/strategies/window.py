@@ -108,7 +108,7 @@ class WindowStrategy(Strategy):
         )
         self.episodes: list[Episode] = []
         self._annotator = annotator or settings.annotator()
-        self._evicted = Evicted(counter, recall=settings.recall)
+        self._evicted = Evicted(counter, recall=settings.recall) if policy.index_share else None
         self._turn = Turn()
         self._view: list[Slot] = []
         self._sent = 0  # leading slots of the view that the last one had
@@ -131,15 +131,16 @@ class WindowStrategy(Strategy):
         """
         added = self._annotator.add_to(self.window, item, part, marks)
         self._view.append(added.index)
-        self._evicted.add(added.index, item, part, added)
-        self._turn.add(added.index, item, self.window.latest)
+        if self._evicted is not None:
+            self._evicted.add(added.index, item, part, added)
+            self._turn.add(added.index, item, self.window.latest)
         if added.opened is not None:
             self.episodes.append(added.opened)
         return added
 
     def fit(self, *, cold: bool = False) -> Fitted:
         """Run a pass if one is due (R10), and return the next model call's view."""
-        report = self.window.fit(cold=cold, write_index=self._index)
+        report = self.window.fit(cold=cold, write_index=self._index if self._evicted else None)
         ran = report.ran and self._leave(report.trace)
         same, self._sent = self._sent, len(self._view)
         return Fitted(self._view, ran, report, report.trace or None, same)
@@ -167,11 +168,13 @@ class WindowStrategy(Strategy):
                 episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
         self.window = window
-        self._evicted.leave(index for index in range(window.item_count) if not window.shows(index))
+        if self._evicted is not None:
+            self._evicted.leave(index for index in range(window.item_count) if not window.shows(index))
         self._view = self._indexed(window.visible)
 
     def _index(self, trace: Sequence[Step], limit: int) -> EvictedIndex | None:
         """Write the index for a pass; see `ContextWindow.fit`."""
+        assert self._evicted is not None
         self._evicted.leave(index for step in trace for index in step.removed)
         written = self._evicted.write(limit)
         return None if written is None else EvictedIndex(*written, self._turn.place)
@@ -179,7 +182,8 @@ class WindowStrategy(Strategy):
     def _leave(self, trace: Sequence[Step]) -> bool:
         """Take what a pass removed from the view; return whether that changed it."""
         removed = {index for step in trace for index in step.removed}
-        self._evicted.leave(removed)
+        if self._evicted is not None:
+            self._evicted.leave(removed)
         before = self._view
         view = self._indexed([slot for slot in before if isinstance(slot, int) and slot not in removed])
         changed = view != before

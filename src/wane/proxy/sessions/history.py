@@ -13,6 +13,7 @@ from wane.conversation.timeline import shown_of
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
 from wane.formats.turns import required_opening
+from wane.formats.writing import writing
 from wane.proxy.sessions.keys import ASSISTANT
 from wane.proxy.sessions.messages import Entries, GivenReply, Overlap, shape_of
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
@@ -99,10 +100,19 @@ class FullHistory:
         outline = self.outline
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
             return list(enumerate(self.messages))
-        visible = dict(by_message(outline, slots))
+        visible: dict[int, dict[int, Slot]] = {}
         rendered: list[tuple[int, Message]] = []
+        index, index_at = None, -1
+        for number, shown in by_message(outline, slots):
+            if number >= 0:
+                visible[number] = shown
+                index_at = number if index is not None and index_at < 0 else index_at
+            elif isinstance(text := shown[0], Substitute):
+                index = writing(self.format, "an index of evicted content").turn(text.text)
         # An edited message may have new text of the user, even if all of its items were evicted.
         for number in sorted(visible.keys() | self.edited) if self.edited else visible:
+            if index is not None and number == index_at:
+                rendered.append((number, index))
             message, remaining, size = self.messages[number], visible.get(number, {}), outline.size(number)
             if number in self.edited:
                 first = outline.first(number)
@@ -133,7 +143,7 @@ class FullHistory:
             items = self._items_of(number, parts)
             added |= {item: parts[at].item(chars, number).tokens for at in positions if (item := items[at]) is not None}
         for slot in slots:
-            added.pop(_item(slot), None)
+            added.pop(-1 if (item := item_of(slot)) is None else item, None)
         return with_more(slots, added), sum(added.values())
 
     def parts(self) -> list[Part]:
@@ -156,12 +166,6 @@ class FullHistory:
             return self.outline.matched(number, parts)
         first = self.outline.first(number)
         return range(first, first + len(parts))
-
-
-def _item(slot: Slot) -> int:
-    index = item_of(slot)
-    assert index is not None  # the proxy runs no strategy with summaries, which replace no single item
-    return index
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,7 @@ class Session:
             policy=settings.policy,
             tool_classes=settings.tool_classes,
             annotate="infer" if self.infer else "model",
+            recall=settings.recall,
         )
         remind_at = settings.remind_at if settings.marked else None
         engine = Engine(settings.strategy, engine_settings, remind_at=remind_at, partial_reports=True)
