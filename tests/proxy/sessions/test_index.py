@@ -24,7 +24,7 @@ from tests.proxy.world import (
     exchange,
     run_turn,
 )
-from wane import Kind
+from wane import Kind, Policy
 from wane.formats.notices import is_notice
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
@@ -36,7 +36,8 @@ from wane.testing import Call, Reply, Usage
 every_client = pytest.mark.parametrize(
     "make", [AnthropicClient, ChatClient, ResponsesClient], ids=lambda client: client.__name__
 )
-SMALL = ContextSettings(budget=2_400, remind_at=None)
+SMALL = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=None)
+INDEX = "This has left your context window"
 
 
 def result(tool: str, arguments: Any) -> str:
@@ -67,6 +68,8 @@ def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: i
         index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed, reasons=seed % 2 == 1)
         done = await work(index, client, upstream, 8)
         assert "delimiter" not in json.dumps(client.history)
+        assert INDEX not in json.dumps(client.history)
+        assert any(INDEX in text for request in upstream.requests for text in request.texts(Kind.USER))
         assert len(index.status()) == 1
         assert done[-1].facts.evicted > 0
         said = [f"User turn {number}: please do thing {number}." for number in range(8)]

@@ -20,7 +20,7 @@ from wane.proxy.store.base import MemoryStore, Store
 from wane.proxy.store.disk import DiskStore
 
 BUDGET = 6_000
-SETTINGS = ContextSettings(budget=BUDGET)
+SETTINGS = ContextSettings(budget=BUDGET, policy=Policy(index_share=0.05))
 ENABLED = {"type": "enabled", "budget_tokens": 1024}
 
 

@@ -1,0 +1,152 @@
+"""The index of evicted content (R20) in requests: in every format, and the same after every way to go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conversation.support import DIALECTS, Dialect, Session, made
+from wane import Policy
+from wane.conversation import Conversation
+from wane.formats import get_format
+
+POLICY = Policy(index_share=0.2)
+OPENING = "<system-reminder>\\nThis has left your context window"
+
+
+def work(steps: int = 40) -> Session:
+    """A session in chat messages that reads and edits one file after another, with a turn of the user halfway."""
+    session: Session = [{"role": "user", "content": "Mend all_modules of the project."}]
+    for step in range(steps):
+        tool, path = ("edit", f"src/module_{step - 1}.py") if step % 2 else ("read", f"src/module_{step}.py")
+        call = {
+            "id": f"call_{step}",
+            "type": "function",
+            "function": {"name": tool, "arguments": json.dumps({"path": path})},
+        }
+        session += [
+            {"role": "assistant", "content": f"Now module_{step}.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"call_{step}", "content": f"def function_{step}(): pass\n" * 8},
+        ]
+        if step == steps // 2:
+            session += [{"role": "assistant", "content": "Half is done."}, {"role": "user", "content": "Go on."}]
+    return session
+
+
+def conversation(dialect: Dialect, **settings: Any) -> Conversation[Any]:
+    return Conversation(dialect.name, **{"budget": "0.7k", "policy": POLICY, "annotate": "infer", **settings})
+
+
+def text(format_name: str, messages: list[Any]) -> list[str]:
+    """Each message as text, so that equal bytes are equal texts."""
+    format_ = get_format(format_name)
+    return [json.dumps([[part.kind, part.text, part.arguments] for part in format_.parts(it)]) for it in messages]
+
+
+def requests(run: Conversation[Any], messages: list[Any]) -> Iterator[list[str]]:
+    """Take messages in one by one, and yield the messages of a request ahead of each answer."""
+    for message in messages:
+        if made(run.format.parts(message)):
+            yield text(run.format.name, run.request().view)
+        run.append(message)
+    yield text(run.format.name, run.request().view)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+def test_it_stands_in_one_place_until_the_next_pass(dialect: Dialect) -> None:
+    run = conversation(dialect)
+    passes = 0
+    before: list[str] = []
+    for view in requests(run, dialect.write(work())):
+        standing = [entry for entry in view if OPENING in entry]
+        report = run.request().report
+        assert report is not None
+        assert len(standing) == (run.window.index is not None)
+        assert report.satisfied
+        passes += report.ran
+        if not report.ran:
+            assert view[: len(before)] == before
+        before = view
+    assert passes > 3
+    assert run.window.index is not None
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+def test_it_is_no_part_of_the_history(dialect: Dialect) -> None:
+    run = conversation(dialect)
+    messages = dialect.write(work())
+    assert [entry for view in requests(run, messages) for entry in view if OPENING in entry]
+    assert text(dialect.name, run.messages) == text(dialect.name, messages)
+    assert len(run.window.visible) < run.window.item_count
+    assert run.search("This has left your context window").startswith("Nothing matches")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+def test_gone_on_in_any_way_it_is_the_same_to_the_byte(dialect: Dialect) -> None:
+    messages = dialect.write(work())
+    run = conversation(dialect)
+    half = len(messages) // 2
+    while not made(run.format.parts(messages[half])):
+        half += 1
+    views = [*requests(run, messages[:half])]
+    followed, restored, branched, switched = (conversation(dialect) for _ in range(4))
+    followed.follow(run.records())
+    assert restored.restore(json.loads(json.dumps(run.state())), messages[:half])
+    branched = run.branch(half)
+    switched.follow(run.records())
+    switched.strategy = "truncate"
+    switched.strategy = "cwl"
+    expected = [*requests(run, messages[half:])]
+    assert any(OPENING in entry for entry in views[-1])
+    assert views[-1] == expected[0]
+    for other in (followed, restored, branched, switched):
+        assert [*requests(other, messages[half:])] == expected
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_switched_on_in_the_middle_it_tells_of_what_left_before(share: float) -> None:
+    run = conversation(DIALECTS[0], policy=Policy(index_share=share))
+    messages = work(24)
+    seen = [entry for view in requests(run, messages[:31]) for entry in view if OPENING in entry]
+    assert bool(seen) == bool(share)
+    left = {f"module_{step}" for step in range(10)} - {
+        f"module_{step}" for step in range(10) if any(f"module_{step}." in it for it in text("openai", run.view))
+    }
+    run.policy = POLICY
+    last = [*requests(run, messages[31:])][-1]
+    index = next(entry for entry in last if OPENING in entry)
+    assert sum(name in index for name in left) > 3
+    run.policy = Policy(index_share=0.0)
+    [*requests(run, [message for message in work() if message["role"] != "tool" and "tool_calls" not in message])]
+    run.budget = "0.5k"
+    assert not any(OPENING in entry for entry in text("openai", run.request().view))
+
+
+def test_a_format_that_writes_no_messages_has_none() -> None:
+    class Plain:
+        name = "plain"
+
+        def __init__(self) -> None:
+            self.parts, self.keep = get_format("openai").parts, get_format("openai").keep
+
+    run: Conversation[Any] = Conversation(Plain(), budget="0.7k", policy=POLICY, annotate="infer")
+    assert run.policy.index_share == 0
+    run.policy = POLICY
+    assert run.policy.index_share == 0
+    for message in work():
+        if message["role"] == "assistant":
+            assert run.request().view
+        run.append(message)
+    assert run.window.index is None
+    assert run.evicted
+
+
+@pytest.mark.parametrize("recall", [False, True])
+def test_it_names_the_tool_only_to_a_model_that_has_it(recall: bool) -> None:
+    run = conversation(DIALECTS[0], recall=recall)
+    indexes = [entry for view in requests(run, work()) for entry in view if OPENING in entry]
+    assert indexes
+    assert all(("`recall`" in index) == recall for index in indexes)
