@@ -28,7 +28,7 @@ FLOORS: dict[str, set[str]] = {
     "planning": {"conversation", "core", "counters", "formats", "inference", "strategies"},
     "rebuilding": {"conversation", "core", "formats", "journal", "strategies"},
     "journal": {"core", "formats"},
-    "testing": {"core", "formats", "conversation"},
+    "testing": {"core", "formats", "conversation", "strategies"},
     "inference": {"core", "tools", "formats"},
     "strategies": {"core", "formats", "identifiers", "inference", "research", "tools"},
     "lab": {

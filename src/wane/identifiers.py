@@ -17,6 +17,7 @@ _EDGES = "./-"
 # Each run is tried once, so the work is linear in any text. The ends are trimmed afterwards.
 _RUN = re.compile(r"[A-Za-z0-9_./-]{8,}")
 _LETTER = re.compile(r"[A-Za-z]")
+_MARKED = re.compile(r"[^_./]*[_./]|.[^A-Z]*[A-Z]")
 _BREAK = re.compile(r"[^A-Za-z0-9_./-]")
 _CHUNK = 1 << 20
 
@@ -29,7 +30,7 @@ def identifiers(text: str) -> set[str]:
     `../` ahead of a path are dropped. A spelled-out `\n`, `\r` or `\t`, as in quoted code, ends an identifier as the
     character would.
     """
-    return {word for words in candidates(text) for word in words if _is_identifier(word)}
+    return {word for words in candidates(text) for word in words if is_identifier(word)}
 
 
 def candidates(text: str) -> Iterator[set[str]]:
@@ -41,6 +42,11 @@ def candidates(text: str) -> Iterator[set[str]]:
         plain = chunk.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ") if "\\" in chunk else chunk
         runs = set(_RUN.findall(plain))
         yield {_trimmed(run) if run[0] in _EDGES or run[-1] in _EDGES else run for run in runs}
+
+
+def is_identifier(word: str) -> bool:
+    """Whether a word of `candidates` is one of `identifiers`."""
+    return len(word) >= SHORTEST and _MARKED.match(word) is not None and _LETTER.search(word) is not None
 
 
 def spoken(part: Part) -> list[str]:
@@ -56,13 +62,6 @@ def spoken(part: Part) -> list[str]:
         return list(_strings(json.loads(raw)))
     except (ValueError, RecursionError):
         return [raw]
-
-
-def _is_identifier(word: str) -> bool:
-    if len(word) < SHORTEST or not _LETTER.search(word):
-        return False
-    inner = word[1:]
-    return any(mark in word for mark in "_./") or inner != inner.lower()
 
 
 def _trimmed(run: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
 from wane.conversation.engine import Engine
-from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, Room, ToolClass, parse_budget
+from wane.conversation.timeline import messages_of
+from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, Room, ToolClass, chars, parse_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
@@ -16,7 +17,7 @@ from wane.formats.base import check_message
 from wane.formats.values import check_each
 from wane.formats.vocabulary import as_data
 from wane.inference import is_annotated
-from wane.strategies.base import AnnotateChoice, Fitted, Settings
+from wane.strategies.base import AnnotateChoice, Fitted, Settings, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Plan:
         episodes: all episodes, in order of start, as they are after the pass.
         inferred: whether episodes were inferred from tool calls because the agent marked none.
         visible: indexes of the items that stay, over the whole session in R1's order.
+        view: the same, with the index of evicted content (`report.index`) as a text in its place.
         messages: the view, in the input's format; empty if there were only items.
         pinned: tokens that no pass could take, by what holds them.
         room: the budget and what of it no pass may ever take.
@@ -39,6 +41,7 @@ class Plan:
     episodes: tuple[Episode, ...]
     inferred: bool
     visible: tuple[int, ...]
+    view: tuple[Slot, ...]
     pinned: Pinned
     room: Room
     item_tokens: tuple[int, ...]
@@ -75,6 +78,7 @@ class Plan:
             "annotation": "inferred" if self.inferred else "agent",
             "episodes": [_episode_dict(episode) for episode in self.episodes],
             "visible": list(self.visible),
+            "index": None if report.index is None else asdict(report.index),
             "messages": self._format.dump(self.messages) if self._format else None,
         }
 
@@ -122,9 +126,15 @@ def plan(
     check_each(loaded, partial(check_message, chosen))
     pairs = [pair for message in loaded for pair in transcript.take(message)]
     planned = plan_items(
-        pairs, budget=budget, policy=policy, overhead=overhead, tool_classes=tool_classes, annotate=annotate
+        pairs,
+        budget=budget,
+        policy=policy,
+        counter=counter,
+        overhead=overhead,
+        tool_classes=tool_classes,
+        annotate=annotate,
     )
-    return replace(planned, messages=transcript.view(planned.visible), _format=chosen)
+    return replace(planned, messages=messages_of(transcript, planned.view, "cwl"), _format=chosen)
 
 
 def plan_items(
@@ -132,6 +142,7 @@ def plan_items(
     *,
     budget: int | str,
     policy: Policy | None = None,
+    counter: Counter = chars,
     overhead: int = 0,
     tool_classes: Mapping[str, ToolClass | str] | None = None,
     annotate: AnnotateChoice = "auto",
@@ -142,6 +153,7 @@ def plan_items(
         history: the items with their content, oldest first.
         budget: tokens that the view may hold.
         policy: what to evict, and how far.
+        counter: counts the tokens of the index of evicted content.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: where episodes come from.
@@ -161,7 +173,7 @@ def plan_items(
         tool_classes=tool_classes,
         annotate=annotate,
     )
-    engine = Engine("cwl", settings)
+    engine = Engine("cwl", settings, counter=counter)
     for item, part in history:
         try:
             engine.add(item, part)
@@ -175,6 +187,7 @@ def plan_items(
         episodes=tuple(engine.episodes),
         inferred=any(episode.inferred for episode in engine.episodes),
         visible=tuple(engine.window.visible),
+        view=tuple(fitted.view),
         pinned=engine.window.pinned,
         room=engine.window.room,
         item_tokens=tuple(item.tokens for item, _ in history),

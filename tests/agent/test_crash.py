@@ -134,7 +134,7 @@ class Journalled:
         elif isinstance(record, MessageRecord):
             window.extend(self.transcript.append(PydanticAIFormat().load([dict(record.message)])[0]))
         elif isinstance(record, PassRecord):
-            report = window.fit()
+            report = window.fit(write_index=lambda *_: record.index)
             assert report.steps == record.steps
             self.passes += 1
         elif isinstance(record, UsageRecord):

@@ -113,8 +113,11 @@ def test_it_names_only_what_the_history_holds(scenario: Scenario, share: float) 
             _, *lines = text.text.removesuffix("\n</system-reminder>").splitlines()[1:]
             for line in lines:
                 heading, _, entries = line.partition(": ")
-                assert heading in ("Changed", "Read", "Ran", "Names")
-                for entry in entries.split(", "):
+                assert heading in ("Learned", "Changed", "Read", "Ran", "Names")
+                if heading == "Learned":
+                    assert all(entry.partition(": ")[0] in episodes for entry in entries.split("; "))
+                    continue
+                for entry in entries.split("; " if heading == "Ran" else ", "):
                     found = re.fullmatch(r"(.*?)(?: \[(.*)\])?", entry)
                     assert found is not None
                     assert found[2] is None or found[2] in episodes
@@ -205,6 +208,7 @@ def test_it_lists_files_commands_and_names() -> None:
     assert index is not None
     assert index.text == (
         "<system-reminder>\nThis has left your context window.\n"
+        "Learned: find-bug: parse_line is wrong\n"
         "Changed: src/lexer.py\n"
         "Read: src/parser.py\n"
         "Ran: pytest -q tests: exit 1\n"

@@ -27,8 +27,10 @@ BUDGET = 2_600
 
 
 @every_protocol
-@pytest.mark.parametrize(("policy", "stream"), [(None, False), (Policy.paper(), True)], ids=["default", "paper-stream"])
-def test_every_request_is_exactly_the_view(protocol: str, stream: bool, policy: Policy | None) -> None:
+@pytest.mark.parametrize(
+    ("policy", "stream"), [(Policy(index_share=0), False), (Policy.paper(), True)], ids=["default", "paper-stream"]
+)
+def test_every_request_is_exactly_the_view(protocol: str, stream: bool, policy: Policy) -> None:
     # The chat adapter has its own ways with reasoning.
     reasoning = protocol != "openai_model"
     log = Log()

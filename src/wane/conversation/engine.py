@@ -289,8 +289,7 @@ class Engine:
         if self._other is None:
             if isinstance(done, Mapping):
                 raise HistoryError("the record to repeat is of another strategy")
-            if done:
-                self._by_episode.redo(done, index)
+            if done is not None and self._by_episode.redo(done, index):
                 self._detector.passed()
         else:
             if isinstance(done, Mapping):

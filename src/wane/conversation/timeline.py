@@ -513,23 +513,33 @@ class ViewMessages(Generic[MessageT]):
         return list(self._built)
 
     def read(self, view: Sequence[Slot]) -> list[MessageT]:
-        """Return the messages of any view, in which texts may replace items.
+        """Return the messages of any view; see `messages_of`."""
+        return messages_of(self._transcript, view, self._engine.name)
 
-        Raises:
-            ConfigError: if it has such texts, and the format cannot write messages.
-        """
-        if not any(isinstance(slot, Substitute) for slot in view):
-            return self._transcript.view(places(view))
-        transcript, strategy, built = self._transcript, self._engine.name, list[MessageT]()
-        for number, slots in by_message(transcript, view):
-            if number < 0:
-                format_ = writing(transcript.format, f"the strategy {strategy!r}")
-                built += [format_.turn(slot.text) for slot in slots.values() if isinstance(slot, Substitute)]
-                continue
-            message, size = transcript.messages[number], transcript.size(number)
-            if (visible := shown_of(transcript.format, message, slots, size, strategy)) is not None:
-                built.append(visible)
-        return built
+
+def messages_of(transcript: Transcript[MessageT], view: Sequence[Slot], strategy: str) -> list[MessageT]:
+    """Return the messages of a view, in which texts may replace items; whole messages are the same objects.
+
+    Args:
+        transcript: the messages of the history.
+        view: the view.
+        strategy: name of the strategy that decided it.
+
+    Raises:
+        ConfigError: if it has such texts, and the format cannot write messages.
+    """
+    if not any(isinstance(slot, Substitute) for slot in view):
+        return transcript.view(places(view))
+    messages: list[MessageT] = []
+    for number, slots in by_message(transcript, view):
+        if number < 0:
+            format_ = writing(transcript.format, f"the strategy {strategy!r}")
+            messages += [format_.turn(slot.text) for slot in slots.values() if isinstance(slot, Substitute)]
+            continue
+        message, size = transcript.messages[number], transcript.size(number)
+        if (visible := shown_of(transcript.format, message, slots, size, strategy)) is not None:
+            messages.append(visible)
+    return messages
 
 
 def shown_of(

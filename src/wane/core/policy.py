@@ -14,7 +14,7 @@ DEFAULT_BUDGET: Final = 80_000
 MAX_BUDGET: Final = 10**15
 """Largest budget in tokens: far above any model's window, and shares of it are still exact."""
 
-INDEX_SHARE: Final = 0.01
+INDEX_SHARE: Final = 0.02
 """Default share of the budget that the index of evicted content may hold (R20)."""
 
 GUARD: Final = 0.4

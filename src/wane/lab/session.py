@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wane.core import Kind
+from wane.core import EvictedIndex, Kind
 from wane.formats.base import Part
 
 
@@ -113,6 +113,7 @@ class Eviction:
         steps: the removed parts by episode and level, if recorded.
         budget: tokens that the view could hold; None if not recorded.
         overflowed: whether it had to take unfinished work, or content that it needs (R16).
+        index: the index of evicted content that it left; None if there is none (R20).
     """
 
     position: int
@@ -123,6 +124,7 @@ class Eviction:
     steps: tuple[EvictionStep, ...] = ()
     budget: int | None = None
     overflowed: bool = False
+    index: EvictedIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,24 @@ from typing import Final, NamedTuple
 from wane.core import DELIMITER, Added, Counter, Episode, Item, Kind, chars
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part
-from wane.identifiers import identifiers, spoken
+from wane.identifiers import candidates, is_identifier, spoken
 from wane.tools.calls import command_of, judge_call
 from wane.tools.judgement import Activity
 
-_OPENING: Final = "<system-reminder>\nThis has left your context window"
+OPENING: Final = "<system-reminder>\nThis has left your context window"
+"""How an index begins."""
+
+CLOSING: Final = "\n</system-reminder>"
+"""How it ends."""
+
 _RECALLED: Final = "; `recall` brings it back, by an episode's name (in brackets here) or by a search"
-_CLOSING: Final = "\n</system-reminder>"
 
 _LONGEST_NAME: Final = 120  # characters
 _LONGEST_COMMAND: Final = 60
 _LONGEST_DESCRIPTION: Final = 160
-_MOST_NAMES: Final = 4_096  # of those that have left, to be kept in memory
+# Of those that have left, to be kept in memory; no index has room for more.
+_MOST_NAMES: Final = 4_096
+_MOST_LINES: Final = 1_024
 _OUTCOME: Final = re.compile(r"(?:exit(?:ed)?(?: with)?|return)[ _-]?(?:code|status)?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
 _ENDS: Final = 200  # characters of a result in which its exit code may stand, at either end
 
@@ -85,16 +91,20 @@ class Evicted:
     def __init__(self, counter: Counter = chars, *, recall: bool = False) -> None:
         self._counter = counter
         self._recall = recall
+        self._pending: list[tuple[Item, Part, Added]] = []  # not looked at yet
         self._names: dict[str, _Name] = {}
         self._entries: dict[int, _Entry] = {}
         self._calls: dict[str, _Entry] = {}  # without a result, by id
         self._left: dict[str, _Name] = {}
         self._lines: dict[tuple[str, str], Line] = {}
 
-    def add(self, index: int, item: Item, part: Part, added: Added) -> None:
-        """Take in the next item of the history."""
-        own = item.kind in ASSISTANT
-        names = [self._named(word) for text in spoken(part) for word in identifiers(text) if len(word) <= _LONGEST_NAME]
+    def add(self, item: Item, part: Part, added: Added) -> None:
+        """Take in the next item of the history. It is looked at when something leaves, which may never happen."""
+        self._pending.append((item, part, added))
+
+    def _look_at(self, item: Item, part: Part, added: Added) -> None:
+        index, own = added.index, item.kind in ASSISTANT
+        names = self._names_in(part)
         for name in names:
             name.visible += 1
             name.latest = index
@@ -104,7 +114,9 @@ class Evicted:
         if item.kind in (Kind.SYSTEM, Kind.USER):
             return
         entry = self._entries[index] = _Entry(names, added.episode)
-        if item.kind is Kind.CALL and item.tool != DELIMITER:
+        if item.tool == DELIMITER:
+            entry.lines = [*_learned(added)]
+        elif item.kind is Kind.CALL:
             entry.lines = [*_lines(part)]
             for line in entry.lines:
                 self._lines.pop(line, None)
@@ -118,6 +130,9 @@ class Evicted:
 
     def leave(self, indexes: Iterable[int]) -> None:
         """Note that items have left the view."""
+        for pending in self._pending:
+            self._look_at(*pending)
+        self._pending.clear()
         for index in sorted(indexes):
             entry = self._entries.pop(index, None)
             if entry is None:
@@ -134,6 +149,9 @@ class Evicted:
         if len(self._left) > 2 * _MOST_NAMES:
             for name in sorted(self._left.values(), key=_rank)[:-_MOST_NAMES]:
                 del self._left[name.text], self._names[name.text]
+        if len(self._lines) > 2 * _MOST_LINES:
+            for line in sorted(self._lines.values())[:-_MOST_LINES]:
+                del self._lines[line.heading, line.text]
 
     def lines(self) -> list[Line]:
         """Return all lines of the index: what the agent used ahead of what it only saw, and the latest first."""
@@ -157,25 +175,42 @@ class Evicted:
     def _text(self, lines: Sequence[Line]) -> str:
         by_heading: dict[str, list[str]] = {}
         for line in lines:
-            handle = f" [{line.handle}]" if line.handle and self._recall else ""
+            handle = f" [{line.handle}]" if line.handle and self._recall and line.heading != "Learned" else ""
             by_heading.setdefault(line.heading, []).append(f"{line.text}{handle}")
         body = "".join(
-            f"\n{heading}: {', '.join(by_heading[heading])}" for heading in _HEADINGS if heading in by_heading
+            f"\n{heading}: {separator.join(by_heading[heading])}"
+            for heading, separator in _HEADINGS.items()
+            if heading in by_heading
         )
-        return f"{_OPENING}{_RECALLED if self._recall else ''}.{body}{_CLOSING}"
+        return f"{OPENING}{_RECALLED if self._recall else ''}.{body}{CLOSING}"
 
-    def _named(self, word: str) -> _Name:
-        name = self._names.get(word)
-        if name is None:
-            name = self._names[word] = _Name(word)
-        return name
+    def _names_in(self, part: Part) -> list[_Name]:
+        """The names in a part, each once; new ones are made."""
+        words = {word for text in spoken(part) for stretch in candidates(text) for word in stretch}
+        names, known = [], self._names
+        for word in words:
+            if (name := known.get(word)) is not None:
+                names.append(name)
+            elif len(word) <= _LONGEST_NAME and is_identifier(word):
+                name = known[word] = _Name(word)
+                names.append(name)
+        return names
 
 
-_HEADINGS: Final = ("Changed", "Read", "Ran", "Names")
+_HEADINGS: Final = {"Learned": "; ", "Changed": ", ", "Read": ", ", "Ran": "; ", "Names": ", "}
+"""What the entries of each heading are separated by; descriptions and commands may hold commas."""
 
 
 def _rank(name: _Name) -> tuple[bool, int]:
     return name.used >= 0, max(name.used, name.latest if name.used < 0 else -1)
+
+
+def _learned(added: Added) -> Iterator[tuple[str, str]]:
+    """The description of an exploration, at the call that ended it."""
+    if added.verdict is not None and added.verdict.accepted and (episode := added.closed) is not None:
+        # The episode has it without the space around it.
+        line = (episode.description or "").partition("\n")[0]
+        yield "Learned", f"{episode.name}: {_cut(line, _LONGEST_DESCRIPTION)}"
 
 
 def _lines(call: Part) -> Iterator[tuple[str, str]]:
@@ -187,8 +222,11 @@ def _lines(call: Part) -> Iterator[tuple[str, str]]:
             if len(path) <= _LONGEST_NAME and path in raw:
                 yield heading, path
     if judgement.activity is Activity.VERIFY and (command := command_of(call.tool or "", call.arguments)):
-        line = command.strip().partition("\n")[0]
-        yield "Ran", line if len(line) <= _LONGEST_COMMAND else f"{line[: _LONGEST_COMMAND - 1]}…"
+        yield "Ran", _cut(command.strip().partition("\n")[0], _LONGEST_COMMAND)
+
+
+def _cut(line: str, length: int) -> str:
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def _outcome(text: str) -> str:

@@ -132,7 +132,7 @@ class WindowStrategy(Strategy):
         added = self._annotator.add_to(self.window, item, part, marks)
         self._view.append(added.index)
         if self._evicted is not None:
-            self._evicted.add(added.index, item, part, added)
+            self._evicted.add(item, part, added)
             self._turn.add(added.index, item, self.window.latest)
         if added.opened is not None:
             self.episodes.append(added.opened)
@@ -145,8 +145,8 @@ class WindowStrategy(Strategy):
         same, self._sent = self._sent, len(self._view)
         return Fitted(self._view, ran, report, report.trace or None, same)
 
-    def redo(self, trace: Sequence[Step], index: EvictedIndex | None = None) -> None:
-        """Repeat a recorded pass, whatever the budget and the policy are now.
+    def redo(self, trace: Sequence[Step], index: EvictedIndex | None = None) -> bool:
+        """Repeat a recorded pass, whatever the budget and the policy are now; return whether it changed the view.
 
         Args:
             trace: its trace.
@@ -156,7 +156,7 @@ class WindowStrategy(Strategy):
             HistoryError: if it does not fit this history.
         """
         self.window.apply(trace, index)
-        self._leave(trace)
+        return self._leave(trace)
 
     def adopt(self, window: ContextWindow) -> None:
         """Go on with another window over the same items, at the present budget and policy."""

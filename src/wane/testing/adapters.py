@@ -23,6 +23,7 @@ from unittest import SkipTest
 from wane.conversation.events import OverheadChanged
 from wane.core import DELIMITER, Kind
 from wane.formats.base import Part
+from wane.strategies.evicted import CLOSING, OPENING
 from wane.testing.request import Request
 from wane.testing.script import Call, Reply
 from wane.testing.server import Refusal, ScriptedServer
@@ -384,14 +385,21 @@ class AdapterContract(ABC):
 
 def _users(request: Request) -> list[str]:
     """Return the user turns of a request."""
-    return [text for text in request.texts(Kind.USER) if not text.startswith(NOTE)]
+    texts = map(_unindexed, request.texts(Kind.USER))
+    return [text for text in texts if text and not text.startswith(NOTE)]
 
 
 def _seen(request: Request) -> list[tuple[Kind, str | None, str]]:
     """Return a request's conversation without the results of marks, which may tell what has left the view."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == DELIMITER}
     return [
-        (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else part.text)
+        (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else _unindexed(part.text))
         for part in request.parts
-        if part.kind is not Kind.SYSTEM and not part.text.startswith(NOTE)
+        if part.kind is not Kind.SYSTEM and not part.text.startswith((NOTE, OPENING))
     ]
+
+
+def _unindexed(text: str) -> str:
+    """Return a text without an index of evicted content (R20), which some frameworks join with a turn of the user."""
+    before, index, after = text.partition(OPENING)
+    return before.rstrip() + after.partition(CLOSING)[2] if index else text

@@ -6,13 +6,14 @@ import asyncio
 import copy
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.world import AnthropicClient, Client, Exchange, RemindedClient, ResponsesClient, exchange
-from wane import Kind
+from wane import Kind, Policy
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 
@@ -69,7 +70,8 @@ class Codex(ResponsesClient):
 
 def run(client: Client, turns: int, seed: int = 1) -> tuple[list[Exchange], SessionIndex]:
     """Work through an index of sessions for some turns; the provider refuses what is not valid."""
-    index = SessionIndex(MemoryStore(), SMALL)
+    # An index would name the files of notices that have left.
+    index = SessionIndex(MemoryStore(), replace(SMALL, policy=Policy(index_share=0)))
 
     async def main() -> list[Exchange]:
         return await work(index, client, worker(client, seed), turns)

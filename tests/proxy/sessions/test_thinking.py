@@ -13,6 +13,7 @@ import pytest
 from tests.marks import first_quick
 from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
+from wane import Policy
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings

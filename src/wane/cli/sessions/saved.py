@@ -74,6 +74,7 @@ class Session:
         view = self.view
         parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, view.visible, view.instead)
         # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
+        parts += layout.index_block(self.rebuilt.window)
         besides = view.tokens - sum(part.tokens for part in parts if part.kept)
         return [Block(Role.SYSTEM, max(0, besides)), *parts]
 

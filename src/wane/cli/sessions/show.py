@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -107,6 +107,7 @@ def session_dict(session: Session) -> dict[str, Any]:
             for episode in session.rebuilt.episodes
         ],
         "passes": [_pass_dict(*entry) for entry in _passes(session)],
+        "index": None if (index := session.rebuilt.window.index) is None else asdict(index),
     }
 
 
@@ -185,6 +186,8 @@ def _print(session: Session, full: bool) -> None:
     console.print(picture.titled("Episodes", table))
     if session.passes:
         console.print(picture.titled("Passes", _pass_table(_passes(session), limit)))
+    if (index := session.rebuilt.window.index) is not None:
+        console.print(picture.titled("The index of what has left the view", Text(printable(index.text, "\n"))))
     window = picture.WindowPicture(session.blocks, session.rebuilt.window.budget, _LABELS)
     console.print(picture.titled("The window", window))
 

@@ -89,8 +89,14 @@ def view_blocks(
     tokens = [item.tokens if index in before else 0 for index, item in enumerate(items)]
     parts = blocks([item.kind for item in items], tokens, episodes, after)
     # What every request carries in addition, so that the picture adds up to the window's total.
-    besides = window.tokens - sum(items[index].tokens for index in visible)
-    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in parts if block.tokens)]
+    index = index_block(window)
+    besides = window.tokens - sum(items[index].tokens for index in visible) - sum(block.tokens for block in index)
+    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in parts if block.tokens), *index]
+
+
+def index_block(window: ContextWindow) -> list[Block]:
+    """Return the block of the index of evicted content (R20), in a list that is empty if there is none."""
+    return [] if window.index is None else [Block(Role.INDEX, window.accounting.scaled(window.index.tokens))]
 
 
 def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
@@ -119,6 +125,7 @@ def fixed_rows(parts: Iterable[Block]) -> list[Row]:
         (Role.USER, True, "(user turns)", _NEVER),
         (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
         (Role.NOTICE, False, "(notices)", "evicted with their episodes"),
+        (Role.INDEX, True, "(index of what has left)", "written by each pass"),
     ]
     sizes = [(role, name, tokens_by_key.get((role, alone), (0, 0)), why) for role, alone, name, why in fixed]
     return [Row(role, name, *tokens, why=why) for role, name, tokens, why in sizes if any(tokens)]

@@ -35,6 +35,7 @@ class Role(StrEnum):
     EXPL = "expl"
     ACT = "act"
     IMPLICIT = "implicit"
+    INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ LETTERS: Final = {
     Role.EXPL: "E",
     Role.ACT: "A",
     Role.IMPLICIT: "I",
+    Role.INDEX: "X",
 }
 _MEANING: Final = {
     Role.SYSTEM: "system",
@@ -98,6 +100,7 @@ _MEANING: Final = {
     Role.EXPL: "explores",
     Role.ACT: "acts",
     Role.IMPLICIT: "unmarked",
+    Role.INDEX: "index",
 }
 _TAPE_STYLES: Final = {
     Role.SYSTEM: "black on white",
@@ -107,6 +110,7 @@ _TAPE_STYLES: Final = {
     Role.EXPL: "white on blue",
     Role.ACT: "white on magenta",
     Role.IMPLICIT: "black on yellow",
+    Role.INDEX: "white on bright_black",
 }
 _LABEL_WIDTH: Final = 9
 _NARROWEST: Final = 10

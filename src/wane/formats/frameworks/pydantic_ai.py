@@ -34,6 +34,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -60,6 +61,8 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _REVEALING: Final = frozenset({"load_capability", "search_tools", "tool_search"})
 # Adapters of Chat Completions store the field's name as the part's id; these are not ids of a provider.
 _SYNTHETIC_IDS: Final = frozenset({"content", "reasoning", "reasoning_content"})
+# So that equal turns are equal: a turn that Wane writes has no time of its own.
+_NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 _REDACTED_IDS: Final = frozenset({"redacted_thinking", "redacted_content"})
 
 
@@ -122,7 +125,7 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
 
     def turn(self, text: str) -> ModelMessage:
         """Return a request with a prompt of the user."""
-        return ModelRequest([_m.UserPromptPart(text)])
+        return ModelRequest([_m.UserPromptPart(text, timestamp=_NO_TIME)])
 
     def awaits(self, message: ModelMessage, position: int) -> bool:
         """Whether the application answers a call: the provider runs native tools."""

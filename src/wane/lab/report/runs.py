@@ -104,6 +104,10 @@ def ranges(indexes: Iterable[int]) -> list[int]:
     return found
 
 
+def _one(text: Substitute | None) -> tuple[Substitute, ...]:
+    return () if text is None else (text,)
+
+
 def _placed(text: Substitute, note: Note) -> list[int]:
     return [-1 if text.index is None else text.index, text.tokens, note(text.text)]
 
@@ -155,6 +159,7 @@ class _RecordedRun:
         self._kinds = material.kinds
         self._gone: set[int] = set()
         self._summary: Substitute | None = None
+        self._index: Substitute | None = None
         self.changes: list[tuple[Change, str, int | None]] = []
         self.stripped: list[Stripped] = []
         self.sizes: list[int] = []
@@ -169,8 +174,8 @@ class _RecordedRun:
         for call, first in enumerate(self._firsts):
             while upcoming and call_before(self._firsts, upcoming[0][0]) <= call:
                 freed += self._take(call, upcoming.popleft())
-            summary = self._summary.tokens if self._summary else 0
-            self.sizes.append(self._material.overhead + grown[first] - freed + summary)
+            texts = sum(text.tokens for text in (self._summary, self._index) if text)
+            self.sizes.append(self._material.overhead + grown[first] - freed + texts)
 
     def _take(self, call: int, event: _Event) -> int:
         """Note the items that an event removed, and return their tokens."""
@@ -181,13 +186,16 @@ class _RecordedRun:
                 owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
                 if owner is not None:
                     self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))
-            return self._leave(call, what.removed, "episode", before=what.tokens_before)
+            old, new = self._index, what.index
+            self._index = None if new is None else Substitute(new.text, new.tokens)
+            changed = ((), ()) if old == self._index else (_one(self._index), _one(old))
+            return self._leave(call, what.removed, "episode", changed, what.tokens_before)
         if isinstance(what, Compaction):
             old = self._summary
             text = what.summary or "(The summary was not recorded.)"
             self._summary = Substitute(text, -(-len(what.summary) // 4))
             gone = [index for index in range(what.kept) if self._kinds[index] is not Kind.SYSTEM]
-            texts = ((self._summary,), (old,) if old else ())
+            texts = (_one(self._summary), _one(old))
             return self._leave(call, gone, "summary", texts, what.tokens_before)
         reasoning = [index for index in range(position) if self._kinds[index] is Kind.REASONING]
         return self._leave(call, reasoning, "reasoning")

@@ -256,7 +256,17 @@ class _Fold:
         removed = tuple(index for step in steps for index in step.removed)
         before, after, at = record.tokens_before, record.tokens_after, _time(record)
         self.evictions.append(
-            Eviction(self.builder.position, removed, before, after, at, steps, record.budget, record.overflowed)
+            Eviction(
+                self.builder.position,
+                removed,
+                before,
+                after,
+                at,
+                steps,
+                record.budget,
+                record.overflowed,
+                record.index,
+            )
         )
 
 

@@ -141,7 +141,7 @@ function groupRow(of, group) {
 function asideRow(row, chosen) {
   return h("div", { class: `row item st-short${chosen === row.aside ? " chosen" : ""}`, role: "option", "data-aside": row.aside.text },
     h("i", { class: "mark", "aria-hidden": "true" }),
-    h("span", { class: "kind" }, "summary"),
+    h("span", { class: "kind" }, row.aside.is === "summary" ? "summary" : "index"),
     h("span", { class: "words" }, beginning(textOf(row.aside.text)) || "stands for what it replaced"),
     h("span", { class: "tokens" }, n0(row.aside.tokens)),
     h("span", { class: "state" }, "in view"));

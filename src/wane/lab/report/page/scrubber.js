@@ -212,7 +212,7 @@ function drawSpark(node, it) {
 function itemDetail(of, it, now, chosen, choose) {
   if (chosen && chosen.text !== undefined) {
     const text = textOf(chosen.text);
-    return [h("h3", {}, "A summary"), h("p", { class: "small" }, `In view since call ${n0(chosen.call + 1)}, ${n0(chosen.tokens)} tokens. It is no part of the history.`), content(text)];
+    return [h("h3", {}, chosen.is === "summary" ? "A summary" : "The index of what has left"), h("p", { class: "small" }, `In view since call ${n0(chosen.call + 1)}, ${n0(chosen.tokens)} tokens. It is no part of the history.`), content(text)];
   }
   if (!(chosen >= 0)) return [h("p", { class: "small" }, "Choose an item to read it, and to see why it is there or gone.")];
   if (chosen >= now.known) return [h("p", { class: "small" }, `Item ${n0(chosen + 1)} had not happened yet at this call.`)];

@@ -39,7 +39,7 @@ function stateAt(of, it, call) {
       else aside = aside.filter((other) => other.tokens !== tokens || other.text !== text);
     }
     for (const [index, tokens, text] of entry.placed || []) {
-      if (index < 0) aside.push({ tokens, text, call: entry.call });
+      if (index < 0) aside.push({ tokens, text, call: entry.call, is: (entry.how || it.how) === "episode" ? "index of what has left" : "summary" });
       else placed.set(index, { tokens, text });
     }
     return true;
@@ -68,7 +68,7 @@ function heldAt(of, now) {
     const tokens = now.state[index] === SHORTENED ? now.placed.get(index).tokens : now.state[index] < SHORTENED ? of.tokens[index] : 0;
     held[nameOf(index)] += tokens;
   }
-  for (const aside of now.aside) held.summaries = (held.summaries || 0) + aside.tokens;
+  for (const aside of now.aside) held[aside.is] = (held[aside.is] || 0) + aside.tokens;
   return Object.entries(held).filter(([, tokens]) => tokens).sort((one, other) => other[1] - one[1]);
 }
 
@@ -141,7 +141,7 @@ function told(of, it, entry) {
   let tokens = 0;
   for (const index of each(entry.left)) tokens += of.tokens[index];
   const gone = `${many(count, "item")} of ${n0(tokens)} tokens`;
-  const placed = (entry.placed || []).length;
+  const placed = (entry.placed || []).filter(([index]) => index >= 0 || (entry.how || it.how) !== "episode").length;
   if ((entry.how || it.how) === "summary") return `Just before it, ${gone} gave way to a summary.`;
   if (placed && (entry.how || it.how) === "compressed") return `Just before it, ${gone} gave way to ${many(placed, "text")} of a model.`;
   if (placed) return `Just before it, ${gone} ${count === 1 ? "was" : "were"} replaced by ${many(placed, "placeholder")}.`;
