@@ -308,7 +308,7 @@ def _left(session: RecordedSession) -> dict[int, int]:
         for item in eviction.removed:
             positions.setdefault(item, eviction.position)
     for compaction in session.compactions:
-        for item in range(compaction.kept):
+        for item in range(compaction.first_kept):
             positions[item] = min(compaction.position, positions.get(item, compaction.position))
     return positions
 

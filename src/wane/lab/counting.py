@@ -201,7 +201,7 @@ def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter,
         return session.system_tokens or 0
     stop, total = first
     past = [compaction for compaction in session.compactions if compaction.position <= stop]
-    seen = sum(tokens[past[-1].kept : stop]) if past else sum(tokens[:stop])
+    seen = sum(tokens[past[-1].first_kept : stop]) if past else sum(tokens[:stop])
     summary = round(counter(past[-1].summary) * ratio) if past else 0
     gone = {index for eviction in session.evictions if eviction.position <= stop for index in eviction.removed}
     return max(0, total - seen - summary + sum(tokens[index] for index in gone))

@@ -94,7 +94,9 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
     replayed = () if engine is None else engine.run([it.subject for it, _ in tight], jobs)
     totals = {(job.subject, job.settings.budget): replay.totals for job, replay in replayed}
     return [
-        TightSession(it.found.session.name, room, totals.get((number, room.budget)), totals.get((number, room.advised)))
+        TightSession(
+            it.recording.session.name, room, totals.get((number, room.budget)), totals.get((number, room.advised))
+        )
         for number, (it, room) in enumerate(tight)
     ]
 

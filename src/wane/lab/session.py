@@ -71,7 +71,7 @@ class Compaction:
     Attributes:
         position: number of parts before it.
         summary: the summary, as the model saw it; empty if it was not recorded.
-        kept: index of the first part that stayed in view whole; `position` if none did.
+        first_kept: index of the first part that stayed in view whole; `position` if none did.
         tokens_before: tokens of the view before it, None if not recorded.
         at: when, in seconds since 1970 UTC; None if unknown.
         tokens_after: tokens of the view after it, None if not recorded.
@@ -79,7 +79,7 @@ class Compaction:
 
     position: int
     summary: str
-    kept: int
+    first_kept: int
     tokens_before: int | None = None
     at: float | None = None
     tokens_after: int | None = None

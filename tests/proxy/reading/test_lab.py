@@ -114,7 +114,7 @@ def test_a_summary_of_the_agents_is_a_compaction(store: SessionStore, here: Path
         done = {"from": 1, "summary": "said a", "tokens": 2}
         journal.append(StrategyRecord(3, "compact", done))
     (compaction,) = only(journal.path).compactions
-    assert (compaction.position, compaction.kept) == (3, 1)
+    assert (compaction.position, compaction.first_kept) == (3, 1)
     assert compaction.summary.endswith("said a")
 
 

@@ -33,11 +33,11 @@ class RecordedViews:
         at = bisect_right(self._positions, call.first) - 1
         compaction = self._compactions[at] if at >= 0 else None
         self._advance(call.first)
-        kept = bisect_left(self._left, compaction.kept) if compaction else 0
+        kept = bisect_left(self._left, compaction.first_kept) if compaction else 0
         view: list[Slot] = [*self._left[kept:]]
         if compaction is None:
             return view
-        system = [index for index in range(compaction.kept) if self._kinds[index] is Kind.SYSTEM]
+        system = [index for index in range(compaction.first_kept) if self._kinds[index] is Kind.SYSTEM]
         # Codex repeats its developer messages after the summary.
         first = 1 if self._session.source == "codex" else len(system)
         return [*system[:first], self._summaries[at], *system[first:], *view]

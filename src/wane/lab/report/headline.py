@@ -70,7 +70,7 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
         ("Model calls", f"{calls:,}"),
         ("History", f"{tokens:,} tokens"),
         ("Episodes", episodes),
-        ("Prices", prices_used((it.found.session, it.pricing) for it in studied)),
+        ("Prices", prices_used((it.recording.session, it.pricing) for it in studied)),
         ("Cache rules", ", ".join(dict.fromkeys(it.pricing.rules.name for it in studied))),
     ]
 

@@ -186,7 +186,7 @@ class _RecordedRun:
             old = self._summary
             text = what.summary or "(The summary was not recorded.)"
             self._summary = Substitute(text, -(-len(what.summary) // 4))
-            gone = [index for index in range(what.kept) if self._kinds[index] is not Kind.SYSTEM]
+            gone = [index for index in range(what.first_kept) if self._kinds[index] is not Kind.SYSTEM]
             texts = ((self._summary,), (old,) if old else ())
             return self._leave(call, gone, "summary", texts, what.tokens_before)
         reasoning = [index for index in range(position) if self._kinds[index] is Kind.REASONING]

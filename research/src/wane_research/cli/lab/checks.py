@@ -11,7 +11,7 @@ from wane.cli.lab.common import figure_table, gathered_from, print_lines, proble
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, write_json
 from wane.lab.counting import count
-from wane.lab.readers import Found
+from wane.lab.readers import Recording
 from wane.money import share
 from wane_research.annotations import Annotations, annotations_of
 from wane_research.cli.lab.commands import AnnotationsOptions, ValidateOptions
@@ -33,13 +33,13 @@ def run_validate(options: ValidateOptions) -> int:
     """
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=True)
-        silent = [sourced for sourced in gathered.found if not _reads(sourced)]
-        spoken = [sourced for sourced in gathered.found if _reads(sourced)]
-        done = [validate(sourced.session) for sourced in bar.over("Simulating", spoken)]
+        silent = [recording for recording in gathered.recordings if not _reads(recording)]
+        spoken = [recording for recording in gathered.recordings if _reads(recording)]
+        done = [validate(recording.session) for recording in bar.over("Simulating", spoken)]
     if not done:
         raise failure.InputError("no session recorded its cache reads, so there is nothing to compare with")
     if options.as_json:
-        left_out = [{"name": sourced.session.name, "path": sourced.path} for sourced in silent]
+        left_out = [{"name": recording.session.name, "path": recording.path} for recording in silent]
         write_json({"sessions": [validation.to_dict() for validation in done], "left_out": left_out})
         return failure.OK
     _print_validation(done, options.outliers)
@@ -75,8 +75,8 @@ def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
         )
 
 
-def _reads(sourced: Found) -> bool:
-    return any(call.usage and call.usage.cache_read for call in sourced.session.calls)
+def _reads(recording: Recording) -> bool:
+    return any(call.usage and call.usage.cache_read for call in recording.session.calls)
 
 
 ANNOTATIONS_NOTES: Final = (
@@ -98,7 +98,8 @@ def run_annotations(options: AnnotationsOptions) -> int:
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=options.sidechains)
         done = [
-            (sourced, annotations_of(count(sourced.session))) for sourced in bar.over("Reading marks", gathered.found)
+            (recording, annotations_of(count(recording.session)))
+            for recording in bar.over("Reading marks", gathered.recordings)
         ]
     if not done:
         raise failure.InputError("there is nothing to look at: no model was called in these sessions")
@@ -114,17 +115,17 @@ def run_annotations(options: AnnotationsOptions) -> int:
     return failure.OK
 
 
-def _entry(sourced: Found, figures: Annotations) -> dict[str, Any]:
-    return {"name": sourced.session.name, "path": sourced.path, "parent": sourced.parent, **figures.to_dict()}
+def _entry(recording: Recording, figures: Annotations) -> dict[str, Any]:
+    return {"name": recording.session.name, "path": recording.path, "parent": recording.parent, **figures.to_dict()}
 
 
-def _print_annotations(done: Sequence[tuple[Found, Annotations]], total: Annotations) -> None:
-    print_lines(problem_lines(sourced.session for sourced, _ in done))
+def _print_annotations(done: Sequence[tuple[Recording, Annotations]], total: Annotations) -> None:
+    print_lines(problem_lines(recording.session for recording, _ in done))
     table = figure_table(
         "session", "marks", "refused", "episodes", "calls", "outside", "unlinked", "again", "held", "overflow"
     )
-    for sourced, figures in done:
-        table.add_row(printable(sourced.session.name), *_annotation_cells(figures))
+    for recording, figures in done:
+        table.add_row(printable(recording.session.name), *_annotation_cells(figures))
     if len(done) > 1:
         table.add_row("all", *_annotation_cells(total))
     plain_console().print(table)
