@@ -75,3 +75,15 @@ def test_what_is_found_in_a_site(tmp_path: Path, body: str, problem: str | None)
     (tmp_path / "b.html").write_text('<h1 id="x">B</h1>')
     assert list(site_check.problems(tmp_path)) == ([] if problem is None else [problem])
     assert site_check.main([str(tmp_path)]) == (0 if problem is None else 1)
+
+
+def test_the_words_of_the_guide_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# One two\n\n| three | four |")
+    (tmp_path / "docs" / "b.md").write_text("not counted")
+    (tmp_path / "README.md").write_text("One.")
+    (tmp_path / "zensical.toml").write_text(
+        '[project]\nnav = [{"Guide" = ["index.md", {"A" = "a.md"}]}, {"B" = "b.md"}]'
+    )
+    # As `wc -w` counts: the signs of Markdown are words too.
+    assert site_pages.guide_words(tmp_path) == {"a.md": 8, "index.md": 1}

@@ -259,8 +259,9 @@ def tune(
 def knee(points: Sequence[Candidate]) -> Candidate:
     """Return the point of a frontier that lies farthest above the line between its ends.
 
-    Up to there another dollar keeps much; beyond it, little. Cost and kept share are scaled to 0..1 between the ends,
-    so that their units do not matter. A frontier of two points has no knee; the cheaper point is returned.
+    Up to that point, spending more keeps much more; beyond it, hardly any more. Cost and kept share are scaled to 0..1
+    between the ends, so that their units do not matter. A frontier of two points has no knee; the cheaper point is
+    returned.
 
     Args:
         points: a frontier, cheapest first; at least one point.
