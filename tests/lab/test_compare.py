@@ -278,7 +278,7 @@ class TestSweep:
 
 
 def candidate(cost: float, kept: float, policy: Policy | None = None) -> Candidate:
-    loss = LossTotals(uses=1000, found=round(1000 * kept), edits=1000, grounded=round(1000 * kept))
+    loss = LossTotals(uses=1000, in_view=round(1000 * kept), edits=1000, grounded=round(1000 * kept))
     return Candidate(80_000, policy or Policy(), Totals(cost=Cost(fresh=cost), loss=loss))
 
 
@@ -386,7 +386,7 @@ class TestTune:
         assert departures(other) == {"evict_when_cold": False}
 
     def test_what_is_kept_is_the_mean_of_recall_and_grounding(self) -> None:
-        loss = LossTotals(uses=10, found=9, edits=10, grounded=5)
+        loss = LossTotals(uses=10, in_view=9, edits=10, grounded=5)
         assert kept_of(Totals(loss=loss)) == pytest.approx(0.7)
 
     def test_no_budget(self) -> None:

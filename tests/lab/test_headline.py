@@ -55,7 +55,7 @@ def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> N
     studied = working(40, 100).studied()
     other = simulated(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=1_000.0)
-    loss = replace(totals.loss, uses=10, found=7, found_at_best=7, reread=Reread(3, 100))
+    loss = replace(totals.loss, uses=10, in_view=7, in_view_at_best=7, reread=Reread(3, 100))
     totals = replace(totals, loss=loss)
     fetching = replace(other, replay=replace(other.replay, totals=totals))
     text = headline_of(studied.subject.material, fetching).text

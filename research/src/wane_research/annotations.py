@@ -263,7 +263,7 @@ class _Reading:
             for path in files.edited:
                 self._edits(path, owner)
         if owner is not None:
-            for path in files.shown:
+            for path in files.read:
                 readers = self._readers.get(path)
                 if readers is None:
                     self._readers[path] = readers = []

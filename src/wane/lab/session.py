@@ -193,7 +193,7 @@ class RecordedSession:
     def cached_for_hour(self) -> bool:
         """Whether most of the recorded cache writes were to live for an hour."""
         usages = [call.usage for call in (*self.calls, *self.asides) if call.usage]
-        return 2 * sum(it.cache_write_hour for it in usages) > sum(it.cache_write for it in usages)
+        return 2 * sum(usage.cache_write_hour for usage in usages) > sum(usage.cache_write for usage in usages)
 
     @property
     def user_turns(self) -> list[int]:

@@ -27,11 +27,11 @@ class Touched:
     """The effect of one call on files.
 
     Attributes:
-        shown: files whose content its result shows.
+        read: files whose content its result shows.
         edited: files whose content it writes, in whole or in part.
     """
 
-    shown: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()
 
 
@@ -84,7 +84,7 @@ class Files:
         for index in range(self._walked, stop):
             part = self._parts[index]
             if part.kind is Kind.CALL:
-                self._asked[part.call_id] = touched(part).shown
+                self._asked[part.call_id] = touched(part).read
             elif part.kind is Kind.RESULT:
                 for path in self._asked.pop(part.call_id, ()):
                     self._latest[path] = index
