@@ -70,7 +70,7 @@ def status_app(
         return Response(PAGE, media_type="text/html", headers={**_HEADERS, "content-security-policy": POLICY})
 
     async def status(_: Request) -> Response:
-        # docs/proxy/status.md describes the fields.
+        # docs/output.md describes the fields.
         known, context = sessions.status(), sessions.settings
         data = {
             "version": wane.__version__,
