@@ -32,8 +32,11 @@ BUDGET: Final = 6_000
 
 AMPLE: Final = 1_000_000
 
-TURNS: Final = 5
+TURNS: Final = 4
 """User turns in one conversation."""
+
+MISTAKEN: Final = (0, 2)
+"""Turns in which the model makes the mistakes."""
 
 NOTE: Final = "[Automatic note"
 """How a reminder begins; reminders are not part of the history."""
@@ -47,7 +50,7 @@ WRONG: Final[Mapping[str, tuple[str, Mapping[str, Any] | str]]] = {
     "tool-list": ("read", '["x"]'),
     "tool-text": ("read", "x, please"),
 }
-"""Calls with wrong arguments, in each turn beside correct ones, by what is wrong: the tool, and the arguments."""
+"""Calls with wrong arguments, beside correct ones, by what is wrong: the tool, and the arguments."""
 
 ONLY_OBJECTS: Final[Mapping[str, str]] = dict.fromkeys(
     [what for what, (_, arguments) in WRONG.items() if isinstance(arguments, str)],
@@ -57,6 +60,9 @@ ONLY_OBJECTS: Final[Mapping[str, str]] = dict.fromkeys(
 
 DELEGATING: Final = (1, 3)
 """Turns in which the model calls the sub-agent."""
+
+HELP: Final = 3
+"""Turns of the script that the sub-agent then does in its one."""
 
 TASK: Final = "Help with this, and mind §."
 """What it tells the sub-agent."""
@@ -72,15 +78,16 @@ def prompt_of(turn: int) -> str:
     return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
 
 
-def script(*, recall: bool = False, wrong: Iterable[str] = ()) -> Iterator[Reply]:
+def script(*, recall: bool = False, wrong: Iterable[str] = (), turns: int = TURNS) -> Iterator[Reply]:
     """Yield the model's replies in all turns.
 
     Args:
         recall: whether the last turn recalls the first exploration.
-        wrong: calls with wrong arguments that each turn has, of `WRONG`.
+        wrong: calls with wrong arguments that some turns have (`MISTAKEN`), of `WRONG`.
+        turns: number of turns.
     """
-    for n in range(TURNS):
-        yield from replies_of(n, recall=recall and n == TURNS - 1, wrong=wrong)
+    for n in range(turns):
+        yield from replies_of(n, recall=recall and n == turns - 1, wrong=wrong if n in MISTAKEN else ())
 
 
 def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) -> Iterator[Reply]:
@@ -104,19 +111,19 @@ def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) ->
 def delegation(argument: str, *, wrong: Iterable[str] = ()) -> Iterator[tuple[str, Reply]]:
     """Yield the replies of a model that has a sub-agent's help in some turns, each with whom it answers.
 
-    The sub-agent does all that `script` does, in one turn, and under the same names of episodes.
+    The sub-agent does some turns of `script` in one, and under the same names of episodes.
 
     Args:
         argument: the argument of the tool `helper`.
         wrong: as for `script`.
     """
     for n in range(TURNS):
-        for number, reply in enumerate(replies_of(n, wrong=wrong)):
+        for number, reply in enumerate(replies_of(n, wrong=wrong if n in MISTAKEN else ())):
             yield "parent", reply
             if n in DELEGATING and number == 0:
                 ask = Call("helper", {argument: TASK}, f"help-{n}")
                 yield "parent", Reply(calls=(ask, Call("read", {"path": f"h{n}"}, f"h{n}")))
-                for each in script(wrong=wrong):
+                for each in script(wrong=wrong, turns=HELP):
                     if each.calls:
                         calls = tuple(replace(call, id=f"sub{n}-{call.id}") for call in each.calls)
                         yield f"sub{n}", replace(each, calls=calls)
@@ -264,7 +271,7 @@ class AdapterContract(ABC):
             assert results[f"look-{n}"].startswith("Started")
             assert results[f"again-{n}"].startswith("Error")
             assert results[f"fix-{n}"].startswith("Started")
-            for what in self._wrong:
+            for what in self._wrong if n in MISTAKEN else ():
                 assert results[f"{what}-{n}"]
                 assert not results[f"{what}-{n}"].startswith("Started")
             assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for letter in "bc")
@@ -301,14 +308,15 @@ class AdapterContract(ABC):
 
     def test_two_conversations_have_a_window_each(self) -> None:
         """Both may use the same names of episodes."""
-        replies = (reply for n in range(TURNS) for _ in range(2) for reply in replies_of(n, wrong=()))
+        turns = range(2)
+        replies = (reply for n in turns for _ in range(2) for reply in replies_of(n))
         with self.serving(map(self.said, replies)) as served:
             threads = [self.begin(served.url, budget=AMPLE) for _ in range(2)]
-            for n in range(TURNS):
+            for n in turns:
                 assert [thread.turn(prompt_of(n)) for thread in threads] == [f"Done {n}."] * 2
         assert not served.refusals
         results = [request.results for request in served.requests[-2:]]
-        assert all(result[f"look-{n}"].startswith("Started") for result in results for n in range(TURNS))
+        assert all(result[f"look-{n}"].startswith("Started") for result in results for n in turns)
 
     def test_a_sub_agent_has_a_window_of_its_own(self) -> None:
         """Called by its parent, it fills a window of its own; neither's requests hold a part of the other's."""
@@ -329,7 +337,8 @@ class AdapterContract(ABC):
             assert f"{prefix}a0" in results[1]
             assert f"{prefix}a0" not in results[-1], "nothing was evicted"
             told = {name: text for each in results for name, text in each.items()}
-            marks = [f"{prefix}{what}-{n}" for what in ("look", "fix") for n in range(TURNS)]
+            turns = range(TURNS if who == "parent" else HELP)
+            marks = [f"{prefix}{what}-{n}" for what in ("look", "fix") for n in turns]
             assert all(told[mark].startswith("Started") for mark in marks)
             said = [_users(request) for request in requests]
             if who == "parent":
