@@ -19,7 +19,7 @@ from tests.conformance import conformance_cases
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 _same = settings(deadline=None, derandomize=True, database=None, suppress_health_check=_quiet)
 
-settings.register_profile("quick", _same, max_examples=20)
+settings.register_profile("quick", _same, max_examples=10)
 settings.register_profile("full", _same, max_examples=50)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, print_blob=True, suppress_health_check=_quiet)
 settings.load_profile("quick")

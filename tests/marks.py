@@ -14,7 +14,7 @@ def first_quick(first: Any, *others: Any) -> list[Any]:
 
 
 def cross_quick(firsts: Iterable[Any], seconds: Iterable[Any]) -> list[Any]:
-    """Return all pairs of two lists of strings; those without the first of either list are for the full run alone."""
+    """Return all pairs of two lists; those without the first of either list are for the full run alone."""
     firsts, seconds = list(firsts), list(seconds)
     return [
         pytest.param(first, second, marks=() if first == firsts[0] or second == seconds[0] else pytest.mark.full)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, delimiters, disk, result, work, worker
 from tests.proxy.world import CLIENTS, AnthropicClient, ChatClient, Client, Upstream, exchange, run_turn
 from wane import Kind
@@ -48,7 +49,7 @@ def said(body: dict[str, Any]) -> str:
 
 @every_client
 @pytest.mark.parametrize("edit", [turned, padded])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
 def test_what_was_evicted_stays_so_however_a_client_writes_it_now(make: type[Client], edit: Any, seed: int) -> None:
     async def main() -> None:
         client = make()

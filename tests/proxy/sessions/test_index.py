@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import cross_quick, first_quick
 from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import (
     CLIENTS,
@@ -60,7 +61,7 @@ def worker(client: Client, seed: int, **options: Any) -> Upstream:
 
 
 @pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_quick(*range(3)))
 def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -99,41 +100,8 @@ def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_they_ar
 
 
 @every_client
-@pytest.mark.parametrize(("strategy", "seed"), [("cwl", 0), ("paper", 1), ("truncate", 1), ("clear-tools", 2)])
-def test_a_restart_before_every_request_changes_nothing(
-    make: type[Client], seed: int, strategy: Any, tmp_path: Path
-) -> None:
-    settings = replace(SMALL, strategy=strategy, remind_at=0.2)
-
-    async def main() -> None:
-        one, other = make(), make()
-        upstream, twin = worker(one, seed, reasons=True), worker(other, seed, reasons=True)
-        steady = SessionIndex(disk(tmp_path / "steady"), settings)
-        for number in range(6):
-            one.say(f"User turn {number}.")
-            other.say(f"User turn {number}.")
-            while True:
-                restarted = SessionIndex(disk(tmp_path / "restarted"), settings)
-                first = await exchange(steady, one, upstream)
-                second = await exchange(restarted, other, twin)
-                await restarted.close()
-                assert second.bodies == first.bodies
-                assert second.facts.evicted == first.facts.evicted
-                assert len(restarted.status()) == 0
-                calls = one.take(first.answer, result)
-                assert other.take(second.answer, result) == calls
-                if not calls:
-                    break
-        await steady.close()
-        assert first.facts.evicted > 0
-        assert len(list((tmp_path / "restarted").rglob("*.jsonl"))) == 1
-
-    asyncio.run(main())
-
-
-@every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
 def test_a_fork_goes_its_own_way(make: type[Client], seed: int, stored: bool, tmp_path: Path) -> None:
     async def main() -> None:
         client = make()
@@ -174,7 +142,7 @@ def with_reminder(client: Client) -> Callable[[list[Any]], list[Any]]:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
 def test_reminders_that_come_and_go_are_no_fork(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -204,7 +172,7 @@ def entry_is_result(owner: dict[str, Any], key: str) -> bool:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
 def test_a_client_that_clears_its_results_goes_on(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -225,7 +193,7 @@ def delimiters(upstream: Upstream) -> int:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
 def test_a_client_that_compacts_its_history_goes_on(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -256,7 +224,7 @@ def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
 def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -268,8 +236,10 @@ def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
     asyncio.run(main())
 
 
-@every_client
-@pytest.mark.parametrize("strategy", ["paper", "truncate", "clear-tools", "none"])
+@pytest.mark.parametrize(
+    ("make", "strategy"),
+    cross_quick((AnthropicClient, ChatClient, ResponsesClient), ("paper", "truncate", "clear-tools", "none")),
+)
 def test_every_strategy_sends_what_a_provider_takes(make: type[Client], strategy: Any) -> None:
     async def main() -> None:
         client = make()

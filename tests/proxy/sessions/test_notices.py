@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.world import AnthropicClient, Client, Exchange, RemindedClient, ResponsesClient, exchange
 from wane import Kind
@@ -85,7 +86,7 @@ def breakpoints(value: Any) -> int:
     return ("cache_control" in value) + sum(map(breakpoints, value.values()))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_quick(*range(3)))
 @pytest.mark.parametrize("make", [RemindedClient, Queuing, Folding, Codex])
 def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int) -> None:
     client = make()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import cross_quick
 from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.support import Place, new_root
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, Upstream, exchange
@@ -16,7 +17,6 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.testing import Call, Reply
 
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 ALIKE = 48
 
 
@@ -44,8 +44,7 @@ async def begun(
     return client, upstream, done.facts.session
 
 
-@every_client
-@pytest.mark.parametrize("steps", [2, 3])
+@pytest.mark.parametrize(("steps", "make"), cross_quick((3, 2), CLIENTS))
 def test_all_of_them_are_resumed_after_a_restart(make: type[Client], steps: int, place: Place) -> None:
     async def main() -> None:
         opening = new_root()  # others have used the server
