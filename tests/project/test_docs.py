@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from scripts import check_docs, help_doc, notices_doc, pictures
+
+import wane
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,3 +93,16 @@ def test_the_pictures_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "make docs" in capsys.readouterr().err
     assert pictures.main([str(tmp_path)]) == 0
     assert pictures.main(["--check", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    [("conversation.md", wane.Conversation), ("window.md", wane.ContextWindow)],
+    ids=["conversation", "window"],
+)
+def test_the_reference_groups_each_member_once_ten_first(page: str, kind: type) -> None:
+    text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
+    first = re.findall(r"^        - (\w+)$", text, re.MULTILINE)
+    others = re.findall(rf"^::: wane\.{kind.__name__}\.(\w+)$", text, re.MULTILINE)
+    assert len(first) == 10
+    assert sorted([*first, *others]) == [name for name in dir(kind) if not name.startswith("_")]
