@@ -117,6 +117,6 @@ def _edits(command: Simple, path: str) -> bool:
     name = basename(path)
     words = [basename(word) for word in command.words]
     if name in map(basename, command.writes):
-        return command.given is not None or not _SAYING.isdisjoint(words)
+        return command.heredoc is not None or not _SAYING.isdisjoint(words)
     edits = not _EDITING.isdisjoint(words) or ("git" in words and not {"apply", "am"}.isdisjoint(words))
-    return edits and any(name in text for text in [*command.words, command.given or ""])
+    return edits and any(name in text for text in [*command.words, command.heredoc or ""])
