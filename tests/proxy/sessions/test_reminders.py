@@ -115,7 +115,9 @@ class Builder(Worker):
 
 
 @every_client
-def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room(make: type[Client], tmp_path: Path) -> None:
+async def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room(
+    make: type[Client], tmp_path: Path
+) -> None:
     settings = replace(SETTINGS, budget=3_000)
 
     def model(request: Request) -> Reply:
@@ -144,17 +146,14 @@ def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room(make:
         await known.close()
         return done
 
-    async def main() -> None:
-        small = (await live(1_000, restarts=False))[2]
-        size = 1_000 + 2_990 - small.facts.view
-        steady, restarted = await live(size, restarts=False), await live(size, restarts=True)
-        assert [each.bodies for each in restarted] == [each.bodies for each in steady]
-        # The third view leaves room for 10 tokens, until the round within that request has a pass run.
-        assert [bool(text_of(each.bodies[0])) for each in steady] == [False, True, False, True]
-        assert steady[2].facts.view == 2_990
-        assert ["<0400>" in json.dumps(body) for body in steady[2].bodies] == [True, False]
-
-    asyncio.run(main())
+    small = (await live(1_000, restarts=False))[2]
+    size = 1_000 + 2_990 - small.facts.view
+    steady, restarted = await live(size, restarts=False), await live(size, restarts=True)
+    assert [each.bodies for each in restarted] == [each.bodies for each in steady]
+    # The third view leaves room for 10 tokens, until the round within that request has a pass run.
+    assert [bool(text_of(each.bodies[0])) for each in steady] == [False, True, False, True]
+    assert steady[2].facts.view == 2_990
+    assert ["<0400>" in json.dumps(body) for body in steady[2].bodies] == [True, False]
 
 
 def test_a_round_that_only_marks_is_not_reminded_again() -> None:
@@ -186,19 +185,16 @@ def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Clien
 
 
 @every_client
-def test_a_history_that_comes_as_a_whole_is_no_reason(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = Upstream(client.provider, Worker(3, steps=20, marks=False))
-        before = SessionIndex(MemoryStore(), replace(SETTINGS, strategy="none"))
-        for number in range(3):
-            client.say(f"User turn {number}.")
-            await run_turn(before, client, upstream, result)
-        client.say("Go on.")
-        done = await exchange(SessionIndex(MemoryStore(), SETTINGS), client, upstream)
-        assert not text_of(done.bodies[0])
-
-    asyncio.run(main())
+async def test_a_history_that_comes_as_a_whole_is_no_reason(make: type[Client]) -> None:
+    client = make()
+    upstream = Upstream(client.provider, Worker(3, steps=20, marks=False))
+    before = SessionIndex(MemoryStore(), replace(SETTINGS, strategy="none"))
+    for number in range(3):
+        client.say(f"User turn {number}.")
+        await run_turn(before, client, upstream, result)
+    client.say("Go on.")
+    done = await exchange(SessionIndex(MemoryStore(), SETTINGS), client, upstream)
+    assert not text_of(done.bodies[0])
 
 
 def test_the_share_is_an_option() -> None:
