@@ -25,6 +25,7 @@ README = Path(__file__).parents[2] / "README.md"
 DOCS = README.parent / "docs"
 GUIDE = DOCS / "library.md"
 CONVERSATION = DOCS / "conversation.md"
+OWN = DOCS / "frameworks" / "own.md"
 
 
 def delimiter(**arguments: Any) -> Call:
@@ -163,7 +164,8 @@ def test_the_loop_of_the_readme_runs(
 def test_the_other_examples_of_the_conversation_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = [block for block in blocks_of(CONVERSATION) if "conversation = wane.Conversation(" in block.text]
-    saved, summary, framework = (run(CONVERSATION, [block]) for block in blocks if block not in LOOPS)
+    saved, summary = (run(CONVERSATION, [block]) for block in blocks if block not in LOOPS)
+    framework = run(OWN, blocks_of(OWN)[:1])
     assert saved["again"].messages == [{"role": "user", "content": "Go."}]
     assert framework["change"].added == 1
     assert framework["conversation"].tokens == 1_234

@@ -14,6 +14,11 @@ def test_the_navigation_leads_to_each_page_and_nowhere_else() -> None:
     assert site_pages.problems(ROOT) == []
 
 
+def test_the_guide_can_be_read_in_an_afternoon() -> None:
+    # What people read in order. What they look up (commands, reference) and the project's own pages are apart.
+    assert sum(site_pages.guide_words(ROOT).values()) <= 25_000
+
+
 def test_a_page_that_the_navigation_lacks_is_told(tmp_path: Path) -> None:
     (tmp_path / "docs" / "lab").mkdir(parents=True)
     (tmp_path / "docs" / "lab" / "new.md").write_text("# New")
