@@ -44,6 +44,7 @@ check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_docs.py
+	$(BIN)/python benchmarks/agent_prompt.py --check docs/agent.md
 	$(BIN)/python scripts/help_doc.py --check docs/cli.md
 	$(BIN)/python scripts/notices_doc.py --check docs/notices.md
 	$(BIN)/python scripts/pictures.py --check docs/images

@@ -7,7 +7,9 @@ so that a green suite stays green; `fuzz` looks for new ones, for long. Choose w
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import signal
 from typing import Any
 
@@ -19,7 +21,7 @@ from tests.conformance import conformance_cases
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 _same = settings(deadline=None, derandomize=True, database=None, suppress_health_check=_quiet)
 
-settings.register_profile("quick", _same, max_examples=20)
+settings.register_profile("quick", _same, max_examples=10)
 settings.register_profile("full", _same, max_examples=50)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, print_blob=True, suppress_health_check=_quiet)
 settings.load_profile("quick")
@@ -27,6 +29,9 @@ settings.load_profile("quick")
 # A shell that starts a job in the background has it ignore Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+ASYNC_LIMIT = 180.0
+"""Seconds that a test which is a coroutine may take, also where the machine is busy."""
 
 SERVED = {"redis_server", "own_redis", "postgres_server", "browser"}
 """Fixtures that start a real server or browser."""
@@ -51,6 +56,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if SERVED.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.full)
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in an event loop of its own."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+
+    async def main() -> None:
+        async with asyncio.timeout(ASYNC_LIMIT):
+            await test(**arguments)
+
+    asyncio.run(main())
+    return True
 
 
 def pytest_collection_finish() -> None:

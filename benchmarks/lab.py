@@ -185,7 +185,7 @@ def driving() -> Table:
     if not SESSIONS.is_dir():
         table.caption = f"there are no sessions in {SESSIONS}"
         return table
-    subjects = [Subject.of(count(found.session, chars)) for found in gather([SESSIONS]).found]
+    subjects = [Subject.of(count(found.session, chars)) for found in gather([SESSIONS]).recordings]
     pricing = Pricing.of("anthropic:claude-sonnet-4-5")
     for name in ("cwl", "paper", "truncate", "streaming", "none"):
         times: list[float] = []

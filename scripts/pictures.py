@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/explanation.md.
+"""Draw the pictures of docs/concepts.md.
 
 python scripts/pictures.py [--check] docs/images
 """

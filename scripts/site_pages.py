@@ -1,6 +1,7 @@
 """Gather the pages of the documentation's site, for `zensical build`.
 
-    python scripts/site_pages.py FOLDER
+    python scripts/site_pages.py FOLDER     gather them
+    python scripts/site_pages.py --words    count the words of the guide, as `wc -w` does
 
 Copies `docs/` and some pages outside it to FOLDER, and adapts their links, which are written for the repository: a link
 to a page that is on the site leads to its copy, and a link to source code becomes plain text.
@@ -79,9 +80,23 @@ def listed(nav: Any) -> set[str]:
     return set[str]().union(*(listed(part) for part in (nav.values() if isinstance(nav, dict) else nav)))
 
 
+def navigation(root: Path) -> list[Any]:
+    """Return the navigation of the site."""
+    nav: list[Any] = tomllib.loads((root / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    return nav
+
+
+def guide_words(root: Path = ROOT) -> dict[str, int]:
+    """Return the number of words of each page in the navigation's part `Guide`, by its path on the site."""
+    (guide,) = (part["Guide"] for part in navigation(root) if "Guide" in part)
+    sources = {to: page for page, to in FROM_ROOT.items()}
+    files = {page: root / sources.get(page, f"docs/{page}") for page in sorted(listed(guide))}
+    return {page: len(file.read_text(encoding="utf-8").split()) for page, file in files.items()}
+
+
 def problems(root: Path = ROOT) -> list[str]:
     """Return the pages that the navigation lacks, and its entries without a page."""
-    nav = listed(tomllib.loads((root / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"])
+    nav = listed(navigation(root))
     pages = {page.relative_to(root / "docs").as_posix() for page in (root / "docs").rglob("*.md")}
     pages |= set(FROM_ROOT.values())
     return [
@@ -91,7 +106,13 @@ def problems(root: Path = ROOT) -> list[str]:
 
 
 def main(args: list[str]) -> int:
-    """Gather the pages, and return 1 if the navigation does not match them."""
+    """Gather the pages, and return 1 if the navigation does not match them. With `--words`, only count."""
+    if args == ["--words"]:
+        counts = guide_words()
+        for page, count in counts.items():
+            print(f"{count:6,}  {page}")
+        print(f"{sum(counts.values()):6,}  in all")
+        return 0
     gather(Path(args[0]))
     faults = problems()
     for problem in faults:

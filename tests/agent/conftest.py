@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ pytest.importorskip("pydantic_ai_harness", reason="the agent extra is not instal
 
 from pydantic_ai.messages import ModelMessage
 
+from tests.agent.provider import WAYS, Serve, serve
 from wane.agent.config import Settings
 from wane.agent.opening import SessionConfig
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
@@ -25,11 +27,9 @@ def git(directory: Path, *arguments: str) -> None:
     )
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A git repository with one commit and an ignored file."""
-    directory = tmp_path / "project"
-    directory.mkdir()
+@pytest.fixture(scope="session")
+def _committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("committed")
     (directory / "app.py").write_text("def answer():\n    return 41\n")
     (directory / ".gitignore").write_text("build/\n*.log\n")
     (directory / "build").mkdir()
@@ -41,12 +41,24 @@ def repository(tmp_path: Path) -> Path:
     return directory
 
 
+@pytest.fixture
+def repository(_committed: Path, tmp_path: Path) -> Path:
+    """A git repository with one commit and an ignored file."""
+    return shutil.copytree(_committed, tmp_path / "project", symlinks=True)
+
+
 @pytest.fixture(autouse=True)
 def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes what belongs to the user that runs it."""
     monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture(params=WAYS)
+def served(request: pytest.FixtureRequest) -> Serve:
+    """Starts a scripted model: in this process, and in the full run over a wire."""
+    return serve(request.param)
 
 
 def config(directory: Path, model: object, *, keep: bool = True, **settings: object) -> SessionConfig:

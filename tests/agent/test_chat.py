@@ -18,8 +18,10 @@ import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from pydantic_ai.models import Model
 from rich.console import Console
 
+from tests.agent.provider import Serve
 from wane.agent.models import ModelError
 from wane.agent.options import AgentOptions
 from wane.cli.chat.footer import footer, short
@@ -81,11 +83,11 @@ class Terminal:
 
 
 @contextmanager
-def terminal(server: ScriptedServer, project: Path, **options: object) -> Iterator[Terminal]:
+def terminal(model: Model, project: Path, **options: object) -> Iterator[Terminal]:
     screen = io.StringIO()
     console = Console(file=screen, width=100, highlight=False, markup=False, emoji=False)
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        given = AgentOptions(cwd=project, model=server.openai_model(), **options)  # type: ignore[arg-type]
+        given = AgentOptions(cwd=project, model=model, **options)  # type: ignore[arg-type]
         yield Terminal(Chat(given, console), keys, screen)
 
 
@@ -104,7 +106,7 @@ def delimiter(**arguments: object) -> Call:
     return Call("delimiter", arguments)
 
 
-def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
+def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path) -> None:
     replies = [
         Reply(
             "I look.\n", calls=(delimiter(action="start", name="look", type="expl"), Call("grep", {"pattern": "41"}))
@@ -174,18 +176,18 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
         at.say("/quit")
         await at.until("wane --resume")
 
-    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+    with served(replies) as server, terminal(server.model(), repository) as at:
         assert play(at, scene) == 0
         refused = list(server.requests[3].results.values())[-1]
     assert "use make test" in refused
     assert (repository / "app.py").read_text().endswith("42\n")
 
 
-def test_a_search_goes_on_page_by_page(repository: Path) -> None:
+def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:
     echoes = tuple(Call("shell", {"command": f"echo needle {number}"}) for number in range(5))
     with (
-        ScriptedServer([Reply(calls=echoes), Reply("Done.")]) as server,
-        terminal(server, repository, yolo=True) as at,
+        served([Reply(calls=echoes), Reply("Done.")]) as server,
+        terminal(server.model(), repository, yolo=True) as at,
     ):
 
         async def scene(at: Terminal) -> None:
@@ -216,7 +218,7 @@ def test_a_search_goes_on_page_by_page(repository: Path) -> None:
         assert play(at, scene) == 0
 
 
-def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(repository: Path) -> None:
+def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(served: Serve, repository: Path) -> None:
     def shell(command: str) -> Reply:
         return Reply(calls=(Call("shell", {"command": command}),))
 
@@ -255,16 +257,16 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(rep
         at.type(CTRL_D)
 
     replies = [shell("touch x && ls"), shell("ls | xargs rm"), Reply("One."), shell("touch y && ls"), Reply("Two.")]
-    with ScriptedServer(replies) as server:
-        with terminal(server, repository) as at:
+    with served(replies) as server:
+        with terminal(server.model(), repository) as at:
             play(at, scene)
         assert (repository / "x").exists()
-        with terminal(server, repository) as at:
+        with terminal(server.model(), repository) as at:
             play(at, later)
     assert not (repository / "y").exists()
 
 
-def test_a_delimiter_call_that_is_refused_is_told_in_a_line(repository: Path) -> None:
+def test_a_delimiter_call_that_is_refused_is_told_in_a_line(served: Serve, repository: Path) -> None:
     replies = [
         Reply(calls=(delimiter(action="end"), delimiter(action="start", name="a\x1b[1m", type="expl"))),
         Reply(calls=(delimiter(action="start", name="b", type="expl"),)),
@@ -281,11 +283,11 @@ def test_a_delimiter_call_that_is_refused_is_told_in_a_line(repository: Path) ->
         assert r"▶ expl a\x1b[1m" in shown
         at.type(CTRL_D)
 
-    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+    with served(replies) as server, terminal(server.model(), repository) as at:
         play(at, scene)
 
 
-def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
+def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path) -> None:
     replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
 
     async def scene(at: Terminal) -> None:
@@ -306,12 +308,12 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
         at.type(CTRL_D)
         await at.until("wane --resume")
 
-    with ScriptedServer(replies) as server, terminal(server, repository, yolo=True) as at:
+    with served(replies) as server, terminal(server.model(), repository, yolo=True) as at:
         assert play(at, scene) == 0
         assert [text for text in server.requests[1].texts(Kind.USER) if "<" not in text] == ["wait", "go on"]
 
 
-def test_ctrl_c_at_a_question_refuses_and_stops(repository: Path) -> None:
+def test_ctrl_c_at_a_question_refuses_and_stops(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("do it")
         await at.asked("touch made")
@@ -319,14 +321,14 @@ def test_ctrl_c_at_a_question_refuses_and_stops(repository: Path) -> None:
         await at.until("Stopped")
         at.type(CTRL_D)
 
-    with ScriptedServer([Reply(calls=(Call("shell", {"command": "touch made"}),))]) as server:
-        with terminal(server, repository) as at:
+    with served([Reply(calls=(Call("shell", {"command": "touch made"}),))]) as server:
+        with terminal(server.model(), repository) as at:
             assert play(at, scene) == 0
         assert len(server.requests) == 1
     assert not (repository / "made").exists()
 
 
-def test_what_was_being_typed_is_not_the_answer(repository: Path) -> None:
+def test_what_was_being_typed_is_not_the_answer(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("do it")
         at.type("and then ")
@@ -337,13 +339,13 @@ def test_what_was_being_typed_is_not_the_answer(repository: Path) -> None:
         at.type(CTRL_D)
 
     replies = [Reply(calls=(Call("shell", {"command": "touch made"}),), delay=0.3), Reply("First."), Reply("Second.")]
-    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+    with served(replies) as server, terminal(server.model(), repository) as at:
         play(at, scene)
         assert "and then more" in server.requests[-1].texts(Kind.USER)
     assert (repository / "made").exists()
 
 
-def test_sessions_can_be_changed(repository: Path) -> None:
+def test_sessions_can_be_changed(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("first")
         await at.until("One.")
@@ -368,13 +370,13 @@ def test_sessions_can_be_changed(repository: Path) -> None:
         await at.until("Three.")
         at.type(CTRL_D)
 
-    with ScriptedServer([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
-        with terminal(server, repository) as at:
+    with served([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
+        with terminal(server.model(), repository) as at:
             play(at, scene)
         assert [text for text in server.requests[2].texts(Kind.USER) if "<" not in text] == ["first", "third"]
 
 
-def test_the_list_of_sessions_takes_a_choice(repository: Path) -> None:
+def test_the_list_of_sessions_takes_a_choice(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("first")
         await at.until("One.", "1 model call")
@@ -412,13 +414,13 @@ def test_the_list_of_sessions_takes_a_choice(repository: Path) -> None:
         await at.until("Three.")
         at.type(CTRL_D)
 
-    with ScriptedServer([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
-        with terminal(server, repository) as at:
+    with served([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
+        with terminal(server.model(), repository) as at:
             play(at, scene)
         assert [text for text in server.requests[2].texts(Kind.USER) if "<" not in text] == ["second", "2"]
 
 
-def test_going_on_shows_what_the_session_was_about(repository: Path) -> None:
+def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Path) -> None:
     long = "Explain \x1b[1m the   parser\n" + "and all that hangs on it " * 20
     script = [Reply("It splits.\nThen it joins."), Reply("Now it is fixed."), Reply(error=HttpError(400, body="no"))]
 
@@ -448,23 +450,23 @@ def test_going_on_shows_what_the_session_was_about(repository: Path) -> None:
         assert rest == ["> and now?", "The last turn was cut off before an answer."]
         at.type(CTRL_D)
 
-    with ScriptedServer(script) as server:
-        with terminal(server, repository) as at:
+    with served(script) as server:
+        with terminal(server.model(), repository) as at:
             play(at, talk)
         for scene in (fail, look):
-            with terminal(server, repository, continue_last=True) as at:
+            with terminal(server.model(), repository, continue_last=True) as at:
                 play(at, scene)
 
 
-def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(repository: Path) -> None:
+def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("wait")
         await at.until("● shell sleep 60")
         at.type(CTRL_D)
         await at.until("Stopped", "wane --resume")
 
-    with ScriptedServer([Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("ok")]) as server:
-        with terminal(server, repository, yolo=True) as at:
+    with served([Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("ok")]) as server:
+        with terminal(server.model(), repository, yolo=True) as at:
             play(at, scene)
 
         async def again(at: Terminal) -> None:
@@ -473,12 +475,12 @@ def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(repository:
             await at.until("ok")
             at.type(CTRL_D)
 
-        with terminal(server, repository, continue_last=True) as at:
+        with terminal(server.model(), repository, continue_last=True) as at:
             play(at, again)
         assert "Interrupted" in next(iter(server.requests[1].results.values()))
 
 
-def test_what_is_not_finished_stands_above_the_prompt(repository: Path) -> None:
+def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository: Path) -> None:
     command = "seq 20; while ! test -e go; do sleep 0.05; done; echo end"
 
     async def scene(at: Terminal) -> None:
@@ -503,12 +505,12 @@ def test_what_is_not_finished_stands_above_the_prompt(repository: Path) -> None:
         at.type(CTRL_D)
 
     replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("First."), Reply("Second.")]
-    with ScriptedServer(replies) as server, terminal(server, repository, yolo=True) as at:
+    with served(replies) as server, terminal(server.model(), repository, yolo=True) as at:
         play(at, scene)
         assert "later or now" in server.requests[-1].texts(Kind.USER)
 
 
-def test_edits_show_their_diff_once(repository: Path) -> None:
+def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
     replies = [
         Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),)),
         Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "42", "new_text": "43"}),)),
@@ -526,11 +528,11 @@ def test_edits_show_their_diff_once(repository: Path) -> None:
         assert "    +a\n    +b\n" in shown
         at.type(CTRL_D)
 
-    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+    with served(replies) as server, terminal(server.model(), repository) as at:
         play(at, scene)
 
 
-def test_a_command_of_the_users_own_is_read_with_the_next_words(repository: Path) -> None:
+def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("!echo one; exit 3")
         await at.until("one\n    [exit code: 3]")
@@ -543,7 +545,7 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(repository: Path
         await at.until("An error.")
         at.type(CTRL_D)
 
-    with ScriptedServer([Reply("An error.")]) as server, terminal(server, repository) as at:
+    with served([Reply("An error.")]) as server, terminal(server.model(), repository) as at:
         play(at, scene)
         (request,) = server.requests
         texts = request.texts(Kind.USER)
@@ -551,7 +553,7 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(repository: Path
         assert "what was that?" in texts[-1]
 
 
-def test_the_users_own_commands(repository: Path) -> None:
+def test_the_users_own_commands(served: Serve, repository: Path) -> None:
     (repository / ".wane" / "commands").mkdir(parents=True)
     (repository / ".wane" / "commands" / "fix.md").write_text("Fix $ARGUMENTS, and test it.")
     (repository / ".wane" / "commands" / "quit.md").write_text("The chat's own commands come first.")
@@ -564,12 +566,12 @@ def test_the_users_own_commands(repository: Path) -> None:
         at.say("/quit")
         await at.until("wane --resume")
 
-    with ScriptedServer([Reply("Done.")]) as server, terminal(server, repository) as at:
+    with served([Reply("Done.")]) as server, terminal(server.model(), repository) as at:
         assert play(at, scene) == 0
         assert "Fix the login, and test it." in server.requests[0].texts(Kind.USER)
 
 
-def test_ctrl_c_twice_at_an_empty_prompt_quits(repository: Path) -> None:
+def test_ctrl_c_twice_at_an_empty_prompt_quits(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("go")
         await at.until("One.")
@@ -582,11 +584,11 @@ def test_ctrl_c_twice_at_an_empty_prompt_quits(repository: Path) -> None:
         at.type(CTRL_C)
         await at.until("wane --resume")
 
-    with ScriptedServer([Reply("One.")]) as server, terminal(server, repository) as at:
+    with served([Reply("One.")]) as server, terminal(server.model(), repository) as at:
         assert play(at, scene) == 0
 
 
-def test_answers_to_questions_are_not_in_the_history(repository: Path) -> None:
+def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("first thing")
         await at.asked("touch a")
@@ -606,14 +608,14 @@ def test_answers_to_questions_are_not_in_the_history(repository: Path) -> None:
         Reply("Again."),
         Reply("And again."),
     ]
-    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+    with served(replies) as server, terminal(server.model(), repository) as at:
         play(at, scene)
         assert [text for text in server.requests[-1].texts(Kind.USER) if "<" not in text] == [
             "first thing", "first thing", "first thing!",
         ]  # fmt: skip
 
 
-def test_the_footer(repository: Path) -> None:
+def test_the_footer(served: Serve, repository: Path) -> None:
     usage = Usage(input=12_345, output=678, cache_read=10_000, cache_write=2_000)
     replies = [
         Reply(calls=(delimiter(action="start", name="look", type="expl"),), usage=usage),
@@ -630,7 +632,7 @@ def test_the_footer(repository: Path) -> None:
         assert re.fullmatch(r"\$0\.\d+  12\.3k/80k", footer(at.chat.session, 20))
         at.type(CTRL_D)
 
-    with ScriptedServer(replies) as server, terminal(server, repository, save=False) as at:
+    with served(replies) as server, terminal(server.model(), repository, save=False) as at:
         play(at, scene)
 
 

@@ -17,8 +17,9 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
+from tests.agent.clock import run_fast
 from tests.agent.conftest import config, dumped
-from tests.marks import first_quick
+from tests.marks import cross_quick, first_quick
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.agent.faults import BrokenAnswerError, Fault, check_whole, fitting_budget
 from wane.agent.models import explain
@@ -72,8 +73,10 @@ def task(fault: Sequence[Reply] = ()) -> list[Reply]:
     return [Reply(calls=(Call("read_file", {"path": "app.py"}),)), *fault, Reply(calls=(write,)), Reply("Done.")]
 
 
-def run(session: AgentSession, events: list[SessionEvent] | None = None) -> TurnResult:
-    result = asyncio.run(session.run("go", None if events is None else events.append))
+def run(session: AgentSession, events: list[SessionEvent] | None = None, *, fast: bool = True) -> TurnResult:
+    """Run a task to its end, with waits that are short unless a time of the real wire matters."""
+    turn = session.run("go", None if events is None else events.append)
+    result = run_fast(turn) if fast else asyncio.run(turn)
     session.close()
     return result
 
@@ -84,9 +87,9 @@ def _resumed(session: AgentSession, cost_limit: float | None = None) -> AgentSes
     return AgentSession.resume(session.journal.path, replace(given, chosen=frozenset({"model"})))
 
 
-@pytest.mark.parametrize("api", first_quick(*APIS))
-@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
-def test_a_passing_fault_changes_nothing_but_the_time(repository: Path, api: str, fault: Reply) -> None:
+@pytest.mark.parametrize(("api", "name"), cross_quick(APIS, PASSING))
+def test_a_passing_fault_changes_nothing_but_the_time(repository: Path, api: str, name: str) -> None:
+    fault = PASSING[name]
     sessions, sent, events = [], [], list[SessionEvent]()
     for faults in ((), (fault, fault)):
         with ScriptedServer(task(faults)) as server:
@@ -110,8 +113,7 @@ def _kinds(session: AgentSession) -> list[object]:
     return [[part["part_kind"] for part in message["parts"]] for message in dumped(session.history)]  # type: ignore[index]
 
 
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("kind", LASTING)
+@pytest.mark.parametrize(("api", "kind"), cross_quick(APIS, LASTING))
 def test_a_lasting_fault_ends_the_turn_by_its_name(repository: Path, api: str, kind: str) -> None:
     with ScriptedServer([*task([Reply(error=LASTING[kind])]), Reply("Again.")]) as server:
         session = AgentSession.create(config(repository, getattr(server, api)()))
@@ -185,7 +187,7 @@ def test_patience_ends(repository: Path) -> None:
     events: list[SessionEvent] = []
     with ScriptedServer(task([Reply(error=HttpError(529))] * 50)) as server:
         session = AgentSession.create(config(repository, server.anthropic_model(), patience=0.03))
-        result = run(session, events)
+        result = run(session, events, fast=False)
     assert result.outcome is Outcome.PROVIDER
     assert result.fault == Fault("outage", "overloaded_error", 529)
     waits = [event for event in events if isinstance(event, Waiting)]
@@ -211,12 +213,12 @@ def test_no_wait_that_the_patience_does_not_allow(repository: Path) -> None:
 def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) -> None:
     slow = Reply(error=HttpError(500), delay=3.5)  # longer than the limit
     with ScriptedServer(task([slow])) as server:
-        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)))
+        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)), fast=False)
     assert result.outcome is Outcome.DONE
     assert result.waited > 3.5
     with ScriptedServer([*task()[:1], Reply("late", delay=2)]) as server:
         session = AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.02))
-        result = run(session)
+        result = run(session, fast=False)
     assert result.outcome is Outcome.TIME_LIMIT
     assert "0.02 minutes" in (result.error or "")
 
@@ -224,7 +226,7 @@ def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) 
 def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Path) -> None:
     stalled = replace(ANSWER, breaks=Break(5, "reset", stall=5))  # beyond the limit
     with ScriptedServer(task([stalled])) as server:
-        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)))
+        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)), fast=False)
     assert result.outcome is Outcome.DONE
     assert result.waited > 5
 
@@ -237,7 +239,7 @@ def test_a_call_fails_if_nothing_more_comes(repository: Path, api: str, events: 
         session = AgentSession.create(config(repository, getattr(server, api)()))
         session.silence = 0.5
         seen: list[SessionEvent] = []
-        result = run(session, seen)
+        result = run(session, seen, fast=False)
     assert result.outcome is Outcome.DONE
     assert [event.tries for event in seen if isinstance(event, Waiting)] == [1]
 
@@ -286,7 +288,7 @@ def test_a_broken_answer_is_paid_for_and_its_cost_a_bound(repository: Path, api:
     resumed.close()
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", first_quick(*APIS))
 def test_a_broken_answer_counts_for_the_cost_limit_like_the_others(repository: Path, api: str) -> None:
     costly = Usage(1_000_000, 0)
     replies = [replace(reply, usage=costly) for reply in task([replace(ANSWER, breaks=Break(5))])]
@@ -407,10 +409,15 @@ def test_a_server_that_was_never_reached_is_given_up_sooner(repository: Path) ->
     fault = run(AgentSession.create(config(repository, model, patience=0))).fault
     assert fault is not None
     assert fault.unreached
-    refused, clock = replace(fault, retry_after=11.0), Patience(None, None, lambda: None)
-    clock.called()
-    assert clock.failed(refused) is None
-    clock.answered()
-    clock.begin()
-    clock.called()
-    assert clock.failed(refused) is not None
+    refused = replace(fault, retry_after=11.0)
+
+    async def fails() -> None:
+        clock = Patience(None, None, lambda: None)
+        clock.called()
+        assert clock.failed(refused) is None
+        clock.answered()
+        clock.begin()
+        clock.called()
+        assert clock.failed(refused) is not None
+
+    asyncio.run(fails())

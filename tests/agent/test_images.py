@@ -68,9 +68,9 @@ def test_the_model_sees_the_image_also_in_a_resumed_session(repository: Path) ->
 
     data = base64.b64encode(PNG).decode()
     with ScriptedServer([Reply("A cat."), Reply("Grey.")]) as server:
-        with terminal(server, repository) as at:
+        with terminal(server.openai_model(), repository) as at:
             play(at, scene)
-        with terminal(server, repository, continue_last=True) as at:
+        with terminal(server.openai_model(), repository, continue_last=True) as at:
             play(at, again)
         assert [data in str(request.body) for request in server.requests] == [True, True]
 

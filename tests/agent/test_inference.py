@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import config, dumped
+from tests.agent.provider import Serve
 from tests.agent.test_session import path_of, run, task
 from wane.agent.config import load_settings
 from wane.agent.events import SessionEvent, event_json
@@ -20,7 +21,7 @@ from wane.cli.sessions.show import session_dict
 from wane.conversation.events import EpisodeOpened, PassRan
 from wane.core.errors import ConfigError
 from wane.journal import MessageRecord, read
-from wane.testing import Call, Reply, ScriptedServer
+from wane.testing import Call, Reply
 
 
 @pytest.fixture
@@ -39,10 +40,10 @@ def plain_task(number: int) -> list[Reply]:
     ]
 
 
-def test_a_session_is_resumed_with_what_was_inferred(project: Path) -> None:
+def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Path) -> None:
     events: list[SessionEvent] = []
-    with ScriptedServer([reply for number in range(8) for reply in plain_task(number)]) as server:
-        settings = config(project, server.openai_model(), budget=6_000, annotate="infer")
+    with served([reply for number in range(8) for reply in plain_task(number)]) as server:
+        settings = config(project, server.model(), budget=6_000, annotate="infer")
         session = AgentSession.create(settings)
         for number in range(5):
             assert run(session, f"task {number}", on_event=events.append).output == f"Done {number}."
@@ -55,7 +56,7 @@ def test_a_session_is_resumed_with_what_was_inferred(project: Path) -> None:
         view, exported = dumped(session.conversation.view), session.window.export()
         session.close()
 
-        resumed = AgentSession.resume(path_of(session), config(project, server.openai_model(), budget=6_000))
+        resumed = AgentSession.resume(path_of(session), config(project, server.model(), budget=6_000))
         assert resumed.settings.annotate == "infer"
         assert dumped(resumed.conversation.view) == view
         assert resumed.window.export() == exported
@@ -75,9 +76,9 @@ def test_a_session_is_resumed_with_what_was_inferred(project: Path) -> None:
     assert shown["messages"] == len(resumed.history)
 
 
-def test_a_model_that_has_marked_its_work_goes_on_to(project: Path) -> None:
-    with ScriptedServer([*task(0), *task(1)]) as server:
-        settings = config(project, server.openai_model())
+def test_a_model_that_has_marked_its_work_goes_on_to(served: Serve, project: Path) -> None:
+    with served([*task(0), *task(1)]) as server:
+        settings = config(project, server.model())
         session = AgentSession.create(settings)
         run(session, "task 0")
         session.close()
@@ -92,9 +93,9 @@ def test_a_model_that_has_marked_its_work_goes_on_to(project: Path) -> None:
         resumed.close()
 
 
-def test_a_session_may_go_over_to_inference_before_anything_was_marked(project: Path) -> None:
-    with ScriptedServer([Reply("Hello."), *plain_task(0)]) as server:
-        settings = config(project, server.openai_model())
+def test_a_session_may_go_over_to_inference_before_anything_was_marked(served: Serve, project: Path) -> None:
+    with served([Reply("Hello."), *plain_task(0)]) as server:
+        settings = config(project, server.model())
         session = AgentSession.create(settings)
         run(session, "hello")
         session.close()

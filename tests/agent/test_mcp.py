@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import config
+from tests.agent.provider import Serve
 from tests.agent.test_chat import CTRL_D, Terminal, play, terminal
 from wane.agent.events import SessionEvent, Warned
 from wane.agent.session import AgentSession
@@ -33,12 +34,12 @@ def servers(tmp_path: Path) -> Path:
     return file
 
 
-def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(repository: Path, servers: Path) -> None:
+def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(served: Serve, repository: Path, servers: Path) -> None:
     calls = (Call("sums_add", {"a": 1, "b": 41}), Call("sums_fail"), Call("sums_count"))
     replies = [Reply(calls=calls), Reply("First."), Reply(calls=(Call("sums_count"),)), Reply("Second.")]
     told: list[SessionEvent] = []
-    with ScriptedServer(replies) as server:
-        session = AgentSession.create(config(repository, server.openai_model(), mcp=(str(servers),)))
+    with served(replies) as server:
+        session = AgentSession.create(config(repository, server.model(), mcp=(str(servers),)))
 
         async def turns() -> None:
             for _ in range(2):
@@ -56,7 +57,7 @@ def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(repository: Path, 
     assert [entry.tools for entry in session.servers.servers] == [("sums_add", "sums_fail", "sums_count"), ()]
 
 
-def test_the_chat_asks_before_a_tool_is_called(repository: Path, servers: Path) -> None:
+def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, servers: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.until("the MCP server gone does not work")
         at.say("/mcp")
@@ -71,8 +72,8 @@ def test_the_chat_asks_before_a_tool_is_called(repository: Path, servers: Path) 
         at.type(CTRL_D)
 
     add, count = Call("sums_add", {"a": 1, "b": 41}), Call("sums_count")
-    with ScriptedServer([Reply(calls=(add, add, count)), Reply("Done.")]) as server:
-        with terminal(server, repository, mcp=[str(servers)]) as at:
+    with served([Reply(calls=(add, add, count)), Reply("Done.")]) as server:
+        with terminal(server.model(), repository, mcp=[str(servers)]) as at:
             play(at, scene)
         *added, refused = server.requests[1].results.values()
     assert added == ["42", "42"]
@@ -97,15 +98,17 @@ def test_print_mode_calls_what_a_rule_allows(
     assert "noise" not in told, "what a server says is in a log"
 
 
-def test_a_projects_servers_are_not_started_unless_the_user_says_so(repository: Path, servers: Path) -> None:
+def test_a_projects_servers_are_not_started_unless_the_user_says_so(
+    served: Serve, repository: Path, servers: Path
+) -> None:
     servers.rename(repository / ".mcp.json")
-    with ScriptedServer([]) as server:
-        made = config(repository, server.openai_model())
+    with served([]) as server:
+        made = config(repository, server.model())
         session = AgentSession.create(made)
         assert session.servers.servers == []
         assert session.warnings == ["The project's MCP servers are not used; --mcp .mcp.json uses them."]
         session.close()
-        session = AgentSession.create(config(repository, server.openai_model(), mcp=(".mcp.json",)))
+        session = AgentSession.create(config(repository, server.model(), mcp=(".mcp.json",)))
         assert [entry.name for entry in session.servers.servers] == ["sums", "gone"]
         assert session.warnings == []
         session.close()

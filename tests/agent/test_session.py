@@ -1,4 +1,4 @@
-"""The session over the real wire: a scripted server, real tools, a real repository, a real journal."""
+"""The session: real tools, a real repository, a real journal, and a scripted model, in part over the real wire."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agent.conftest import config, dumped
+from tests.agent.provider import APIS, Serve
 from tests.marks import first_quick
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned, event_json
 from wane.agent.interrupted import INTERRUPTED
@@ -24,7 +25,6 @@ from wane.journal import read
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
 
 NOTE = re.compile(r"\[Automatic note[^]]*")
-APIS = ["openai_model", "openai_responses_model", "anthropic_model"]
 
 
 def start(name: str, type_: str, *dependencies: str) -> Call:
@@ -83,7 +83,7 @@ def stopped_after(session: AgentSession, prompt: str, seen: Callable[[SessionEve
     return run(session, prompt, on_event=watch)
 
 
-@pytest.mark.parametrize("api", first_quick(*APIS))
+@pytest.mark.parametrize("api", APIS)
 def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Path, api: str) -> None:
     events: list[SessionEvent] = []
     with ScriptedServer([reply for number in range(6) for reply in task(number)] + [Reply("Again.")]) as server:
@@ -111,14 +111,14 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
 
 
 @pytest.mark.parametrize("marks", first_quick(True, False), ids=["never ends", "never marks"])
-def test_a_restart_before_every_task_changes_no_reminder(project: Path, marks: bool) -> None:
+def test_a_restart_before_every_task_changes_no_reminder(served: Serve, project: Path, marks: bool) -> None:
     def said(*, restarts: bool) -> list[str]:
         look = Call("read_file", {"path": "long.py", "limit": 90})
         replies = [Reply(calls=(look,)) if n % 3 else Reply(f"Done {n}.", calls=()) for n in range(1, 37)]
         if marks:
             replies[0] = Reply(calls=(start("endless", "expl"), look))
-        with ScriptedServer(replies) as server:
-            settings = config(project, server.openai_model(), budget=6_000, remind_at=0.3)
+        with served(replies) as server:
+            settings = config(project, server.model(), budget=6_000, remind_at=0.3)
             session = AgentSession.create(settings)
             for number in range(12):
                 run(session, f"task {number}")
@@ -135,7 +135,7 @@ def test_a_restart_before_every_task_changes_no_reminder(project: Path, marks: b
     assert said(restarts=True) == steady
 
 
-def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(project: Path) -> None:
+def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(served: Serve, project: Path) -> None:
     write = {"path": "new.txt", "content": "x"}
     replies = [
         Reply(
@@ -147,8 +147,8 @@ def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(p
                      start("fix", "act", "look"), Call("write_file", write))),
         Reply("ok"),
     ]  # fmt: skip
-    with ScriptedServer(replies) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+    with served(replies) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False))
         assert run(session, "go").outcome is Outcome.DONE
         first, second = (list(request.results.values()) for request in server.requests[1:])
     assert first[0].startswith("Wrote")
@@ -203,9 +203,9 @@ def test_stopping_in_the_middle_of_an_answer(project: Path, api: str) -> None:
         assert server.refusals == ()
 
 
-def test_stopping_before_the_answer_begins(project: Path) -> None:
-    with ScriptedServer([Reply("late", delay=30), Reply("ok")]) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+def test_stopping_before_the_answer_begins(served: Serve, project: Path) -> None:
+    with served([Reply("late", delay=30), Reply("ok")]) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False))
 
         async def impatient() -> TurnResult:
             turn = asyncio.create_task(session.run("go"))
@@ -219,9 +219,9 @@ def test_stopping_before_the_answer_begins(project: Path) -> None:
         assert server.requests[1].texts(Kind.USER)[:2] == ("go", "again")
 
 
-def test_a_cancelled_caller_leaves_the_session_in_order(project: Path) -> None:
-    with ScriptedServer([Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("ok")]) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+def test_a_cancelled_caller_leaves_the_session_in_order(served: Serve, project: Path) -> None:
+    with served([Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("ok")]) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False))
 
         async def cancelled() -> None:
             def watch(event: SessionEvent) -> None:
@@ -250,10 +250,10 @@ def test_a_model_error_ends_the_turn_and_not_the_session(project: Path, api: str
         assert server.refusals == ()
 
 
-def test_the_cost_limit_stops_before_the_next_call(project: Path) -> None:
+def test_the_cost_limit_stops_before_the_next_call(served: Serve, project: Path) -> None:
     usage = Usage(input=1_000_000, output=0)  # 2 dollars
-    with ScriptedServer([replace(reply, usage=usage) for reply in task(0)]) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False, cost_limit=3.0))
+    with served([replace(reply, usage=usage) for reply in task(0)]) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False, cost_limit=3.0))
         result = run(session, "go")
         assert result.outcome is Outcome.COST_LIMIT
         assert "$3.00 is reached: $4.00" in (result.error or "")
@@ -262,9 +262,9 @@ def test_the_cost_limit_stops_before_the_next_call(project: Path) -> None:
         assert len(server.requests) == 2
 
 
-def test_a_cost_limit_that_cannot_be_kept_is_said(project: Path) -> None:
-    with ScriptedServer(task(0)) as server:
-        model = server.openai_model("no-such-model")
+def test_a_cost_limit_that_cannot_be_kept_is_said(served: Serve, project: Path) -> None:
+    with served(task(0)) as server:
+        model = server.model("no-such-model")
         session = AgentSession.create(config(project, model, keep=False, cost_limit=3.0))
         result = run(session, "go")
         assert result.outcome is Outcome.COST_LIMIT
@@ -272,9 +272,9 @@ def test_a_cost_limit_that_cannot_be_kept_is_said(project: Path) -> None:
         assert result.spent.cost is None
 
 
-def test_nothing_is_sent_that_is_not_on_record(project: Path) -> None:
-    with ScriptedServer(task(0)) as server:
-        session = AgentSession.create(config(project, server.openai_model()))
+def test_nothing_is_sent_that_is_not_on_record(served: Serve, project: Path) -> None:
+    with served(task(0)) as server:
+        session = AgentSession.create(config(project, server.model()))
         assert session.journal is not None
         session.journal.close()
         result = run(session, "go")
@@ -283,7 +283,7 @@ def test_nothing_is_sent_that_is_not_on_record(project: Path) -> None:
         assert server.requests == ()
 
 
-def test_the_journal_is_ahead_of_every_call(project: Path) -> None:
+def test_the_journal_is_ahead_of_every_call(served: Serve, project: Path) -> None:
     paths: list[Path] = []
     replies = iter(task(0))
 
@@ -293,16 +293,16 @@ def test_the_journal_is_ahead_of_every_call(project: Path) -> None:
         assert records.count("usage") == request.number
         return next(replies)
 
-    with ScriptedServer(script) as server:
-        session = AgentSession.create(config(project, server.openai_model()))
+    with served(script) as server:
+        session = AgentSession.create(config(project, server.model()))
         paths.append(path_of(session))
         assert run(session, "go").output == "Done 0."
         session.close()
 
 
-def test_one_writer(project: Path) -> None:
-    with ScriptedServer([Reply("ok")]) as server:
-        settings = config(project, server.openai_model())
+def test_one_writer(served: Serve, project: Path) -> None:
+    with served([Reply("ok")]) as server:
+        settings = config(project, server.model())
         session = AgentSession.create(settings)
         run(session, "go")
         with pytest.raises(SessionLockedError):
@@ -310,18 +310,18 @@ def test_one_writer(project: Path) -> None:
         session.close()
 
 
-def test_a_directory_that_cannot_be_written(project: Path) -> None:
+def test_a_directory_that_cannot_be_written(served: Serve, project: Path) -> None:
     if os.geteuid() == 0:
         (project.parent / "sessions").write_text("a file where the directory should be")
     else:
         (project.parent / "sessions").mkdir(mode=0o500)
-    with ScriptedServer([]) as server, pytest.raises(JournalError, match="WANE_SESSION_DIR"):
-        AgentSession.create(config(project, server.openai_model()))
+    with served([]) as server, pytest.raises(JournalError, match="WANE_SESSION_DIR"):
+        AgentSession.create(config(project, server.model()))
 
 
-def test_a_session_without_a_word_leaves_no_file(project: Path) -> None:
-    with ScriptedServer([]) as server:
-        session = AgentSession.create(config(project, server.openai_model()))
+def test_a_session_without_a_word_leaves_no_file(served: Serve, project: Path) -> None:
+    with served([]) as server:
+        session = AgentSession.create(config(project, server.model()))
         path = path_of(session)
         assert path.exists()
         session.close()
@@ -329,15 +329,15 @@ def test_a_session_without_a_word_leaves_no_file(project: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def test_settings_outlive_the_session_unless_chosen_anew(project: Path) -> None:
-    with ScriptedServer([Reply("ok")]) as server:
-        settings = config(project, server.openai_model(), budget=9_000, policy=Policy(low_water=0.5))
+def test_settings_outlive_the_session_unless_chosen_anew(served: Serve, project: Path) -> None:
+    with served([Reply("ok")]) as server:
+        settings = config(project, server.model(), budget=9_000, policy=Policy(low_water=0.5))
         session = AgentSession.create(settings)
         run(session, "go")
         session.set_budget("12k")
         session.manage(False)
         session.close()
-        later = config(project, server.openai_model(), budget=80_000)
+        later = config(project, server.model(), budget=80_000)
         resumed = AgentSession.resume(path_of(session), later)
         assert resumed.window.budget == 12_000
         assert resumed.window.policy == Policy(low_water=0.5)
@@ -365,12 +365,12 @@ def test_another_model_from_the_next_turn_on(project: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["none", "truncate"])
-def test_other_strategies_have_no_episodes(project: Path, strategy: str) -> None:
+def test_other_strategies_have_no_episodes(served: Serve, project: Path, strategy: str) -> None:
     replies = [
         Reply(calls=(Call("read_file", {"path": "long.py", "offset": 10 * number}),)) for number in range(12)
     ] + [Reply("ok"), Reply("more")]  # fmt: skip
-    with ScriptedServer(replies) as server:
-        settings = config(project, server.openai_model(), strategy=strategy, budget=8_000)
+    with served(replies) as server:
+        settings = config(project, server.model(), strategy=strategy, budget=8_000)
         session = AgentSession.create(settings)
         assert run(session, "go").output == "ok"
         session.close()
@@ -388,10 +388,10 @@ def test_other_strategies_have_no_episodes(project: Path, strategy: str) -> None
         resumed.close()
 
 
-def test_too_little_room_is_warned_of_once_for_each_budget(project: Path) -> None:
+def test_too_little_room_is_warned_of_once_for_each_budget(served: Serve, project: Path) -> None:
     events: list[SessionEvent] = []
-    with ScriptedServer([*task(0), *task(1), Reply("Done."), Reply("Done.")]) as server:
-        settings = config(project, server.openai_model(), budget=4_000)
+    with served([*task(0), *task(1), Reply("Done."), Reply("Done.")]) as server:
+        settings = config(project, server.model(), budget=4_000)
         session = AgentSession.create(settings)
         assert session.warnings == [], "the tools are not known yet"
         run(session, "go", "on", on_event=events.append)
@@ -415,12 +415,12 @@ def test_too_little_room_is_warned_of_once_for_each_budget(project: Path) -> Non
     assert sum(isinstance(event, Warned) for event in events) == 1
 
 
-def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(project: Path) -> None:
+def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(served: Serve, project: Path) -> None:
     """A model that reads the same files again and again, as each is evicted before it can be used."""
     events: list[SessionEvent] = []
-    loop = [Reply(calls=(Call("read_file", {"path": "long.py", "offset": 50 * (n % 3)}),)) for n in range(260)]
-    with ScriptedServer([*loop, Reply("Done.")]) as server:
-        session = AgentSession.create(config(project, server.openai_model(), budget=6_000))
+    loop = [Reply(calls=(Call("read_file", {"path": "long.py", "offset": 50 * (n % 3)}),)) for n in range(60)]
+    with served([*loop, Reply("Done.")]) as server:
+        session = AgentSession.create(config(project, server.model(), budget=6_000))
         (result,) = [run(session, "go", on_event=events.append)]
         assert result.outcome is Outcome.FAILED
         assert result.error is not None
@@ -441,17 +441,17 @@ def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(project: Path) 
         session.close()
 
 
-def test_equal_rounds_in_a_window_that_holds_them_go_on(project: Path) -> None:
+def test_equal_rounds_in_a_window_that_holds_them_go_on(served: Serve, project: Path) -> None:
     loop = [Reply(calls=(Call("read_file", {"path": "long.py"}),))] * 30
-    with ScriptedServer([*loop, Reply("Done.")]) as server:
-        session = AgentSession.create(config(project, server.openai_model(), budget=200_000))
+    with served([*loop, Reply("Done.")]) as server:
+        session = AgentSession.create(config(project, server.model(), budget=200_000))
         assert run(session, "go").outcome is Outcome.DONE
         session.close()
 
 
-def test_a_dry_pass_changes_nothing(project: Path) -> None:
-    with ScriptedServer(task(0) + task(1)) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False, budget=9_000))
+def test_a_dry_pass_changes_nothing(served: Serve, project: Path) -> None:
+    with served(task(0) + task(1)) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False, budget=9_000))
         run(session, "go", "on")
         before = session.window.export()
         report = session.next_pass()
@@ -460,10 +460,10 @@ def test_a_dry_pass_changes_nothing(project: Path) -> None:
         assert session.window.export() == before
 
 
-def test_recall_and_events(project: Path) -> None:
+def test_recall_and_events(served: Serve, project: Path) -> None:
     events: list[SessionEvent] = []
-    with ScriptedServer(task(0)) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+    with served(task(0)) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False))
         result = run(session, "go", on_event=events.append)
     assert "value_299 = 299" in session.recall("look-0")
     with pytest.raises(UnknownEpisodeError):
@@ -478,7 +478,7 @@ def test_recall_and_events(project: Path) -> None:
     assert spent[-1].account == session.account == result.spent
 
 
-def test_pages_of_a_recall_are_whole_with_a_large_budget(project: Path) -> None:
+def test_pages_of_a_recall_are_whole_with_a_large_budget(served: Serve, project: Path) -> None:
     text = "".join(f"{number:099}\n" for number in range(1_000))
     (project / "long.txt").write_text(text)
     reads = tuple(Call("read_file", {"path": "long.txt", "offset": offset}) for offset in (0, 250, 500, 750))
@@ -489,8 +489,8 @@ def test_pages_of_a_recall_are_whole_with_a_large_budget(project: Path) -> None:
         *(Reply(calls=(Call("recall", page),)) for page in pages),
         Reply("ok"),
     ]
-    with ScriptedServer(script) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False, budget=200_000))
+    with served(script) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False, budget=200_000))
         run(session, "go")
         told = list(server.requests[-1].results.values())[-2:]
     # Where a page ends depends on the provider's count of the request before.
@@ -499,9 +499,9 @@ def test_pages_of_a_recall_are_whole_with_a_large_budget(project: Path) -> None:
     assert len(told[0]) > 75_000
 
 
-def test_one_turn_at_a_time(project: Path) -> None:
-    with ScriptedServer([Reply("ok", delay=0.2)]) as server:
-        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+def test_one_turn_at_a_time(served: Serve, project: Path) -> None:
+    with served([Reply("ok", delay=0.2)]) as server:
+        session = AgentSession.create(config(project, server.model(), keep=False))
 
         async def both() -> None:
             first = asyncio.create_task(session.run("go"))

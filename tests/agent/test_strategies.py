@@ -1,18 +1,20 @@
-"""The agent under each strategy, over the real wire: what is sent, what a resumed session sends, what it cost."""
+"""The agent under each strategy: what is sent, what a resumed session sends, what it cost."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from tests.agent.clock import run_fast
 from tests.agent.conftest import config
-from tests.marks import first_quick
+from tests.agent.provider import Serve
+from tests.marks import cross_quick, first_quick
 from wane.agent.events import SessionEvent, Waiting
 from wane.agent.options import Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
@@ -70,13 +72,18 @@ def project(repository: Path) -> Path:
     return repository
 
 
-def run(session: AgentSession, *prompts: str, seen: Callable[[SessionEvent], None] | None = None) -> TurnResult:
+def run(
+    session: AgentSession,
+    *prompts: str,
+    seen: Callable[[SessionEvent], None] | None = None,
+    runs: Callable[[Coroutine[Any, Any, TurnResult]], TurnResult] = asyncio.run,
+) -> TurnResult:
     async def turns() -> TurnResult:
         for prompt in prompts:
             result = await session.run(prompt, seen)
         return result
 
-    return asyncio.run(turns())
+    return runs(turns())
 
 
 def tasks(first: int, stop: int) -> list[str]:
@@ -123,11 +130,11 @@ def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: s
 
 
 @pytest.mark.full
-def test_what_each_strategy_shows(project: Path) -> None:
+def test_what_each_strategy_shows(served: Serve, project: Path) -> None:
     last: dict[str, Request] = {}
     for strategy in KEPT:
-        with ScriptedServer(Model(TASKS, marks=strategy == "fold")) as server:
-            model = server.openai_model()
+        with served(Model(TASKS, marks=strategy == "fold")) as server:
+            model = server.model()
             session = AgentSession.create(config(project, model, keep=False, strategy=strategy, budget=BUDGET))
             run(session, *tasks(0, TASKS))
             last[strategy] = server.requests[-1]
@@ -148,10 +155,10 @@ def test_what_each_strategy_shows(project: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", first_quick(*KEPT))
-def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(project: Path, tmp_path: Path, strategy: str) -> None:
-    def served(stops: tuple[int, ...]) -> tuple[list[Request], AgentSession]:
-        with ScriptedServer(Model(TASKS, marks=strategy == "fold")) as server:
-            given = config(project, server.openai_model(), strategy=strategy, budget=BUDGET)
+def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(served: Serve, project: Path, strategy: str) -> None:
+    def requests_of(stops: tuple[int, ...]) -> tuple[list[Request], AgentSession]:
+        with served(Model(TASKS, marks=strategy == "fold")) as server:
+            given = config(project, server.model(), strategy=strategy, budget=BUDGET)
             session = AgentSession.create(given)
             for first, stop in zip((0, *stops), (*stops, TASKS), strict=True):
                 run(session, *tasks(first, stop))
@@ -163,19 +170,19 @@ def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(project: Path, tmp
                     assert session.settings.strategy == strategy
             return list(server.requests), session
 
-    whole, session = served(())
+    whole, session = requests_of(())
     assert session.account.calls == len(whole)
-    stopped, resumed = served((4, 6))
+    stopped, resumed = requests_of((4, 6))
     assert [shown(request) for request in stopped] == [shown(request) for request in whole]
     # A resumed session is given the git status anew.
     assert resumed.account.calls == session.account.calls
     assert resumed.account.output_tokens == session.account.output_tokens
 
 
-def test_summaries_are_paid_for(project: Path) -> None:
+def test_summaries_are_paid_for(served: Serve, project: Path) -> None:
     model = Model(TASKS, marks=False)
-    with ScriptedServer(model) as server:
-        session = AgentSession.create(config(project, server.openai_model(), strategy="compact", budget=BUDGET))
+    with served(model) as server:
+        session = AgentSession.create(config(project, server.model(), strategy="compact", budget=BUDGET))
         run(session, *tasks(0, TASKS))
         session.close()
         asked = [request for request in server.requests if not request.tools]
@@ -185,7 +192,7 @@ def test_summaries_are_paid_for(project: Path) -> None:
         assert session.account.input_tokens == sum(request.tokens for request in server.requests)
 
 
-def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(project: Path) -> None:
+def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(served: Serve, project: Path) -> None:
     inner = Model(TASKS, marks=False)
 
     def answer(request: Request) -> Reply:
@@ -195,8 +202,8 @@ def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(
             return Reply(calls=(Call("recall", {"search": "value_0 = "}),))
         return inner(request)
 
-    with ScriptedServer(answer) as server:
-        session = AgentSession.create(config(project, server.openai_model(), strategy="memgpt", budget=BUDGET))
+    with served(answer) as server:
+        session = AgentSession.create(config(project, server.model(), strategy="memgpt", budget=BUDGET))
         run(session, *tasks(0, TASKS))
         flushed = server.requests[-1]
         assert not any("value_0 = " in text for text in flushed.results.values())
@@ -219,10 +226,10 @@ def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(
     assert "summary 1" in server.requests[asked[1]].texts(Kind.USER)[0]
 
 
-def test_work_starts_again_from_the_question_and_a_summary(project: Path) -> None:
+def test_work_starts_again_from_the_question_and_a_summary(served: Serve, project: Path) -> None:
     model = Model(TASKS, marks=False)
-    with ScriptedServer(model) as server:
-        session = AgentSession.create(config(project, server.openai_model(), strategy="resum", budget=BUDGET))
+    with served(model) as server:
+        session = AgentSession.create(config(project, server.model(), strategy="resum", budget=BUDGET))
         run(session, *tasks(0, TASKS))
         session.close()
         assert server.refusals == ()
@@ -238,11 +245,11 @@ def test_work_starts_again_from_the_question_and_a_summary(project: Path) -> Non
         assert not after.results
 
 
-def test_long_observations_are_compressed_before_the_model_sees_them(project: Path) -> None:
+def test_long_observations_are_compressed_before_the_model_sees_them(served: Serve, project: Path) -> None:
     (project / "long.py").write_text("".join(f"value_{number} = {number}  # {'x' * 80}\n" for number in range(400)))
     model = Model(2, marks=False)
-    with ScriptedServer(model) as server:
-        session = AgentSession.create(config(project, server.openai_model(), strategy="acon", budget=80_000))
+    with served(model) as server:
+        session = AgentSession.create(config(project, server.model(), strategy="acon", budget=80_000))
         run(session, *tasks(0, 2))
         session.close()
         assert server.refusals == ()
@@ -258,10 +265,10 @@ def test_long_observations_are_compressed_before_the_model_sees_them(project: Pa
     assert any("value_200" in str(message) for message in session.history)
 
 
-def test_a_summary_that_fails_ends_the_turn_and_not_the_session(project: Path) -> None:
+def test_a_summary_that_fails_ends_the_turn_and_not_the_session(served: Serve, project: Path) -> None:
     model = Model(TASKS, marks=False)
-    with ScriptedServer(model) as server:
-        session = AgentSession.create(config(project, server.openai_model(), strategy="compact", budget=BUDGET))
+    with served(model) as server:
+        session = AgentSession.create(config(project, server.model(), strategy="compact", budget=BUDGET))
         model.failing = True
         for number in range(TASKS):
             result = run(session, f"task {number}")
@@ -283,8 +290,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("api", first_quick("anthropic_model", "openai_model", "openai_responses_model"))
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("api", "fault"), cross_quick(("anthropic_model", "openai_model", "openai_responses_model"), FAULTS)
+)
 def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, api: str) -> None:
     model = Model(TASKS, marks=False)
     failed = 0
@@ -301,7 +309,7 @@ def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, ap
         given = config(project, getattr(server, api)(max_retries=2), strategy="compact", budget=BUDGET)
         session = AgentSession.create(given)
         events: list[SessionEvent] = []
-        assert run(session, *tasks(0, TASKS), seen=events.append).outcome is Outcome.DONE
+        assert run(session, *tasks(0, TASKS), seen=events.append, runs=run_fast).outcome is Outcome.DONE
         session.close()
         assert server.refusals == ()
     assert [event.tries for event in events if isinstance(event, Waiting)] == [1, 2]
@@ -313,9 +321,9 @@ def changed(given: SessionConfig, strategy: str) -> SessionConfig:
 
 
 @pytest.mark.parametrize("strategy", first_quick("truncate", "compact", "clear-tools"))
-def test_another_strategy_begins_with_all_that_has_happened(project: Path, strategy: str) -> None:
-    with ScriptedServer(Model(TASKS, marks=False)) as server:
-        given = config(project, server.openai_model(), strategy=strategy, budget=BUDGET)
+def test_another_strategy_begins_with_all_that_has_happened(served: Serve, project: Path, strategy: str) -> None:
+    with served(Model(TASKS, marks=False)) as server:
+        given = config(project, server.model(), strategy=strategy, budget=BUDGET)
         session = AgentSession.create(given)
         run(session, *tasks(0, 5))
         session.close()
@@ -334,9 +342,9 @@ def test_another_strategy_begins_with_all_that_has_happened(project: Path, strat
         assert server.refusals == ()
 
 
-def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(project: Path) -> None:
-    with ScriptedServer(Model(TASKS, marks=False)) as server:
-        given = config(project, server.openai_model(), strategy="truncate", budget=BUDGET)
+def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(served: Serve, project: Path) -> None:
+    with served(Model(TASKS, marks=False)) as server:
+        given = config(project, server.model(), strategy="truncate", budget=BUDGET)
         session = AgentSession.create(given)
         run(session, *tasks(0, 6))
         session.manage(True)
@@ -348,9 +356,9 @@ def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(project: Path
         assert server.refusals == ()
 
 
-def test_switching_eviction_on_again_keeps_the_papers_policy(project: Path) -> None:
-    with ScriptedServer([Reply("ok")]) as server:
-        given = config(project, server.openai_model(), strategy="paper", budget=BUDGET)
+def test_switching_eviction_on_again_keeps_the_papers_policy(served: Serve, project: Path) -> None:
+    with served([Reply("ok")]) as server:
+        given = config(project, server.model(), strategy="paper", budget=BUDGET)
         session = AgentSession.create(given)
         run(session, "go")
         session.manage(False)
@@ -364,9 +372,9 @@ def test_switching_eviction_on_again_keeps_the_papers_policy(project: Path) -> N
         assert resumed.window.policy == Policy.paper()
 
 
-def test_a_session_file_that_tells_of_another_history_is_refused(project: Path) -> None:
-    with ScriptedServer(Model(TASKS, marks=False)) as server:
-        given = config(project, server.openai_model(), strategy="truncate", budget=BUDGET)
+def test_a_session_file_that_tells_of_another_history_is_refused(served: Serve, project: Path) -> None:
+    with served(Model(TASKS, marks=False)) as server:
+        given = config(project, server.model(), strategy="truncate", budget=BUDGET)
         session = AgentSession.create(given)
         run(session, *tasks(0, 2))
         session.close()
@@ -376,9 +384,9 @@ def test_a_session_file_that_tells_of_another_history_is_refused(project: Path) 
             AgentSession.resume(path_of(session), given)
 
 
-def test_paper_is_its_own_policy_whatever_else_is_set(project: Path) -> None:
-    with ScriptedServer(Model(TASKS, marks=True)) as server:
-        given = config(project, server.openai_model(), strategy="paper", budget=BUDGET)
+def test_paper_is_its_own_policy_whatever_else_is_set(served: Serve, project: Path) -> None:
+    with served(Model(TASKS, marks=True)) as server:
+        given = config(project, server.model(), strategy="paper", budget=BUDGET)
         session = AgentSession.create(given)
         assert session.window.policy == Policy.paper()
         run(session, *tasks(0, 2))

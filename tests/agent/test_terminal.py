@@ -88,7 +88,7 @@ def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path)
         await at.until("wane --resume")
 
     replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
-    with ScriptedServer(replies) as server, terminal(server, repository, yolo=True) as at:
+    with ScriptedServer(replies) as server, terminal(server.openai_model(), repository, yolo=True) as at:
         assert play(at, scene) == 0
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import config
-from tests.agent.test_session import APIS, path_of, run, stopped_after
+from tests.agent.provider import APIS
+from tests.agent.test_session import path_of, run, stopped_after
+from tests.marks import cross_quick
 from wane.agent.events import SessionEvent, TextDelta, ToolCalled
 from wane.agent.session import AgentSession, Outcome
 from wane.cli.chat.narration import Narration
@@ -35,19 +37,17 @@ def test_a_prompt_with_bytes_that_are_no_text(repository: Path, api: str) -> Non
     assert said == ["h\ufffd\ufffd i", "and now", "again"]
 
 
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply(f"half {HALF}", calls=(Call("read_file", {"path": "app.py"}),)),
-        Reply(reasoning=f"half {HALF}", calls=(Call("read_file", {"path": "app.py"}),)),
-        Reply(calls=(Call("read_file", f'{{"path": "{HALF}"}}'),)),
-        Reply(calls=(Call("delimiter", f'{{"action": "start", "name": "{HALF}", "type": "expl"}}'),)),
-    ],
-    ids=["text", "thinking", "arguments", "delimiter"],
-)
-def test_half_a_character_from_the_model(repository: Path, api: str, reply: Reply) -> None:
-    with ScriptedServer([reply, Reply("One."), Reply("Two."), Reply("Three.")]) as server:
+HALVES = {
+    "text": Reply(f"half {HALF}", calls=(Call("read_file", {"path": "app.py"}),)),
+    "thinking": Reply(reasoning=f"half {HALF}", calls=(Call("read_file", {"path": "app.py"}),)),
+    "arguments": Reply(calls=(Call("read_file", f'{{"path": "{HALF}"}}'),)),
+    "delimiter": Reply(calls=(Call("delimiter", f'{{"action": "start", "name": "{HALF}", "type": "expl"}}'),)),
+}
+
+
+@pytest.mark.parametrize(("api", "where"), cross_quick(APIS, HALVES))
+def test_half_a_character_from_the_model(repository: Path, api: str, where: str) -> None:
+    with ScriptedServer([HALVES[where], Reply("One."), Reply("Two."), Reply("Three.")]) as server:
         session = AgentSession.create(config(repository, getattr(server, api)()))
         assert run(session, "go", "on").output == "Two."
         session.close()
@@ -76,23 +76,20 @@ def test_the_arguments_are_told_as_the_model_wrote_them(repository: Path) -> Non
     assert [event.arguments for event in events if isinstance(event, ToolCalled)] == [raw]
 
 
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    ("tool", "raw", "words"),
-    [
-        ("read_file", f'{{"path": "app.py", "offset": {DIGITS}}}', "number out of range"),
-        ("shell", f'{{"command": "echo hi", "x": {DIGITS},}}', ""),
-        ("delimiter", f'{{"action": "end", "x": {DIGITS}}}', "not valid JSON"),
-        ("recall", f'{{"name": "x", "offset": {DIGITS}}}', "Error"),
-        ("read_file", '{"path": "app.py", "offset": NaN}', BEYOND_JSON),
-        ("shell", '{"command": "touch made", "x": -Infinity}', BEYOND_JSON),
-        ("delimiter", '{"action": "start", "name": "x", "type": "expl", "y": NaN}', "not valid JSON"),
-    ],
-    ids=["digits", "digits-repaired", "digits-delimiter", "digits-recall", "nan", "infinity", "nan-delimiter"],
-)
-def test_a_number_that_cannot_be_read_is_told_to_the_model(
-    repository: Path, api: str, tool: str, raw: str, words: str
-) -> None:
+NUMBERS = {
+    "digits": ("read_file", f'{{"path": "app.py", "offset": {DIGITS}}}', "number out of range"),
+    "digits-repaired": ("shell", f'{{"command": "echo hi", "x": {DIGITS},}}', ""),
+    "digits-delimiter": ("delimiter", f'{{"action": "end", "x": {DIGITS}}}', "not valid JSON"),
+    "digits-recall": ("recall", f'{{"name": "x", "offset": {DIGITS}}}', "Error"),
+    "nan": ("read_file", '{"path": "app.py", "offset": NaN}', BEYOND_JSON),
+    "infinity": ("shell", '{"command": "touch made", "x": -Infinity}', BEYOND_JSON),
+    "nan-delimiter": ("delimiter", '{"action": "start", "name": "x", "type": "expl", "y": NaN}', "not valid JSON"),
+}
+
+
+@pytest.mark.parametrize(("api", "number"), cross_quick(APIS, NUMBERS))
+def test_a_number_that_cannot_be_read_is_told_to_the_model(repository: Path, api: str, number: str) -> None:
+    tool, raw, words = NUMBERS[number]
     with ScriptedServer([Reply(calls=(Call(tool, raw),)), Reply("One."), Reply("Two.")]) as server:
         session = AgentSession.create(config(repository, getattr(server, api)(), keep=False))
         assert run(session, "go", "on").output == "Two."

@@ -448,7 +448,9 @@ class TestTune:
             Candidate(
                 budget,
                 Policy(low_water=0.4),
-                Totals(cost=Cost(fresh=cost), passes=1, loss=LossTotals(uses=10, found=kept, edits=10, grounded=kept)),
+                Totals(
+                    cost=Cost(fresh=cost), passes=1, loss=LossTotals(uses=10, in_view=kept, edits=10, grounded=kept)
+                ),
             )
             for budget, cost, kept in ((60_000, 1.0, 8), (80_000, 3.0, 9))
         )

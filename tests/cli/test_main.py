@@ -14,6 +14,7 @@ import wane
 from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
+from tests.marks import cross_quick
 from wane.agent.options import CHOOSE, AgentOptions
 from wane.cli.commands import AGENT, COMMANDS, installed
 from wane.cli.failure import UsageError
@@ -117,8 +118,12 @@ class TestCommandLine:
         assert done.err.count("\n") == 1
         assert why in done.err
 
-    @pytest.mark.parametrize("module", ["pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit"])
-    @pytest.mark.parametrize("args", [(), ("-p", "hello"), ("demo",)], ids=["chat", "print", "demo"])
+    @pytest.mark.parametrize(
+        ("module", "args"),
+        cross_quick(
+            ("pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit"), ((), ("-p", "hello"), ("demo",))
+        ),
+    )
     def test_without_the_agent_extra_the_install_command_is_printed(
         self, spawn: Run, module: str, args: tuple[str, ...]
     ) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,10 +66,34 @@ def agent(tmp_path: Path, text: str, name: str = "claude") -> None:
     path.chmod(0o755)
 
 
-def run(environ: dict[str, str], *arguments: str, cwd: Path, said: str = "Hi") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*WANE, *arguments], env=environ, cwd=cwd, input=said, capture_output=True, text=True, timeout=60
-    )
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Run the command with the environment alone, in this process; the agent is one of its own."""
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        for name in os.environ:
+            monkeypatch.delenv(name)
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path)
+        before = os.dup(0)
+        (tmp_path / "said").write_text("Hi")
+        with (tmp_path / "said").open() as said:
+            os.dup2(said.fileno(), 0)
+            try:
+                code = main(["run", *arguments])
+            finally:
+                os.dup2(before, 0)
+                os.close(before)
+        told = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, code, told.out, told.err)
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -119,7 +143,10 @@ def test_an_agent_has_its_input_output_and_exit_code(
     agent(tmp_path, ASKING)
     environ["ANTHROPIC_BASE_URL"] = upstream.url
     log = tmp_path / "run.log"
-    done = run(environ, "--budget", "20k", "--log", str(log), "--", "claude", "-p", "--", "x y", cwd=tmp_path)
+    command = [*WANE, "--budget", "20k", "--log", str(log), "--", "claude", "-p", "--", "x y"]
+    done = subprocess.run(
+        command, env=environ, cwd=tmp_path, input="Hi", capture_output=True, text=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout) == (7, "Hello. 20000 -p -- x y\nTrue None\n")
     assert done.stderr.startswith("wane: 1 request; the view held ")
     assert done.stderr.endswith(" of 20,000 tokens at most, 0 were evicted; cost unknown\n")
@@ -134,21 +161,21 @@ def test_an_agent_has_its_input_output_and_exit_code(
     assert list(tmp_path.rglob("*.jsonl"))
 
 
-def test_the_last_line_says_what_was_spent(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_the_last_line_says_what_was_spent(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
     agent(tmp_path, ASKING.replace('"model": "m"', '"model": "claude-sonnet-4-5"'))
     with ScriptedServer([Reply("Hello.", usage=Usage(100_000, 1_000))]) as server:
         environ["ANTHROPIC_BASE_URL"] = server.url
-        done = run(environ, "--", "claude", cwd=tmp_path)
+        done = run("--", "claude")
     assert "; $0.315 spent, about $0.00 less than without eviction" in done.stderr
 
 
 def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(
-    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
+    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer, run: Run
 ) -> None:
     agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 3_000'))
     environ["ANTHROPIC_BASE_URL"] = upstream.url
     log = tmp_path / "run.log"
-    done = run(environ, "--budget", "9k", "--log", str(log), "--", "claude", cwd=tmp_path)
+    done = run("--budget", "9k", "--log", str(log), "--", "claude")
     line, warning = done.stderr.splitlines()
     assert line.endswith(f"; 1 warning in {log}")
     assert warning.startswith("wane: The budget of 9,000 tokens leaves too little room: ")
@@ -157,11 +184,11 @@ def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(
 
 
 def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
-    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
+    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer, run: Run
 ) -> None:
     agent(tmp_path, ASKING)
     environ["ANTHROPIC_BASE_URL"] = upstream.url
-    done = run(environ, "-q", "--no-store", "--", "claude", cwd=tmp_path)
+    done = run("-q", "--no-store", "--", "claude")
     assert (done.returncode, done.stderr) == (7, "")
     assert not list(tmp_path.rglob("*.jsonl"))
     (log,) = tmp_path.rglob("run-*.log")
@@ -170,17 +197,17 @@ def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
 
 @pytest.mark.parametrize(("options", "told"), [((), 130), (("--usage", "auto"), 230), (("--usage", "sum"), 230)])
 def test_an_agent_is_told_the_usage_of_the_last_round(
-    tmp_path: Path, environ: dict[str, str], options: tuple[str, ...], told: int
+    tmp_path: Path, environ: dict[str, str], options: tuple[str, ...], told: int, run: Run
 ) -> None:
     agent(tmp_path, ASKING.replace('["content"][0]["text"]', '["usage"]["input_tokens"]').replace("sys.exit(7)", ""))
     marks = Call("delimiter", {"action": "start", "name": "look", "type": "expl"})
     with ScriptedServer([Reply(calls=(marks,), usage=Usage(100, 1)), Reply("Hello.", usage=Usage(130, 1))]) as server:
         environ["ANTHROPIC_BASE_URL"] = server.url
-        done = run(environ, "-q", "--no-store", *options, "--", "claude", cwd=tmp_path)
+        done = run("-q", "--no-store", *options, "--", "claude")
     assert done.stdout.splitlines()[0] == f"{told} 80000"
 
 
-def test_warnings_are_named_with_the_log(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_warnings_are_named_with_the_log(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
     # From its start on sessions cannot be kept there.
     spoiling = 'open(os.environ["WANE_SESSION_DIR"], "x")'
     agent(tmp_path, ASKING.replace("base = ", f"{spoiling}; base = ").replace("sys.exit(7)", ""))
@@ -188,22 +215,24 @@ def test_warnings_are_named_with_the_log(tmp_path: Path, environ: dict[str, str]
     with ScriptedServer([Reply("Hello.")]) as server:
         environ["ANTHROPIC_BASE_URL"] = server.url
         environ["WANE_SESSION_DIR"] = str(tmp_path / "kept")
-        done = run(environ, "--log", str(log), "--", "claude", cwd=tmp_path)
+        done = run("--log", str(log), "--", "claude")
     assert done.returncode == 0
     assert f" in {log}\n" in done.stderr
     assert " WARNING " in log.read_text()
 
 
-def test_without_a_place_for_sessions_the_agent_is_not_started(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_without_a_place_for_sessions_the_agent_is_not_started(
+    tmp_path: Path, environ: dict[str, str], run: Run
+) -> None:
     agent(tmp_path, ASKING)
     environ["WANE_SESSION_DIR"] = "/dev/null/nowhere"
-    done = run(environ, "--", "claude", cwd=tmp_path)
+    done = run("--", "claude")
     assert (done.returncode, done.stdout) == (1, "")
     assert "sessions cannot be stored: /dev/null is not a writable directory" in done.stderr
 
 
-def test_an_agent_that_asks_elsewhere_is_told_of(tmp_path: Path, environ: dict[str, str]) -> None:
-    done = run(environ, "--api", "openai", "--", "sh", "-c", "echo $OPENAI_BASE_URL; kill -9 $$", cwd=tmp_path)
+def test_an_agent_that_asks_elsewhere_is_told_of(run: Run) -> None:
+    done = run("--api", "openai", "--", "sh", "-c", "echo $OPENAI_BASE_URL; kill -9 $$")
     assert done.returncode == 128 + 9
     assert done.stdout.startswith("http://127.0.0.1:")
     told = done.stderr.splitlines()
@@ -211,13 +240,13 @@ def test_an_agent_that_asks_elsewhere_is_told_of(tmp_path: Path, environ: dict[s
     assert told[1] == "wane: no request reached the proxy: the agent sent none, or sent them elsewhere"
 
 
-def test_only_a_few_logs_are_kept(tmp_path: Path, environ: dict[str, str]) -> None:
-    run(environ, "-q", "--api", "openai", "--", "true", cwd=tmp_path)
+def test_only_a_few_logs_are_kept(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
+    run("-q", "--api", "openai", "--", "true")
     (log,) = tmp_path.rglob("run-*.log")
     for number in range(30):
         (log.parent / f"run-2020{number:02}.log").touch()
     (log.parent / "mine.log").touch()
-    run(environ, "-q", "--api", "openai", "--", "true", cwd=tmp_path)
+    subprocess.run([*WANE, "-q", "--api", "openai", "--", "true"], env=environ, cwd=tmp_path, check=True)  # as another
     kept = sorted(path.name for path in log.parent.iterdir())
     assert len(kept) == 20 + 1
     assert {"mine.log", log.name} < set(kept)

@@ -68,20 +68,17 @@ def test_no_proxy_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
         ("http://wane.example:8484/~a-token-of-some-length", 1),
     ],
 )
-def test_a_proxy_of_the_environment_gets_no_token_that_is_for_this_machine(
+async def test_a_proxy_of_the_environment_gets_no_token_that_is_for_this_machine(
     url: str, asked: int, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
-    async def main() -> None:
-        async with provider(replies(response(b"{}"))) as other:
-            monkeypatch.setenv("http_proxy", other.url)
-            done = await asyncio.to_thread(run, "statusline", "--url", url, stdin=b"{}")
-            assert done.out == "wane: no proxy\n"
-            assert [it.target for it in other.asked] == [f"{url}/wane/status"] * asked
-
-    asyncio.run(main())
+    async with provider(replies(response(b"{}"))) as other:
+        monkeypatch.setenv("http_proxy", other.url)
+        done = await asyncio.to_thread(run, "statusline", "--url", url, stdin=b"{}")
+        assert done.out == "wane: no proxy\n"
+        assert [it.target for it in other.asked] == [f"{url}/wane/status"] * asked
 
 
 def test_a_real_proxy_is_asked() -> None:

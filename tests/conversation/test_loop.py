@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.marks import cross_quick
 from wane import Kind, Policy
 from wane.conversation import Call as Asked
 from wane.conversation import Conversation, Request
@@ -20,7 +21,7 @@ anthropic = pytest.importorskip("anthropic", reason="the anthropic extra is not 
 # Anthropic's client warns when it writes out a call whose arguments are no JSON, as some here are.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
 
-TURNS = 6
+TURNS = 5
 
 
 def delimiter(**arguments: Any) -> Call:
@@ -139,8 +140,9 @@ def counted(replies: Iterator[Reply]) -> Callable[[Sent], Reply]:
     return answer
 
 
-@pytest.mark.parametrize("kind", [Chat, Responses, Messages, Thinking])
-@pytest.mark.parametrize("policy", [Policy(), Policy.paper()], ids=["default", "paper"])
+@pytest.mark.parametrize(
+    ("kind", "policy"), cross_quick((Chat, Responses, Messages, Thinking), (Policy(), Policy.paper()))
+)
 def test_a_long_task_stays_within_the_budget_and_is_never_refused(kind: type[Chat], policy: Policy) -> None:
     with ScriptedServer(counted(script())) as server:
         client = kind(server.url)

@@ -253,7 +253,7 @@ def session_of(episodes: int, description: str = "it is a thing") -> Session:
 @pytest.mark.parametrize("annotate", ["model", "infer"])
 def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
     sizes = []
-    for episodes in (100, 1_000):
+    for episodes in (60, 400):
         messages = session_of(episodes)
         conversation = Conversation(budget=2_000, annotate=annotate)
         conversation.ingest(messages)
@@ -267,7 +267,7 @@ def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
 
 def test_so_is_a_state_with_many_notices() -> None:
     sizes = []
-    for episodes in (100, 1_000):
+    for episodes in (60, 400):
         messages: Session = []
         for message in session_of(episodes):
             notice = {"role": "user", "content": "<system-reminder>Mind the gap.</system-reminder>"}
@@ -285,7 +285,7 @@ def test_so_is_a_state_with_many_notices() -> None:
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 def test_so_is_the_state_under_any_strategy(strategy: str) -> None:
     sizes, views = [], []
-    for episodes in (40, 160):
+    for episodes in (30, 90):
         messages = session_of(episodes)
         conversation = Conversation(budget=4_000, strategy=strategy)
         for message in messages:
@@ -303,13 +303,13 @@ def test_so_is_the_state_under_any_strategy(strategy: str) -> None:
 
 
 def test_descriptions_that_stay_in_view_do_not_make_the_state_larger_than_it() -> None:
-    messages = session_of(300, "it is a thing, " * 20)
-    conversation = Conversation(budget=40_000, policy=Policy.paper())
+    messages = session_of(150, "it is a thing, " * 20)
+    conversation = Conversation(budget=20_000, policy=Policy.paper())
     live(conversation, messages)
-    assert sum(episode.removed for episode in conversation.episodes) > 200
+    assert sum(episode.removed for episode in conversation.episodes) > 100
     state = stored(conversation)
     assert len(json.dumps(state)) < 0.5 * len(json.dumps(conversation.view))
-    assert Conversation(budget=40_000, policy=Policy.paper()).restore(state, messages)
+    assert Conversation(budget=20_000, policy=Policy.paper()).restore(state, messages)
 
 
 def test_names_and_places_of_old_episodes_come_back_from_the_history() -> None:

@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
 )
 
 from tests.integrations.worksite import THINKING, worker
-from tests.testing.support import every_protocol, model_of, run, streamed_or_not
+from tests.testing.support import each_protocol_once, every_protocol, model_of, run
 from wane.formats.frameworks.pydantic_ai import BEYOND_JSON, beyond_json, encodable, sendable, with_encodable_text
 from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer
@@ -57,8 +57,7 @@ def conversation(server: ScriptedServer, protocol: str, stream: bool, **options:
     ],
     ids=["text", "text-call", "thinking", "thinking-call", "arguments", "escaped", "delimiter", "tool"],
 )
-@every_protocol
-@streamed_or_not
+@each_protocol_once
 def test_half_a_character_from_the_model_does_not_end_a_conversation(protocol: str, stream: bool, reply: Reply) -> None:
     script = [reply, Reply("Yes."), Reply("Done."), Reply("Done.")]
     with ScriptedServer(script) as server:
@@ -68,8 +67,7 @@ def test_half_a_character_from_the_model_does_not_end_a_conversation(protocol: s
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
-@every_protocol
-@streamed_or_not
+@each_protocol_once
 def test_a_number_that_json_cannot_write_is_refused_and_the_conversation_goes_on(
     protocol: str, stream: bool, number: str
 ) -> None:

@@ -143,7 +143,7 @@ class Unfinished(NativeFormat[tuple[str, ...]]):
 
     name = "own"
 
-    def slots(self, message: tuple[str, ...]) -> list[tuple[int, Part]]:
+    def located(self, message: tuple[str, ...]) -> list[tuple[int, Part]]:
         kind = Kind.TEXT if message[0] == "model" else Kind.USER
         return [(place, Part(kind, text)) for place, text in enumerate(message[1:], 1)]
 

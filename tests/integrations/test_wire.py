@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from tests.integrations.support import FORMAT, Log, delimiter, shapes_of
 from tests.integrations.worksite import INSTRUCTIONS, THINKING, expected_views, session, task, wire_views, work, worker
 from tests.strategies import RAW
-from tests.testing.support import every_protocol, model_of, run, streamed_or_not
+from tests.testing.support import each_protocol_once, every_protocol, model_of, run
 from wane import Kind, Policy
 from wane.conversation import Conversation
 from wane.conversation.events import HistoryReplaced, MessageTaken, PassRan, UsageObserved
@@ -26,11 +26,9 @@ from wane.testing import Call, Reply, Request, ScriptedServer, Usage
 BUDGET = 2_600
 
 
-@every_protocol
-@pytest.mark.parametrize(
-    ("policy", "stream"), [(Policy(index_share=0), False), (Policy.paper(), True)], ids=["default", "paper-stream"]
-)
-def test_every_request_is_exactly_the_view(protocol: str, stream: bool, policy: Policy) -> None:
+@each_protocol_once
+def test_every_request_is_exactly_the_view(protocol: str, stream: bool) -> None:
+    policy = Policy.paper() if stream else Policy(index_share=0)
     # The chat adapter has its own ways with reasoning.
     reasoning = protocol != "openai_model"
     log = Log()
@@ -66,8 +64,7 @@ def test_signed_thinking_stays_with_its_calls_and_never_ends_a_message() -> None
     assert shown > 20
 
 
-@every_protocol
-@streamed_or_not
+@each_protocol_once
 def test_the_history_stays_whole(protocol: str, stream: bool) -> None:
     with ScriptedServer(session(*"ab")) as managed, ScriptedServer(session(*"ab")) as plain:
         history = asyncio.run(work(managed, protocol, stream, ContextLifecycle(BUDGET)))
@@ -100,8 +97,7 @@ def test_the_tool_is_advertised_as_the_paper_has_it(protocol: str) -> None:
 # Delimiter calls
 
 
-@every_protocol
-@streamed_or_not
+@each_protocol_once
 def test_parallel_calls_are_judged_in_their_order_though_their_tools_run_at_once(protocol: str, stream: bool) -> None:
     calls = (
         delimiter(action="start", name="x", type="expl"),
@@ -135,10 +131,10 @@ MALFORMED = (
 )
 
 
-@every_protocol
-@streamed_or_not
+@each_protocol_once
 def test_malformed_calls_come_back_as_results_and_use_up_no_retry(protocol: str, stream: bool) -> None:
-    script = [Reply(calls=(Call("delimiter", raw),)) for raw in MALFORMED] + [Reply("Done.")]
+    calls = [Call("delimiter", raw) for raw in MALFORMED]
+    script = [Reply(calls=tuple(calls[first : first + 8])) for first in range(0, len(calls), 8)] + [Reply("Done.")]
     with ScriptedServer(script) as server:
         # A retry would end the run: none is left.
         history = asyncio.run(work(server, protocol, stream, ContextLifecycle(100_000), retries=0))
@@ -168,8 +164,7 @@ def test_unknown_fields_do_no_harm(protocol: str) -> None:
 # Going on with a history
 
 
-@every_protocol
-@streamed_or_not
+@each_protocol_once
 def test_a_history_goes_on_as_it_would_have_with_the_same_conversation(protocol: str, stream: bool) -> None:
     def script() -> list[Reply]:
         return session(*"ab") + session("c")
@@ -228,8 +223,7 @@ def test_a_run_that_was_cut_off_goes_on_with_its_conversation(protocol: str) -> 
 # Usage
 
 
-@every_protocol
-@streamed_or_not
+@each_protocol_once
 def test_reported_usage_anchors_the_accounting(protocol: str, stream: bool) -> None:
     log = Log()
     script = session("a")

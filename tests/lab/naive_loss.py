@@ -69,7 +69,7 @@ class Naive:
         standing = {*whole, *(slot.index for slot in texts if slot.index is not None)}
         return {
             "uses": len(uses),
-            "found": len(uses) - len(missing),
+            "in_view": len(uses) - len(missing),
             "edits": len(needed),
             "grounded": len(needed) - len(gone),
             "reread": self.fetch(call.first, gone, missing, whole),

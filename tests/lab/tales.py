@@ -13,7 +13,7 @@ from wane.core import Added, Item, Kind
 from wane.formats.base import Part
 from wane.lab.cache import CacheRules
 from wane.lab.counting import Material
-from wane.lab.readers import Found
+from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.replaying.studying import Studied, annotator_of
 from wane.lab.session import ModelCall, RecordedSession
@@ -79,7 +79,7 @@ class Tale:
         return Subject.of(self.material(overhead), summary_tokens)
 
     def studied(self, overhead: int = 0, path: str = "tale.json", pricing: Pricing = AUTOMATIC) -> Studied:
-        return Studied(Found(self.session, path), self.subject(overhead), annotator_of(self.session), pricing)
+        return Studied(Recording(self.session, path), self.subject(overhead), annotator_of(self.session), pricing)
 
 
 def working(rounds: int = 40, size: int = 100, name: str = "tale") -> Tale:

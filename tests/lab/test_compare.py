@@ -15,7 +15,7 @@ from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
-from wane.lab.readers import Found
+from wane.lab.readers import Recording
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies, total
 from wane.lab.replaying.engine import InProcess
 from wane.lab.replaying.replay import Pricing, Subject
@@ -49,18 +49,18 @@ SETTINGS = Settings(budget=1500)
 
 def with_calls(studied: Studied, calls: list[ModelCall]) -> Studied:
     """The session with other model calls."""
-    session = replace(studied.found.session, calls=calls)
+    session = replace(studied.recording.session, calls=calls)
     material = replace(studied.subject.material, session=session)
     return replace(
         studied,
-        found=replace(studied.found, session=session),
+        recording=replace(studied.recording, session=session),
         subject=Subject.of(material, studied.subject.summary_tokens),
     )
 
 
 def with_usage(studied: Studied, usage: Usage) -> Studied:
     """The session with one usage at every call."""
-    return with_calls(studied, [replace(call, usage=usage) for call in studied.found.session.calls])
+    return with_calls(studied, [replace(call, usage=usage) for call in studied.recording.session.calls])
 
 
 class TestStrategies:
@@ -121,7 +121,7 @@ class TestPrices:
             usages = [Usage(0, 0, 10, 5, cache_write_hour=0), *[Usage(0, 0, 10, 5, hours)] * (len(session.calls) - 1)]
             calls = zip(session.calls, usages, strict=True)
             session.calls[:] = [replace(call, model="claude-opus-4-5", usage=usage) for call, usage in calls]
-        found = [Found(session, "") for session in made]
+        found = [Recording(session, "") for session in made]
         hour, minutes = study(found, usual, own_prices=own_prices)
         assert (hour.pricing.hour, hour.pricing.rules.lifetime) == (True, 3_600)
         assert (minutes.pricing.hour, minutes.pricing.rules.lifetime) == (False, 300)
@@ -155,7 +155,7 @@ class TestCompare:
         known, unknown = with_usage(COSTLY[0], Usage(10, 90, 0, 5)), COSTLY[1]
         data = compare([known, unknown], ["cwl"], SETTINGS, InProcess()).to_dict()
         first, second = data["sessions"]
-        calls = len(known.found.session.calls)
+        calls = len(known.recording.session.calls)
         assert first["recorded"]["cost_usd"] == pytest.approx(
             calls * known.pricing.prices.cost(CacheUse(90, 0, 10), 5).total
         )
@@ -178,7 +178,7 @@ class TestCompare:
 
     def test_what_a_session_shares_with_the_one_it_branches_off_from_counts_there(self) -> None:
         whole = COSTLY[0]
-        session = whole.found.session
+        session = whole.recording.session
         calls = [replace(call, inherited=number < 10) for number, call in enumerate(session.calls)]
         branch = with_calls(whole, calls)
         none = compare([whole], ["none"], SETTINGS, InProcess()).replays["none"][0]
@@ -278,7 +278,7 @@ class TestSweep:
 
 
 def candidate(cost: float, kept: float, policy: Policy | None = None) -> Candidate:
-    loss = LossTotals(uses=1000, found=round(1000 * kept), edits=1000, grounded=round(1000 * kept))
+    loss = LossTotals(uses=1000, in_view=round(1000 * kept), edits=1000, grounded=round(1000 * kept))
     return Candidate(80_000, policy or Policy(), Totals(cost=Cost(fresh=cost), loss=loss))
 
 
@@ -386,7 +386,7 @@ class TestTune:
         assert departures(other) == {"evict_when_cold": False}
 
     def test_what_is_kept_is_the_mean_of_recall_and_grounding(self) -> None:
-        loss = LossTotals(uses=10, found=9, edits=10, grounded=5)
+        loss = LossTotals(uses=10, in_view=9, edits=10, grounded=5)
         assert kept_of(Totals(loss=loss)) == pytest.approx(0.7)
 
     def test_no_budget(self) -> None:

@@ -10,7 +10,7 @@ from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.lab.counting import Material
 from wane.lab.loss import Reread
-from wane.lab.readers import Found, gather
+from wane.lab.readers import Recording, gather
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
@@ -55,7 +55,7 @@ def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> N
     studied = working(40, 100).studied()
     other = simulated(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=1_000.0)
-    loss = replace(totals.loss, uses=10, found=7, found_at_best=7, reread=Reread(3, 100))
+    loss = replace(totals.loss, uses=10, in_view=7, in_view_at_best=7, reread=Reread(3, 100))
     totals = replace(totals, loss=loss)
     fetching = replace(other, replay=replace(other.replay, totals=totals))
     text = headline_of(studied.subject.material, fetching).text
@@ -105,7 +105,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str,
     studied = working(40, 100).studied()
     other = simulated(studied, 1_500)
     after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars
-    calls = len(studied.found.session.calls)
+    calls = len(studied.recording.session.calls)
     whole = recorded(studied.subject.material, Usage(int(1.2 * after / calls), output=0))
     known = replace(whole, session=replace(whole.session, **left))
     cost = account_of(known, AUTOMATIC).at_least
@@ -122,7 +122,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str,
     assert (row.complete, row.bounded) == (False, ["cost_usd"]), "the ratio is over the same calls"
     data = row.to_dict(other.baseline.totals)
     assert (data["cost_usd"], data["cost_at_least_usd"]) == (None, pytest.approx(cost))
-    silent = replace(studied.subject.material, session=replace(studied.found.session, **left))
+    silent = replace(studied.subject.material, session=replace(studied.recording.session, **left))
     assert f"The recording does not tell what it cost (without {words}); " in headline_of(silent, other).detail
 
 
@@ -134,13 +134,13 @@ class TestUnknownPrices:
         calls = [
             replace(call, usage=usage, model=models[number % len(models)]) for number, call in enumerate(session.calls)
         ]
-        found = Found(replace(session, calls=calls), "")
+        found = Recording(replace(session, calls=calls), "")
         (studied,) = study([found], Pricing.of("anthropic:claude-sonnet-4-5"), own_prices=True)
         return studied
 
     def test_of_all_calls_leave_the_recorded_cost_unknown(self) -> None:
         studied = self.studied(["nobody-knows-it"], Usage(100_000, output=10))
-        calls = len(studied.found.session.calls)
+        calls = len(studied.recording.session.calls)
         recorded = Recorded.of(studied.subject.material, studied.pricing, 1_500)
         assert (recorded.complete, recorded.account.priced) == (False, 0)
         headline = headline_of(studied.subject.material, simulated(studied, 1_500, pricing=studied.pricing))
@@ -257,7 +257,7 @@ def test_output_that_was_not_reported_is_counted_and_named() -> None:
 @needs_sessions
 @pytest.mark.parametrize("name", ["codex/agentv-00_34f597b72d_1", "codex/agentv-33_5841c2d678_0", "pi/large-session"])
 def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
-    found = gather([SESSIONS / f"{name}.jsonl"]).found
+    found = gather([SESSIONS / f"{name}.jsonl"]).recordings
     studied = study(found, Pricing.of("anthropic:claude-sonnet-4-5"), own_prices=True)
     done = compare(studied, ["cwl"], Settings(), InProcess())
     (cwl,), (none,) = done.replays["cwl"], done.replays["none"]
@@ -297,7 +297,7 @@ def test_what_wane_managed_stands_against_never_evicting() -> None:
     assert lowest is not None
     assert lowest.label == "if nothing is evicted, simulated", "its recorded cost is one with Wane"
     material.session.evictions.append(Eviction(30, (6, 7), 1_500, 900))
-    silent = replace(material, session=replace(material.session, calls=studied.found.session.calls))
+    silent = replace(material, session=replace(material.session, calls=studied.recording.session.calls))
     assert headline_of(silent, other).text.startswith("Wane ran 2 passes; its usage is not recorded whole. ")
     some = recorded(material, Usage(10, 500, 0, 5), unreported=1)
     assert headline_of(some, other).text.startswith("Wane ran 2 passes, at least $")

@@ -113,20 +113,20 @@ def test_a_call_says_its_values_but_not_its_names() -> None:
 def test_an_identifier_counts_once_a_call_if_it_had_occurred_before() -> None:
     story = Story().user("fix parse_header").says("parse_header, parse_header and brand_new_name")
     [loss] = observed(story, [0])
-    assert (loss.uses, loss.found) == (1, 1)
+    assert (loss.uses, loss.in_view) == (1, 1)
 
 
 def test_recall_asks_for_any_visible_place() -> None:
     story = Story().user("fix parse_header").says("ok").user("parse_header?").says("parse_header")
-    assert [loss.found for loss in observed(story, [0], [0, 1])] == [0, 1]
-    assert [loss.found for loss in observed(story, [0], [1, 2])] == [0, 1]
-    assert [loss.found for loss in observed(story, [0], [1])] == [0, 0]
+    assert [loss.in_view for loss in observed(story, [0], [0, 1])] == [0, 1]
+    assert [loss.in_view for loss in observed(story, [0], [1, 2])] == [0, 1]
+    assert [loss.in_view for loss in observed(story, [0], [1])] == [0, 0]
 
 
 def test_a_substitute_counts_by_its_text() -> None:
     story = Story().user("parse_header and parse_footer").says("parse_header parse_footer")
     [loss] = observed(story, [Substitute("the user spoke of parse_header.", 8)])
-    assert (loss.uses, loss.found) == (2, 1)
+    assert (loss.uses, loss.in_view) == (2, 1)
 
 
 def test_a_summary_without_a_text_is_known_by_its_bounds_alone() -> None:
@@ -137,7 +137,7 @@ def test_a_summary_without_a_text_is_known_by_its_bounds_alone() -> None:
     loss.observe(1, [summary])
     totals = loss.totals()
     assert totals.reference_recall == 0
-    assert totals.found_at_best == pytest.approx(2 + 0.2)  # the one that serves twice, and a fifth of the other
+    assert totals.in_view_at_best == pytest.approx(2 + 0.2)  # the one that serves twice, and a fifth of the other
     assert totals.reference_recall_at_best == pytest.approx(2.2 / 3)
 
 
@@ -145,7 +145,7 @@ def test_a_placeholder_without_a_text_is_no_summary() -> None:
     story = Story().user("aaaa_aaaa").says("aaaa_aaaa")
     loss = story.loss()
     loss.observe(0, [Substitute("", 9, 0)])
-    assert loss.totals().found_at_best == 0
+    assert loss.totals().in_view_at_best == 0
 
 
 # Edit grounding
@@ -266,7 +266,7 @@ def test_a_file_that_was_fetched_for_one_edit_serves_the_next() -> None:
 def test_what_no_result_held_cannot_be_fetched() -> None:
     story = Story().user("parse_header").says("parse_header")
     [loss] = observed(story, [])
-    assert (loss.found, loss.reread) == (0, Reread())
+    assert (loss.in_view, loss.reread) == (0, Reread())
 
 
 def test_an_edit_without_its_read_costs_the_read_again() -> None:
@@ -359,7 +359,7 @@ def test_a_call_that_waits_for_its_result_is_no_broken_pair() -> None:
 
 def test_totals_add_up_and_shares_without_a_whole_are_one() -> None:
     assert LossTotals().reference_recall == LossTotals().edit_grounding == LossTotals().user_turns_intact == 1.0
-    both = LossTotals(uses=4, found=1, reread=Reread(1, 5)) + LossTotals(uses=4, found=3)
+    both = LossTotals(uses=4, in_view=1, reread=Reread(1, 5)) + LossTotals(uses=4, in_view=3)
     assert (both.uses, both.reference_recall, both.reread) == (8, 0.5, Reread(1, 5))
 
 
@@ -370,7 +370,7 @@ def test_runs_share_an_index_and_nothing_else() -> None:
     for number, each in enumerate(story.session.calls):
         first.observe(number, [])
         second.observe(number, list(range(each.first)))
-    assert first.totals().found == 0
+    assert first.totals().in_view == 0
     assert second.totals().reference_recall == 1.0
 
 
@@ -427,13 +427,13 @@ def test_the_figures_are_those_of_a_naive_reading(data: st.DataObject) -> None:
         got["reread"] = (found.reread.results, found.reread.tokens)
         assert got == expected
         assert loss.totals().user_turns_lost == len(naive.lost)
-        total += LossTotals(uses=found.uses, found=found.found, edits=found.edits, grounded=found.grounded)
+        total += LossTotals(uses=found.uses, in_view=found.in_view, edits=found.edits, grounded=found.grounded)
     totals = loss.totals()
-    assert (totals.uses, totals.found, totals.edits, totals.grounded) == (
-        total.uses, total.found, total.edits, total.grounded
+    assert (totals.uses, totals.in_view, totals.edits, totals.grounded) == (
+        total.uses, total.in_view, total.edits, total.grounded
     )  # fmt: skip
-    assert totals.found <= totals.found_at_best <= totals.found + naive.unknown
-    assert (totals.found_at_best > totals.found) == (naive.unknown > 0)
+    assert totals.in_view <= totals.in_view_at_best <= totals.in_view + naive.unknown
+    assert (totals.in_view_at_best > totals.in_view) == (naive.unknown > 0)
 
 
 # Real sessions

@@ -254,8 +254,8 @@ def test_the_trace_says_what_left_and_came_back() -> None:
     done = replay(tale.subject(), Scripted({2: [0, summary, 4], 3: [0, 3, 4, 5, 6]}), 1000, AUTOMATIC, trace=True)
     assert done.trace is not None
     first, second = done.trace.changes
-    assert (first.call, first.left, first.back, first.placed) == (2, (1, 2, 3), (), (summary,))
-    assert (second.call, second.left, second.back, second.placed) == (3, (), (3,), ())
+    assert (first.call, first.removed, first.back, first.placed) == (2, (1, 2, 3), (), (summary,))
+    assert (second.call, second.removed, second.back, second.placed) == (3, (), (3,), ())
     assert run(tale, Scripted()).trace is None
 
 
@@ -268,7 +268,7 @@ def test_the_trace_of_a_strategy_with_episodes_has_their_bars_and_steps() -> Non
     for bar in done.trace.episodes.values():
         assert bar.first <= bar.last
         assert bar.closed is None or bar.opened <= bar.closed
-    left = {index for change in done.trace.changes for index in change.left}
+    left = {index for change in done.trace.changes for index in change.removed}
     assert left == {index for step in done.trace.stripped for index in step.removed}
 
 

@@ -34,7 +34,7 @@ def heavy(name: str = "heavy", turns: int = 60) -> Studied:
 
 
 def with_window(studied: Studied, window: int) -> Studied:
-    session = replace(studied.found.session, window=window)
+    session = replace(studied.recording.session, window=window)
     material = replace(studied.subject.material, session=session)
     return replace(studied, subject=replace(studied.subject, material=material))
 
@@ -122,7 +122,7 @@ def test_the_page_of_a_comparison_tells_it_without_names_if_these_are_private(tm
 @pytest.mark.full
 def test_on_real_sessions_it_tells_those_that_keep_less_than_compaction() -> None:
     folders = [SESSIONS / name for name in ("claude-code", "codex", "pi", "copilot-cli")]
-    studied = study(gather(folders).found, Pricing.of("anthropic:claude-sonnet-4-5"))
+    studied = study(gather(folders).recordings, Pricing.of("anthropic:claude-sonnet-4-5"))
     done = compare(studied, ["cwl", "compact"], Settings(), InProcess())
     tight = {it.name for it in done.tight}
     assert len(tight) == 4

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from scripts import check_docs, help_doc, notices_doc, pictures
 
+import wane
+
 ROOT = Path(__file__).parents[2]
-
-
-def test_the_pages_are_in_order() -> None:
-    assert check_docs.problems(ROOT) == []
-
-
-def test_the_help_page_is_up_to_date() -> None:
-    assert help_doc.main(["--check", str(ROOT / "docs" / "cli.md")]) == 0
 
 
 def test_a_help_page_that_is_out_of_date_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,3 +85,16 @@ def test_the_pictures_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "make docs" in capsys.readouterr().err
     assert pictures.main([str(tmp_path)]) == 0
     assert pictures.main(["--check", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    [("conversation.md", wane.Conversation), ("window.md", wane.ContextWindow)],
+    ids=["conversation", "window"],
+)
+def test_the_reference_groups_each_member_once_ten_first(page: str, kind: type) -> None:
+    text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
+    first = re.findall(r"^        - (\w+)$", text, re.MULTILINE)
+    others = re.findall(rf"^::: wane\.{kind.__name__}\.(\w+)$", text, re.MULTILINE)
+    assert len(first) == 10
+    assert sorted([*first, *others]) == [name for name in dir(kind) if not name.startswith("_")]

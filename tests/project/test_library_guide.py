@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scripts import check_docs
 
+import wane
 from tests.cli import sample
 from wane import Kind, Policy
 from wane.conversation.engine import REMIND_AT
@@ -17,9 +21,11 @@ from wane.formats import get_format
 from wane.formats.writing import WritingFormat
 from wane.testing import Call, Reply, Request, ScriptedServer
 
-DOCS = Path(__file__).parents[2] / "docs"
+README = Path(__file__).parents[2] / "README.md"
+DOCS = README.parent / "docs"
 GUIDE = DOCS / "library.md"
 CONVERSATION = DOCS / "conversation.md"
+OWN = DOCS / "frameworks" / "own.md"
 
 
 def delimiter(**arguments: Any) -> Call:
@@ -53,30 +59,47 @@ SCRIPT = [
 ]
 
 
+PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+
+
 def use(name: str, arguments: str) -> str:
     assert name == "read"
     return "Buy milk." if json.loads(arguments)["path"] == "notes.txt" else "Error: no such file"
 
 
-@pytest.mark.parametrize("package", ["openai", "anthropic"])
-def test_the_loops_of_the_conversation_guide_run(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+LOOPS = [block for block in blocks_of(CONVERSATION) if "def run(task" in block.text]
+FORMATS = ("openai", "openai", "openai_responses", "openai_responses", "anthropic", "anthropic")
+
+
+def scripted(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, url in (("OPENAI", f"{server.url}/v1"), ("ANTHROPIC", server.url)):
+        monkeypatch.setenv(f"{name}_BASE_URL", url)
+        monkeypatch.setenv(f"{name}_API_KEY", "scripted")
+
+
+@pytest.mark.parametrize(("number", "format_name"), [*enumerate(FORMATS)])
+def test_the_loops_of_the_conversation_guide_run(
+    number: int, format_name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = LOOPS[number]
+    package = format_name.partition("_")[0]
     pytest.importorskip(package, reason=f"the {package} extra is not installed")
-    (block,) = (block for block in blocks_of(CONVERSATION) if f"from {package} import" in block.text)
-    assert len(block.text[block.text.index("def run") :].strip().splitlines()) <= 12
-    path = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-    format_ = get_format(package)
+    format_ = get_format(format_name)
     assert isinstance(format_, WritingFormat)
+    streams = "async def run" in block.text
     with ScriptedServer(SCRIPT) as server:
-        for name, url in (("OPENAI", f"{server.url}/v1"), ("ANTHROPIC", server.url)):
-            monkeypatch.setenv(f"{name}_BASE_URL", url)
-            monkeypatch.setenv(f"{name}_API_KEY", "scripted")
-        names = run(CONVERSATION, [block])
-        told = names["run"]("What is in notes.txt?", [format_.tool("read", "Read a file.", path)], use)
+        scripted(server, monkeypatch)
+        answered = run(CONVERSATION, [block])["run"](
+            "What is in notes.txt?", [format_.tool("read", "Read a file.", PATH)], use
+        )
+        if inspect.isawaitable(answered):
+            answered = asyncio.run(_awaited(answered))
+        assert {request.stream for request in server.requests} == {streams}
         last: Request = server.requests[-1]
-    assert server.refusals == ()
-    assert told == "It says: buy milk."
-    results = sorted(last.results.values())
-    assert [text[:14] for text in results] == [
+    assert (server.refusals, server.remaining) == ((), 0)
+    assert answered == "It says: buy milk."
+    assert capsys.readouterr().out == (answered if streams else "")
+    assert [text[:14] for text in sorted(last.results.values())] == [
         "Buy milk.",
         "Ended explorat",
         "Error: episode",
@@ -84,14 +107,65 @@ def test_the_loops_of_the_conversation_guide_run(package: str, monkeypatch: pyte
         "Started explor",
     ]
     assert last.texts(Kind.USER) == ("What is in notes.txt?",)
-    assert last.texts(Kind.SYSTEM) == (guidance(Policy()),)
+    assert last.system == guidance(Policy())
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+def test_there_is_a_loop_of_each_kind_for_each_api() -> None:
+    assert [("async def run" in block.text) for block in LOOPS] == [False, True] * 3
+    assert all(f'"{name}"' in block.text for block, name in zip(LOOPS, FORMATS, strict=True) if name != "openai")
+
+
+def test_the_calls_of_an_answer_can_run_in_threads() -> None:
+    (block,) = (block for block in blocks_of(CONVERSATION) if "ThreadPoolExecutor" in block.text)
+    answer = run(CONVERSATION, [block])["answer"]
+    both = threading.Barrier(2)
+
+    def waits(name: str, arguments: str) -> str:
+        both.wait(timeout=30)  # each call needs the other one to run at the same time
+        return f"{name} {arguments}"
+
+    conversation = wane.Conversation(budget="80k")
+    conversation.append({"role": "user", "content": "Read both."})
+    functions = [{"name": "read", "arguments": json.dumps({"path": path})} for path in ("a.py", "b.py")]
+    calls = [{"id": f.get("arguments"), "type": "function", "function": f} for f in functions]
+    answer(conversation, conversation.append({"role": "assistant", "tool_calls": calls}), waits)
+    assert conversation.calls == []
+    assert [message["content"] for message in conversation.messages[2:]] == [
+        'read {"path": "a.py"}',
+        'read {"path": "b.py"}',
+    ]
+
+
+def test_the_loop_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("openai", reason="the openai extra is not installed")
+    monkeypatch.chdir(tmp_path)
+    Path("README.md").write_text("Buy milk.")
+    (block,) = (block for block in blocks_of(README) if "wane.Conversation" in block.text)
+    script = [
+        Reply(calls=(delimiter(action="start", name="look", type="expl"), Call("read", {"path": "README.md"}))),
+        Reply(calls=(delimiter(action="end", description="milk is to be bought"), Call("read", {"path": "none"}))),
+        Reply("It says: buy milk."),
+    ]
+    with ScriptedServer(script) as server:
+        scripted(server, monkeypatch)
+        run(README, [block])
+        last: Request = server.requests[-1]
+    assert (server.refusals, server.remaining) == ((), 0)
+    assert capsys.readouterr().out == "It says: buy milk.\n"
+    assert {"Buy milk.", "There is no such file."} <= set(last.results.values())
 
 
 def test_the_other_examples_of_the_conversation_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = [block for block in blocks_of(CONVERSATION) if "def run(task" not in block.text]
-    assert len(blocks) == 3
-    saved, framework, summary = (run(CONVERSATION, [block]) for block in blocks)
+    blocks = [block for block in blocks_of(CONVERSATION) if "conversation = wane.Conversation(" in block.text]
+    saved, summary = (run(CONVERSATION, [block]) for block in blocks if block not in LOOPS)
+    framework = run(OWN, blocks_of(OWN)[:1])
     assert saved["again"].messages == [{"role": "user", "content": "Go."}]
     assert framework["change"].added == 1
     assert framework["conversation"].tokens == 1_234

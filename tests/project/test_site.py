@@ -14,6 +14,11 @@ def test_the_navigation_leads_to_each_page_and_nowhere_else() -> None:
     assert site_pages.problems(ROOT) == []
 
 
+def test_the_guide_can_be_read_in_an_afternoon() -> None:
+    # What people read in order. What they look up (commands, reference) and the project's own pages are apart.
+    assert sum(site_pages.guide_words(ROOT).values()) <= 25_000
+
+
 def test_a_page_that_the_navigation_lacks_is_told(tmp_path: Path) -> None:
     (tmp_path / "docs" / "lab").mkdir(parents=True)
     (tmp_path / "docs" / "lab" / "new.md").write_text("# New")
@@ -75,3 +80,15 @@ def test_what_is_found_in_a_site(tmp_path: Path, body: str, problem: str | None)
     (tmp_path / "b.html").write_text('<h1 id="x">B</h1>')
     assert list(site_check.problems(tmp_path)) == ([] if problem is None else [problem])
     assert site_check.main([str(tmp_path)]) == (0 if problem is None else 1)
+
+
+def test_the_words_of_the_guide_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# One two\n\n| three | four |")
+    (tmp_path / "docs" / "b.md").write_text("not counted")
+    (tmp_path / "README.md").write_text("One.")
+    (tmp_path / "zensical.toml").write_text(
+        '[project]\nnav = [{"Guide" = ["index.md", {"A" = "a.md"}]}, {"B" = "b.md"}]'
+    )
+    # As `wc -w` counts: the signs of Markdown are words too.
+    assert site_pages.guide_words(tmp_path) == {"a.md": 8, "index.md": 1}

@@ -19,6 +19,13 @@ PROTOCOLS = ("openai_model", "openai_responses_model", "anthropic_model")
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 streamed_or_not = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
+WAYS = [("openai_model", True), ("openai_responses_model", False), ("anthropic_model", True)]
+each_protocol_once = pytest.mark.parametrize(
+    ("protocol", "stream"),
+    [*WAYS, *(pytest.param(protocol, not stream, marks=pytest.mark.full) for protocol, stream in WAYS)],
+)
+"""Every protocol, streamed or not; in the full run both."""
+
 
 def model_of(server: ScriptedServer, protocol: str) -> Model[Any]:
     model: Model[Any] = getattr(server, protocol)()

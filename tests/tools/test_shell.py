@@ -48,11 +48,11 @@ def test_a_number_that_is_no_descriptor_is_a_word() -> None:
 
 def test_here_documents_are_no_commands() -> None:
     first, second, third = parse("cat > a.py <<'EOF' && cat <<-END | wc\nrm -rf it's\nEOF\n\tx\n\tEND\nls")[:3]
-    assert (first.words, first.writes, first.given) == (["cat"], ["a.py"], "rm -rf it's\n")
-    assert (second.words, second.given) == (["cat"], "\tx\n")
+    assert (first.words, first.writes, first.heredoc) == (["cat"], ["a.py"], "rm -rf it's\n")
+    assert (second.words, second.heredoc) == (["cat"], "\tx\n")
     assert third.words == ["wc"]
-    assert parse("cat <<EOF\nnever closed")[0].given == "never closed"
-    assert parse("python3 <<< 'print(1)'")[0].given == "print(1)"
+    assert parse("cat <<EOF\nnever closed")[0].heredoc == "never closed"
+    assert parse("python3 <<< 'print(1)'")[0].heredoc == "print(1)"
 
 
 def test_a_here_document_inside_a_quoted_substitution() -> None:

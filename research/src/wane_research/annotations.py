@@ -91,7 +91,8 @@ class Annotations:
     overflow_tokens: int = 0
 
     def __add__(self, other: Annotations) -> Annotations:
-        sums: dict[str, Any] = {it.name: getattr(self, it.name) + getattr(other, it.name) for it in fields(self)}
+        names = [attribute.name for attribute in fields(self)]
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Annotations(**{**sums, "most_calls": max(self.most_calls, other.most_calls)})
 
     @property
@@ -131,7 +132,7 @@ class Annotations:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON-able data; a share of nothing is null."""
-        plain = {it.name: getattr(self, it.name) for it in fields(self)}
+        plain = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         reckoned = (
             "episodes",
             "refused_share",
@@ -200,8 +201,8 @@ class _Reading:
             self._take(index, part, window.add(self._material.items[index]))
         described = self._described()
         evictions = self._session.evictions
-        steps = [step for it in evictions for step in it.steps if step.level == Level.OVERFLOW]
-        explorations = sum(it.type is EpisodeType.EXPL for it in self._named)
+        steps = [step for eviction in evictions for step in eviction.steps if step.level == Level.OVERFLOW]
+        explorations = sum(episode.type is EpisodeType.EXPL for episode in self._named)
         return Annotations(
             sessions=1,
             marked=int(bool(self._named)),
@@ -209,19 +210,19 @@ class _Reading:
             refused=self._refused,
             explorations=explorations,
             acts=len(self._named) - explorations,
-            unended=sum(it.number not in self._ended for it in self._named),
+            unended=sum(episode.number not in self._ended for episode in self._named),
             most_calls=max(self._own_calls.values(), default=0),
-            declared=sum(len(it.dependencies) for it in self._named),
+            declared=sum(len(episode.dependencies) for episode in self._named),
             acts_on_files=len(self._rests),
-            acts_undeclared=sum(not all(known) for known in self._rests.values()),
+            acts_undeclared=sum(not all(accounted) for accounted in self._rests.values()),
             explorations_repeated=len(self._repeating),
             descriptions=len(described),
             descriptions_needed=sum(needed > 0 for needed, _ in described),
-            descriptions_holding=sum(held > 0 for _, held in described),
+            descriptions_holding=sum(holding > 0 for _, holding in described),
             needed=sum(needed for needed, _ in described),
-            held=sum(held for _, held in described),
+            held=sum(holding for _, holding in described),
             passes=len(evictions),
-            overflows=sum(it.overflowed for it in evictions),
+            overflows=sum(eviction.overflowed for eviction in evictions),
             overflow_tokens=sum(step.freed for step in steps),
             **self._sums,
         )
@@ -262,7 +263,7 @@ class _Reading:
             for path in files.edited:
                 self._edits(path, owner)
         if owner is not None:
-            for path in files.shown:
+            for path in files.read:
                 readers = self._readers.get(path)
                 if readers is None:
                     self._readers[path] = readers = []
@@ -272,8 +273,8 @@ class _Reading:
         """Note whether an act accounts for a file: it read the file itself, or declares an episode that did."""
         readers = self._readers.get(path) or []
         if any(reader.type is EpisodeType.EXPL for reader in readers):
-            known = any(reader is act or reader.name in act.dependencies for reader in readers)
-            self._rests.setdefault(act.number, []).append(known)
+            accounted = any(reader is act or reader.name in act.dependencies for reader in readers)
+            self._rests.setdefault(act.number, []).append(accounted)
 
     def _described(self) -> list[tuple[int, int]]:
         """Return, for each description, how many identifiers it should hold, and how many of them it holds.
@@ -292,24 +293,24 @@ class _Reading:
                     and self._ended.get(owner.number, call.first) < call.first
                 ):
                     needed.setdefault(owner.number, set()).add(word)
-        found = []
+        described = []
         for episode in self._named:
             if episode.description is not None:
-                wanted = needed.get(episode.number, set())
-                found.append((len(wanted), len(wanted & index.holds(episode.description))))
-        return found
+                words = needed.get(episode.number, set())
+                described.append((len(words), len(words & index.holds(episode.description))))
+        return described
 
 
 def _left(session: RecordedSession) -> dict[int, int]:
     """Return, for each item that left the view, the number of items before it left."""
-    left: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for eviction in session.evictions:
         for item in eviction.removed:
-            left.setdefault(item, eviction.position)
+            positions.setdefault(item, eviction.position)
     for compaction in session.compactions:
-        for item in range(compaction.kept):
-            left[item] = min(compaction.position, left.get(item, compaction.position))
-    return left
+        for item in range(compaction.first_kept):
+            positions[item] = min(compaction.position, positions.get(item, compaction.position))
+    return positions
 
 
 def _plain(arguments: str | None) -> str:
@@ -320,5 +321,5 @@ def _plain(arguments: str | None) -> str:
         return arguments or ""
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _share(part: float, total: float) -> float | None:
+    return part / total if total else None

@@ -113,8 +113,8 @@ class Validation:
     @property
     def mean_share_of_kept(self) -> float:
         """Like `mean_share`, without the outliers."""
-        kept = [abs(row.error) / row.input for row in self.rows if not row.outlier]
-        return sum(kept) / max(1, len(kept))
+        shares = [abs(row.error) / row.input for row in self.rows if not row.outlier]
+        return sum(shares) / max(1, len(shares))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data, the calls under `rows`."""
@@ -219,14 +219,14 @@ class _Sizes:
         """
         sizes = [self._size(slot) for slot in view]
         new = [slot for slot, size in zip(view, sizes, strict=True) if size < 0]
-        known = self._overhead + sum(size for size in sizes if size >= 0)
-        estimates = [self._estimates[it] if isinstance(it, int) else -(-len(it.text) // 4) for it in new]
-        room = max(0, total - known) if total else sum(estimates)
-        done, whole = 0, sum(estimates) or len(new)
+        sized = self._overhead + sum(size for size in sizes if size >= 0)
+        estimates = [self._estimates[slot] if isinstance(slot, int) else -(-len(slot.text) // 4) for slot in new]
+        room = max(0, total - sized) if total else sum(estimates)
+        done, total_estimate = 0, sum(estimates) or len(new)
         for slot, estimate in zip(new, estimates, strict=True):
             # Cumulative, so that the shares add up.
             before, done = done, done + (estimate if sum(estimates) else 1)
-            share = room * done // whole - room * before // whole
+            share = room * done // total_estimate - room * before // total_estimate
             if isinstance(slot, int):
                 self.tokens[slot] = share
             else:

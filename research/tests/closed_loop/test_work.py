@@ -47,7 +47,7 @@ def test_every_prompt_is_understood_whole(work: Work) -> None:
         assert turn.quotas
         assert len(turn.surcharges) == sum(tie.link is Link.DECISION for tie in task.ties)
         assert len(turn.called) == sum(tie.link is Link.CODE for tie in task.ties)
-        assert len(turn.found) == sum(tie.link is Link.FINDING for tie in task.ties)
+        assert len(turn.highest) == sum(tie.link is Link.FINDING for tie in task.ties)
         assert len(turn.drawn) == sum(tie.link in (Link.DESCRIBED, Link.RECALLED) for tie in task.ties)
 
 

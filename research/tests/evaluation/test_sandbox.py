@@ -184,7 +184,7 @@ exec "/bin/real-${0##*/}" "$@"
 """
 
 
-def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_path: Path) -> None:
+async def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_path: Path) -> None:
     base = make_base(tmp_path / "bases")
     spied = ("cat", "env", "mkdir", "mount", "mv", "rmdir", "setpriv", "sleep", "umount")
     for name in spied:
@@ -193,24 +193,21 @@ def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_pa
         program.write_text(SPY)
         program.chmod(0o755)
 
-    async def work() -> None:
-        space = Namespace()
-        await space.up([base], tmp_path / "home", [Mount(tmp_path, "/logs")], network="none")
-        try:
-            await said(space, "for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill ${p#/proc/}; done; sleep 0.5")
-            await put_file(space, Path(__file__), "/tmp/file")
-            bounds = sorted(set((await said(space, "real-cat /tmp/capabilities")).split()))
-            assert bounds == ["00000000a00425fb", "[0]"]
-            # The shells in which commands run, as in CVE-2019-5736.
-            evil = "printf '#!/proc/self/exe\\n' >/tmp/evil; chmod +x /tmp/evil; cp /tmp/evil /bin/sh.new"
-            await said(space, f"{evil}; real-mv /bin/sh.new /bin/sh")
-            assert await said(space, "echo started") == "started\n[0]"
-            await said(space, "real-mv /tmp/evil /bin/bash")
-            assert await said(space, "echo started") == "there is no shell, or it is a script\n[125]"
-        finally:
-            await space.down()
-
-    asyncio.run(work())
+    space = Namespace()
+    await space.up([base], tmp_path / "home", [Mount(tmp_path, "/logs")], network="none")
+    try:
+        await said(space, "for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill ${p#/proc/}; done; sleep 0.5")
+        await put_file(space, Path(__file__), "/tmp/file")
+        bounds = sorted(set((await said(space, "real-cat /tmp/capabilities")).split()))
+        assert bounds == ["00000000a00425fb", "[0]"]
+        # The shells in which commands run, as in CVE-2019-5736.
+        evil = "printf '#!/proc/self/exe\\n' >/tmp/evil; chmod +x /tmp/evil; cp /tmp/evil /bin/sh.new"
+        await said(space, f"{evil}; real-mv /bin/sh.new /bin/sh")
+        assert await said(space, "echo started") == "started\n[0]"
+        await said(space, "real-mv /tmp/evil /bin/bash")
+        assert await said(space, "echo started") == "there is no shell, or it is a script\n[125]"
+    finally:
+        await space.down()
 
 
 def test_what_the_root_links_to_outside_stays_as_it_is(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from random import uniform
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class Patience:
 
     def run(self) -> None:
         """Let the clock run."""
-        self._running_since = monotonic()
+        self._running_since = _now()
         if self.limit is not None:
             remaining = max(0.0, self.limit - self._worked)
             self._timer = asyncio.get_running_loop().call_later(remaining, self._due)
@@ -85,7 +84,7 @@ class Patience:
 
     def called(self) -> None:
         """Note that a model call begins."""
-        self._called_at, self._heard_at = monotonic(), None
+        self._called_at, self._heard_at = _now(), None
 
     @property
     def calling(self) -> bool:
@@ -94,13 +93,13 @@ class Patience:
 
     def heard(self) -> None:
         """Note that the provider says something."""
-        self._heard_at = monotonic()
+        self._heard_at = _now()
         if self._overdue:
             self._overdue = False
             self._out_of_time()
 
     def _due(self) -> None:
-        if self.calling and (self._heard_at is None or monotonic() - self._heard_at > _STALLED):
+        if self.calling and (self._heard_at is None or _now() - self._heard_at > _STALLED):
             self._overdue = True  # what comes next tells whose time it was
         else:
             self._out_of_time()
@@ -115,7 +114,7 @@ class Patience:
     def failed(self, fault: Fault) -> float | None:
         """Stop the clock where the failed call began, and return the seconds to wait; None to give up."""
         self.end()
-        now = monotonic()
+        now = _now()
         began = now if self._called_at is None else self._called_at
         if self._running_since is not None:
             self._worked += began - self._running_since
@@ -135,10 +134,15 @@ class Patience:
 
     async def wait(self, seconds: float, stopped: Callable[[], bool]) -> None:
         """Wait, unless the turn is stopped meanwhile."""
-        begun = monotonic()
-        while not stopped() and (remaining := begun + seconds - monotonic()) > 0:
+        begun = _now()
+        while not stopped() and (remaining := begun + seconds - _now()) > 0:
             await asyncio.sleep(min(remaining, _STEP))
-        self.lost += monotonic() - begun
+        self.lost += _now() - begun
+
+
+def _now() -> float:
+    """The time of the running event loop, in seconds."""
+    return asyncio.get_running_loop().time()
 
 
 def pause(tries: int, fault: Fault) -> float:

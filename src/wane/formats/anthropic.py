@@ -30,7 +30,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, NativeFormat, Part, anchor, turn_part
+from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor, turn_part
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
@@ -47,8 +47,6 @@ from wane.formats.vocabulary import ANTHROPIC, as_data
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
-Slot: TypeAlias = tuple[int, Part]
-"""Position of an item's block in its message, and the item; -1 for a message that is one item."""
 
 SEAL: Final = 235
 """Length in characters of a signature over no thinking, measured on recorded sessions that hold both."""
@@ -95,7 +93,7 @@ class AnthropicFormat(NativeFormat[Message]):
         """Return the messages, which are JSON data already."""
         return list(messages)
 
-    def slots(self, message: Message) -> list[Slot]:
+    def located(self, message: Message) -> list[Located[int]]:
         """Return the items of a message, each with the position of its block in `content`.
 
         Raises:
@@ -115,17 +113,18 @@ class AnthropicFormat(NativeFormat[Message]):
             return [(_WHOLE, Part(Kind.TEXT, content))] if content else []
         blocks = _blocks(content)
         if role == "user":
-            return _user_slots(blocks) or [(_WHOLE, Part(Kind.USER))]
-        found = [(place, part) for place, block in enumerate(blocks) if (part := _assistant_part(block)) is not None]
-        return _couple(blocks, found) if len(found) > 1 else found
+            return _user_parts(blocks) or [(_WHOLE, Part(Kind.USER))]
+        parts = enumerate(map(_assistant_part, blocks))
+        located = [(location, part) for location, part in parts if part is not None]
+        return _couple(blocks, located) if len(located) > 1 else located
 
-    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
         """Return the message with only some of its blocks; all other fields are the same."""
-        content, found = message.get("content"), self.slots(message)
-        if not isinstance(content, list) or found[0][0] == _WHOLE:
+        content, located = message.get("content"), self.located(message)
+        if not isinstance(content, list) or located[0][0] == _WHOLE:
             return message
-        places = dict.fromkeys(found[position][0] for position in kept)
-        return {**message, "content": [content[place] for place in places]}
+        locations = dict.fromkeys(located[position][0] for position in positions)
+        return {**message, "content": [content[location] for location in locations]}
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request.
@@ -134,9 +133,9 @@ class AnthropicFormat(NativeFormat[Message]):
         imitate it insist. Anthropic refuses blank text, and arguments that are not an object: those are wrapped in one,
         as it recommends.
         """
-        taken = (message if message["role"] != "assistant" else _taken_back(message) for message in messages)
+        sendable = (message if message["role"] != "assistant" else _sendable(message) for message in messages)
         sent: list[Any] = []
-        for message in taken:
+        for message in sendable:
             if message is None:
                 continue
             if sent and message["role"] == sent[-1]["role"] == "user":
@@ -155,11 +154,11 @@ class AnthropicFormat(NativeFormat[Message]):
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: Anthropic runs its own tools."""
-        return bool(message["content"][self.slots(message)[position][0]]["type"] == "tool_use")
+        return bool(message["content"][self.located(message)[position][0]]["type"] == "tool_use")
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the user's message with the `tool_result` that answers a call."""
-        block = {"type": "tool_result", "tool_use_id": self.slots(message)[position][1].call_id, "content": text}
+        block = {"type": "tool_result", "tool_use_id": self.located(message)[position][1].call_id, "content": text}
         return {"role": "user", "content": [block]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
@@ -167,18 +166,18 @@ class AnthropicFormat(NativeFormat[Message]):
 
         Results of Anthropic's own tools stay, and so does a result that holds a person's words.
         """
-        content, found = message.get("content"), self.slots(message)
-        place = found[position][0]
-        if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
+        content, located = message.get("content"), self.located(message)
+        location = located[position][0]
+        if not isinstance(content, list) or location < 0 or content[location].get("type") != "tool_result":
             return message
-        if [each for each, _ in found].count(place) > 1:
+        if sum(at == location for at, _ in located) > 1:
             return message
-        result, inner = {**content[place], "content": text}, content[place].get("content")
+        result, inner = {**content[location], "content": text}, content[location].get("content")
         blocks = [block for block in inner if isinstance(block, dict)] if isinstance(inner, list) else []
         marks = [block["cache_control"] for block in blocks if block.get("cache_control")]
         if marks and "cache_control" not in result:
             result["cache_control"] = marks[-1]
-        return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
+        return {**message, "content": [*content[:location], result, *content[location + 1 :]]}
 
 
 def _as_sent(message: Any) -> Any:
@@ -198,15 +197,15 @@ def _as_blocks(message: Message) -> list[Block]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 
-def _taken_back(message: Message) -> Message | None:
+def _sendable(message: Message) -> Message | None:
     """An answer in the form that Anthropic accepts in a request, the same object if it fits; None if it is empty."""
     content = message["content"]
     if not isinstance(content, list):
         return message if content else None
     if content and not any(map(_is_refused, content)):
         return message
-    kept = [_mended(block) for block in content if block["type"] == "tool_use" or not _is_refused(block)]
-    return {**message, "content": kept} if kept else None
+    blocks = [_mended(block) for block in content if block["type"] == "tool_use" or not _is_refused(block)]
+    return {**message, "content": blocks} if blocks else None
 
 
 def _is_refused(block: Block) -> bool:
@@ -217,9 +216,9 @@ def _is_refused(block: Block) -> bool:
 
 
 def _mended(block: Block) -> Block:
-    given = block.get("input")
-    if isinstance(given, str):
-        return {**block, "input": {_INVALID: given} if given.strip() else {}}
+    arguments = block.get("input")
+    if isinstance(arguments, str):
+        return {**block, "input": {_INVALID: arguments} if arguments.strip() else {}}
     return block
 
 
@@ -234,27 +233,27 @@ def _blocks(content: object) -> list[Block]:
     return content
 
 
-def _user_slots(blocks: Sequence[Block]) -> list[Slot]:
+def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
     """The items of a user's turn, which usually begins with results."""
-    found: list[Slot] = []
+    located: list[Located[int]] = []
     expected = 0  # how many of the next texts came from a tool
-    for place, block in enumerate(blocks):
+    for location, block in enumerate(blocks):
         if block.get("type") == "tool_result":
             result = _result(block)
             expected += has_notice_behind(result.text)
-            found += ((place, part) for part in _parted(result))
+            located += ((location, part) for part in _parted(result))
             continue
         text, extra = _known(block) or ("", NON_TEXT_TOKENS)
         notice = not extra and (is_notice(text) or (expected > 0 and not is_persons(text)))
-        found.append((place, Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra)))
+        located.append((location, Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra)))
         expected = max(0, expected - 1)
-    return found
+    return located
 
 
 def _parted(result: Part) -> list[Part]:
     """A result, after an item for a person's words at its end: they are part of the result, so it stays with them."""
-    rest, prompts = without_prompts(result.text)
-    return [Part(Kind.USER, prompts, needs=(1,)), replace(result, text=rest)] if prompts else [result]
+    output, prompts = without_prompts(result.text)
+    return [Part(Kind.USER, prompts, needs=(1,)), replace(result, text=output)] if prompts else [result]
 
 
 def _assistant_part(block: Block) -> Part | None:
@@ -322,9 +321,9 @@ def _content(content: object) -> tuple[str, int]:
     # The content of an Anthropic tool's result is one block, not a list.
     texts, extra = [], 0
     for block in _blocks([content] if isinstance(content, dict) else content):
-        text, more = _known(block) or (compact(block), 0)
+        text, tokens = _known(block) or (compact(block), 0)
         texts.append(text)
-        extra += more
+        extra += tokens
     return "".join(texts), extra
 
 
@@ -363,7 +362,7 @@ def _lines(*texts: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
-def _couple(blocks: Sequence[Block], found: list[Slot]) -> list[Slot]:
+def _couple(blocks: Sequence[Block], located: list[Located[int]]) -> list[Located[int]]:
     """Add what must stay together (R12).
 
     - Calls need the signed thinking before them. The thinking needs one item after it: no message may end in thinking.
@@ -376,31 +375,31 @@ def _couple(blocks: Sequence[Block], found: list[Slot]) -> list[Slot]:
     served: list[int] = []
     marks: list[int] = []
     calls: dict[str | None, int] = {}
-    for here, (place, part) in enumerate(found):
-        block = blocks[place]
+    for position, (location, part) in enumerate(located):
+        block = blocks[location]
         if part.kind is Kind.REASONING:
             if _seal(block):
-                signed.append(here)
+                signed.append(position)
         elif part.kind is Kind.CALL:
-            couplings.add(here, *signed)
+            couplings.add(position, *signed)
             if (caller := _caller(block)) in calls:
-                couplings.mutual(here, calls[caller])
-            calls[part.call_id] = here
+                couplings.mutual(position, calls[caller])
+            calls[part.call_id] = position
             if block["type"] != "tool_use":
-                served.append(here)
+                served.append(position)
         elif part.kind is Kind.RESULT:
             if part.call_id in calls:
-                couplings.mutual(here, calls[part.call_id])
-            served.append(here)
+                couplings.mutual(position, calls[part.call_id])
+            served.append(position)
         elif block["type"] == "fallback":
-            marks.append(here)
+            marks.append(position)
         elif block.get("citations"):
-            couplings.add(here, *served)
-    for here in signed:
-        couplings.add(here, *anchor(found, here, marks), *marks)
-    for here in marks:
-        couplings.add(here, *anchor(found, here, marks) or [here - 1] * (here > 0))
-    return couplings.applied(found)
+            couplings.add(position, *served)
+    for position in signed:
+        couplings.add(position, *anchor(located, position, marks), *marks)
+    for position in marks:
+        couplings.add(position, *anchor(located, position, marks) or [position - 1] * (position > 0))
+    return couplings.applied(located)
 
 
 def _caller(block: Block) -> str:

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from wane.core import Counter, Item, Kind, chars
 from wane.core.items import ASSISTANT
@@ -19,7 +19,7 @@ from wane.formats.notices import is_notice, stated_in
 from wane.tools import class_of_call
 
 MessageT = TypeVar("MessageT")
-PlaceT = TypeVar("PlaceT")
+LocationT = TypeVar("LocationT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,10 @@ class Part:
         implied = class_of_call(self.tool, self.arguments) if self.tool else None
         stated = stated_in(text, system=self.system) if self.kind is Kind.NOTICE else ()
         return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, implied, stated)
+
+
+Located: TypeAlias = tuple[LocationT, Part]
+"""A part, behind its location in its message: by the format, such as the index of a block, or -1 for all of it."""
 
 
 def turn_part(text: str, extra_tokens: int = 0, *, system: bool = False) -> Part:
@@ -105,12 +109,12 @@ class Format(Protocol[MessageT]):
         ...
 
     @abstractmethod
-    def keep(self, message: MessageT, kept: Sequence[int]) -> MessageT:
+    def keep(self, message: MessageT, positions: Sequence[int]) -> MessageT:
         """Return the message with only some of its parts, their contents unchanged.
 
         Args:
-            message: a message with more parts than `kept` holds.
-            kept: positions in `parts(message)`, at least one, ascending.
+            message: a message with more parts than there are positions.
+            positions: positions in `parts(message)`, at least one, ascending.
         """
         ...
 
@@ -142,8 +146,8 @@ class NativeFormat(Format[MessageT]):
     results_first = True
 
     @abstractmethod
-    def slots(self, message: MessageT) -> Sequence[tuple[Any, Part]]:
-        """Return the parts of a message (`parts`), each with its place in the message.
+    def located(self, message: MessageT) -> Sequence[Located[Any]]:
+        """Return the parts of a message (`parts`), each with its location in the message.
 
         Raises:
             FormatError: if it is not in this format.
@@ -155,7 +159,7 @@ class NativeFormat(Format[MessageT]):
         Raises:
             FormatError: if it is not in this format.
         """
-        return [part for _, part in self.slots(message)]
+        return [part for _, part in self.located(message)]
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages unchanged."""
@@ -221,10 +225,10 @@ class Outline:
         if self._answered is None and is_answer(parts):
             self._answered = number
         parts = standing(parts, answered=self._answered is not None)
-        taken = [(part.item(self._counter, number), part) for part in parts]
+        items = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))
-        self._owner.extend([number] * len(taken))
-        return taken
+        self._owner.extend([number] * len(items))
+        return items
 
     def first(self, number: int) -> int:
         """Index of the first item of a message; if it has none, of the next item."""
@@ -275,9 +279,9 @@ class Transcript(Outline, Generic[MessageT]):
         Raises:
             FormatError: if it is not in the format; the transcript is then unchanged.
         """
-        taken = self.number(self.format.parts(message) if parts is None else parts)
+        items = self.number(self.format.parts(message) if parts is None else parts)
         self.messages.append(message)
-        return taken
+        return items
 
     def parts(self, number: int) -> list[Part]:
         """Return the parts of a message as they stand in the history (R15)."""
@@ -314,18 +318,18 @@ class Transcript(Outline, Generic[MessageT]):
         return "\n\n".join(blocks)
 
 
-def keep_some(format: Format[MessageT], message: MessageT, kept: Sequence[int]) -> MessageT | None:  # noqa: A002
+def keep_some(format: Format[MessageT], message: MessageT, positions: Sequence[int]) -> MessageT | None:  # noqa: A002
     """Return a message with only some of its parts; None if they are all reasoning, which providers refuse (R9).
 
     Args:
         format: the message's format.
-        message: a message with more parts than `kept` holds.
-        kept: positions in its parts, at least one, ascending.
+        message: a message with more parts than there are positions.
+        positions: positions in its parts, at least one, ascending.
     """
     parts = format.parts(message)
-    if all(parts[position].kind is Kind.REASONING for position in kept):
+    if all(parts[position].kind is Kind.REASONING for position in positions):
         return None
-    return format.keep(message, kept)
+    return format.keep(message, positions)
 
 
 def readable(part: Part) -> str:
@@ -348,57 +352,57 @@ class Couplings:
         if needed:
             self._needs.setdefault(part, set()).update(needed)
 
-    def mutual(self, one: int, other: int) -> None:
+    def mutual(self, first: int, second: int) -> None:
         """Note that two parts need each other."""
-        self.add(one, other)
-        self.add(other, one)
+        self.add(first, second)
+        self.add(second, first)
 
     def apply(self, number: int, part: Part) -> Part:
         """Return a part with its needs, as offsets."""
         needed = self._needs.get(number)
         if not needed:
             return part
-        needs = tuple(sorted([other - number for other in needed]))
+        needs = tuple(sorted([need - number for need in needed]))
         # Spelled out: `replace` takes three times as long, and histories are taken apart on every request.
         return Part(
             part.kind, part.text, part.call_id, part.tool, part.arguments, needs, part.extra_tokens, part.system
         )
 
-    def applied(self, found: Sequence[tuple[PlaceT, Part]]) -> list[tuple[PlaceT, Part]]:
-        """Return the parts of a message, each with its place, with their needs as offsets."""
-        return [(place, self.apply(here, part)) for here, (place, part) in enumerate(found)]
+    def applied(self, located: Sequence[Located[LocationT]]) -> list[Located[LocationT]]:
+        """Return the parts of a message, each with its location, with their needs as offsets."""
+        return [(location, self.apply(position, part)) for position, (location, part) in enumerate(located)]
 
 
-def anchor(found: Sequence[tuple[Any, Part]], here: int, excluded: Collection[int] = ()) -> list[int]:
+def anchor(located: Sequence[Located[Any]], position: int, excluded: Collection[int] = ()) -> list[int]:
     """Return the position of the item that must stay with reasoning, in a list that is empty if there is none.
 
     That is the next text, because texts are evicted last, or else the next item.
 
     Args:
-        found: the parts of an answer, each with its place.
-        here: position of the reasoning.
+        located: the parts of an answer, each with its location.
+        position: that of the reasoning.
         excluded: positions of parts that cannot be it.
     """
-    later = [number for number in range(here + 1, len(found)) if number not in excluded]
-    return [number for number in later if found[number][1].kind is Kind.TEXT][:1] or later[:1]
+    later = [number for number in range(position + 1, len(located)) if number not in excluded]
+    return [number for number in later if located[number][1].kind is Kind.TEXT][:1] or later[:1]
 
 
-def couple_reasoning(found: Sequence[tuple[PlaceT, Part]], sealed: Mapping[int, bool]) -> list[tuple[PlaceT, Part]]:
+def couple_reasoning(located: Sequence[Located[LocationT]], sealed: Mapping[int, bool]) -> list[Located[LocationT]]:
     """Return an answer's parts, coupled for a provider that recognises its own reasoning.
 
     The provider refuses such reasoning without the item that follows it, and refuses the calls that follow without the
     reasoning.
 
     Args:
-        found: the parts, each with its place.
+        located: the parts, each with its location.
         sealed: such reasoning, by position; True if the next item, whatever it is, is refused without it.
     """
     couplings, last = Couplings(), -1
-    for here, (_, part) in enumerate(found):
+    for position, (_, part) in enumerate(located):
         if part.kind is Kind.REASONING:
-            last = here if here in sealed else -1
-            if last >= 0 and here + 1 < len(found):
-                couplings.add(here, here + 1)
-        elif last >= 0 and (part.kind is Kind.CALL or (sealed[last] and here == last + 1)):
-            couplings.add(here, last)
-    return couplings.applied(found)
+            last = position if position in sealed else -1
+            if last >= 0 and position + 1 < len(located):
+                couplings.add(position, position + 1)
+        elif last >= 0 and (part.kind is Kind.CALL or (sealed[last] and position == last + 1)):
+            couplings.add(position, last)
+    return couplings.applied(located)

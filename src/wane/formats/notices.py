@@ -95,16 +95,16 @@ def stated_in(text: str, *, system: bool = False) -> tuple[Standing, ...]:
     if not _STATED.search(text):
         return ()
     stated = (row.standing for beginning in _beginnings(text, system=system) for row in _stating(beginning))
-    return tuple(dict.fromkeys(one for one in stated if one is not None))
+    return tuple(dict.fromkeys(standing for standing in stated if standing is not None))
 
 
 def _beginnings(text: str, *, system: bool) -> Iterator[str]:
-    rest = text.strip()
-    while match := _SECTION.match(rest):
-        body, _, behind = rest[match.end() :].partition(_SECTION_ENDS[match[0]])
-        yield body.lstrip() if match[0] == _OPENING else rest
-        rest = behind.lstrip()
-    yield from rest.split("\n\n") if system else (rest,)
+    remaining = text.strip()
+    while match := _SECTION.match(remaining):
+        body, _, behind = remaining[match.end() :].partition(_SECTION_ENDS[match[0]])
+        yield body.lstrip() if match[0] == _OPENING else remaining
+        remaining = behind.lstrip()
+    yield from remaining.split("\n\n") if system else (remaining,)
 
 
 def _stating(beginning: str) -> Iterator[Mark]:
@@ -134,10 +134,10 @@ def without_prompts(result: str) -> tuple[str, str]:
     """
     if not any(mark in result for mark in _PERSONS):
         return result, ""
-    rest, others, prompts = result.rstrip(), list[str](), list[str]()
-    while rest.endswith(_CLOSING) and (start := rest.rfind(_OPENING)) >= 0:
-        (prompts if is_persons(rest[start:]) else others).append(rest[start:])
-        rest = rest[:start].rstrip()
+    output, others, prompts = result.rstrip(), list[str](), list[str]()
+    while output.endswith(_CLOSING) and (start := output.rfind(_OPENING)) >= 0:
+        (prompts if is_persons(output[start:]) else others).append(output[start:])
+        output = output[:start].rstrip()
     if not prompts:
         return result, ""
-    return "\n\n".join([rest, *reversed(others)]), "\n\n".join(reversed(prompts))
+    return "\n\n".join([output, *reversed(others)]), "\n\n".join(reversed(prompts))

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import NativeFormat, Part, turn_part
+from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.notices import is_notice
 from wane.formats.values import check_each, expect_list, messages_in, string, type_name
 from wane.formats.vocabulary import CHAT, as_data
 
 Message = dict[str, Any]
-Placed: TypeAlias = tuple[tuple[int, ...], Part]
-"""An item of a system or user message, with the positions of its pieces in the message's content."""
 
 NON_TEXT_TOKENS: Final = 1_000
 """Flat estimate for an image, a sound or a file in a message, in tokens."""
@@ -65,7 +63,7 @@ class OpenAIFormat(NativeFormat[Message]):
         """Return the messages, which are JSON data already."""
         return list(messages)
 
-    def slots(self, message: Message) -> Sequence[tuple[Any, Part]]:
+    def located(self, message: Message) -> Sequence[tuple[Any, Part]]:
         """Take a message apart: reasoning, content and calls in this order, one result (R1), or a turn (R15).
 
         In a user or system message each text that is a notice is an item, and so is each run of content between them.
@@ -81,16 +79,16 @@ class OpenAIFormat(NativeFormat[Message]):
         if role == "tool":
             text, extra = _content(message.get("content"))
             return [((), Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra))]
-        return _told(message)
+        return _turn_parts(message)
 
-    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
         """Return a message with only some of its parts; all its other fields are the same."""
         if message.get("role") != "assistant":
-            places = _told(message)
-            content = [message["content"][place] for position in kept for place in places[position][0]]
+            locations = _turn_parts(message)
+            content = [message["content"][location] for position in positions for location in locations[position][0]]
             return {**message, "content": content}
-        slots = [slot for slot, _ in _assistant_parts(message)]
-        going = set(slots) - {slots[position] for position in kept}
+        sources = [source for source, _ in _assistant_parts(message)]
+        going = set(sources) - {sources[position] for position in positions}
         if not going.isdisjoint(REASONING_TEXTS):
             # These hold the same reasoning in another form.
             going.update(REASONING_TEXTS, REASONING_LISTS)
@@ -133,9 +131,9 @@ def _plain(message: Message) -> Message:
     """A message with the SDK's objects in its lists as data; the same object if it has none."""
     lists = {name: message[name] for name in ("content", "tool_calls") if isinstance(message.get(name), list)}
     changed = {
-        name: [as_data(each) for each in entries]
+        name: [as_data(entry) for entry in entries]
         for name, entries in lists.items()
-        if not all(type(each) is dict for each in entries)
+        if not all(type(entry) is dict for entry in entries)
     }
     return {**message, **changed} if changed else message
 
@@ -165,7 +163,7 @@ def says_something(message: Message) -> bool:
     return any(message.get(key) for key in ("content", "tool_calls", "refusal", "audio"))
 
 
-def _told(message: Message) -> list[Placed]:
+def _turn_parts(message: Message) -> list[Located[tuple[int, ...]]]:
     """The items of a system or user message, with the positions of their pieces in its content."""
     role, content = message.get("role"), message.get("content")
     kind = _ROLES.get(role) if isinstance(role, str) else None
@@ -175,17 +173,17 @@ def _told(message: Message) -> list[Placed]:
     if not isinstance(content, list):
         text, _ = _content(content)
         return [((), turn_part(text, system=system))]
-    told = [_content([piece]) for piece in content]
-    marked = [not extra and is_notice(text, system=system) for text, extra in told]
-    found: list[Placed] = []
-    for notice, run in groupby(range(len(told)), marked.__getitem__):
+    pieces = [_content([piece]) for piece in content]
+    marked = [not extra and is_notice(text, system=system) for text, extra in pieces]
+    located: list[Located[tuple[int, ...]]] = []
+    for notice, run in groupby(range(len(pieces)), marked.__getitem__):
         if notice:
-            found += [((place,), Part(Kind.NOTICE, told[place][0], system=system)) for place in run]
+            located += [((location,), Part(Kind.NOTICE, pieces[location][0], system=system)) for location in run]
         else:
-            places = tuple(run)
-            texts, extras = zip(*(told[place] for place in places), strict=True)
-            found.append((places, Part(kind, "".join(texts), extra_tokens=sum(extras))))
-    return found or [((), Part(kind))]
+            locations = tuple(run)
+            texts, extras = zip(*(pieces[location] for location in locations), strict=True)
+            located.append((locations, Part(kind, "".join(texts), extra_tokens=sum(extras))))
+    return located or [((), Part(kind))]
 
 
 def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:

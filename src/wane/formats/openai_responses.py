@@ -28,18 +28,16 @@ descriptions of its tools. The `instructions` of a request are not an item.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, NativeFormat, Part
+from wane.formats.base import Couplings, Located, NativeFormat
 from wane.formats.response_items import Entry, is_known, is_model_made, part_of
 from wane.formats.values import check_each, expect_list, type_name
 from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
 Message = dict[str, Any]
-Slot: TypeAlias = tuple[int, Part]
-"""Position of an item in its message, and its part."""
 
 _OUTPUT: Final = "function_call_output"
 # Fields of outputs that hold the call's result.
@@ -69,7 +67,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         """Return the flat list of the messages' items."""
         return [item for message in messages for item in message["items"]]
 
-    def slots(self, message: Message) -> list[Slot]:
+    def located(self, message: Message) -> list[Located[int]]:
         """Return the parts of a message, each with the position of its item in `items`.
 
         Raises:
@@ -78,13 +76,13 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         if not _is_message(message):
             raise FormatError(f"a message must be an object with a list of items, found {type_name(message)}")
         items: list[Any] = message["items"]
-        found = [(place, part) for place, item in enumerate(items) if (part := part_of(item)) is not None]
-        return _couple(items, found) if len(found) > 1 else found
+        located = [(location, part) for location, item in enumerate(items) if (part := part_of(item)) is not None]
+        return _couple(items, located) if len(located) > 1 else located
 
-    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
         """Return the message with only some of its items, which are the same objects."""
-        items, found = message["items"], self.slots(message)
-        return {**message, "items": [items[found[position][0]] for position in kept]}
+        items, located = message["items"], self.located(message)
+        return {**message, "items": [items[located[position][0]] for position in positions]}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return the messages of a flat list of items; a list that begins and ends with messages stays as it is.
@@ -126,20 +124,21 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: OpenAI itself runs a `program`."""
-        return bool(message["items"][self.slots(message)[position][0]]["type"] != "program")
+        return bool(message["items"][self.located(message)[position][0]]["type"] != "program")
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the output that answers a call."""
-        place, part = self.slots(message)[position]
-        kind = "custom_tool_call_output" if message["items"][place]["type"] == "custom_tool_call" else _OUTPUT
+        location, part = self.located(message)[position]
+        kind = "custom_tool_call_output" if message["items"][location]["type"] == "custom_tool_call" else _OUTPUT
         return {"items": [{"type": kind, "call_id": part.call_id, "output": text}]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
         """Return a message of one output with its content replaced by a text."""
-        place = self.slots(message)[position][0]
-        item = message["items"][place]
-        key = next((key for key in _RESULTS if key in item), "output")
-        return {**message, "items": [*message["items"][:place], {**item, key: text}, *message["items"][place + 1 :]]}
+        location = self.located(message)[position][0]
+        items = list(message["items"])
+        key = next((key for key in _RESULTS if key in items[location]), "output")
+        items[location] = {**items[location], key: text}
+        return {**message, "items": items}
 
 
 def group(items: Iterable[Any]) -> list[Message]:
@@ -170,7 +169,7 @@ def _items_in(data: Iterable[Any]) -> Iterator[Any]:
             yield entry
 
 
-def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:
+def _couple(items: Sequence[Entry], located: list[Located[int]]) -> list[Located[int]]:
     """Add what must stay together (R12).
 
     - OpenAI refuses sealed reasoning without the item that follows it.
@@ -182,21 +181,21 @@ def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:
     reasoning: int | None = None
     named = False  # whether that reasoning has an id
     programs: dict[str | None, int] = {}
-    for here, (place, part) in enumerate(found):
-        item = items[place]
-        if reasoning is not None and (here == reasoning + 1 or part.kind is Kind.CALL) and named and item.get("id"):
-            couplings.add(here, reasoning)
+    for position, (location, part) in enumerate(located):
+        item = items[location]
+        if reasoning is not None and (position == reasoning + 1 or part.kind is Kind.CALL) and named and item.get("id"):
+            couplings.add(position, reasoning)
         if part.kind is Kind.REASONING:
-            reasoning = here if _is_sealed(item) else None
+            reasoning = position if _is_sealed(item) else None
             named = bool(item.get("id"))
-            if reasoning is not None and here + 1 < len(found):
-                couplings.add(here, here + 1)
+            if reasoning is not None and position + 1 < len(located):
+                couplings.add(position, position + 1)
         elif part.kind is Kind.CALL:
             if (caller := _caller(item)) in programs:
-                couplings.mutual(here, programs[caller])
+                couplings.mutual(position, programs[caller])
             if item.get("type") == "program":
-                programs[part.call_id] = here
-    return couplings.applied(found)
+                programs[part.call_id] = position
+    return couplings.applied(located)
 
 
 def _is_sealed(item: Entry) -> bool:

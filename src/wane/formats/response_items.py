@@ -140,8 +140,8 @@ def _is_notice(content: object, kind: object, *, system: bool) -> bool:
 
 
 def _reasoning(item: Entry) -> Part | None:
-    told = (_content(item.get(key))[0] for key in ("summary", "content"))
-    text = "\n".join(filter(None, told))
+    texts = (_content(item.get(key))[0] for key in ("summary", "content"))
+    text = "\n".join(filter(None, texts))
     seal = item.get("encrypted_content")
     # The model reads the reasoning itself, which is longer than its summary.
     extra = max(0, sealed_tokens(seal, SEAL) - math.ceil(len(text) / _CHARACTERS_PER_TOKEN))
@@ -161,8 +161,8 @@ def _call(item: Entry) -> Part:
 
 
 def _output(item: Entry) -> Part:
-    found = next((item[key] for key in _RESULTS if item.get(key) is not None), None)
-    text, extra = _content(found)
+    output = next((item[key] for key in _RESULTS if item.get(key) is not None), None)
+    text, extra = _content(output)
     # By OpenAI's types the output of a local shell has the id of its call as `id`, by its examples as `call_id`.
     call_id = item.get("call_id") or (item.get("id") if item["type"] == "local_shell_call_output" else None)
     if not call_id:
@@ -197,9 +197,9 @@ def _hosted(item: Entry) -> Part:
     texts, extra = [], NON_TEXT_TOKENS if item.get("result") else 0
     for key in _HOSTED[item["type"]]:
         value = item.get(key)
-        text, more = _content(value) if key in ("results", "outputs") else (raw_text(value), 0)
+        text, tokens = _content(value) if key in ("results", "outputs") else (raw_text(value), 0)
         texts.append(text)
-        extra += more
+        extra += tokens
     return Part(Kind.TEXT, "\n".join(filter(None, texts)), extra_tokens=extra)
 
 
@@ -253,9 +253,9 @@ def _content(content: object) -> tuple[str, int]:
         content = [content]
     texts, extra = [], 0
     for part in content:
-        text, more = _piece(part)
+        text, tokens = _piece(part)
         texts.append(text)
-        extra += more
+        extra += tokens
     return "".join(texts), extra
 
 

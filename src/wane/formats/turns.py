@@ -34,19 +34,19 @@ class Opening(NamedTuple):
     after_results: bool
 
 
-def openings(shown: Iterable[tuple[int, Sequence[Part]]]) -> Iterator[Opening]:
+def openings(visible: Iterable[tuple[int, Sequence[Part]]]) -> Iterator[Opening]:
     """Yield the beginning of the current turn by each reading; nothing if the user spoke last.
 
     To the provider, neighbours of one role are one message. Messages with only reasoning are not sent.
 
     Args:
-        shown: the messages of a request, the last one first: their positions in the history, and their visible parts.
+        visible: the messages of a request, the last one first: their positions in the history, and their visible parts.
             It is read only as far back as the turn goes.
     """
     first: tuple[int, Sequence[Part]] | None = None
-    found = False
-    sent = (each for each in shown if any(part.kind is not Kind.REASONING for part in each[1]))
-    for answers, group in groupby(sent, lambda each: is_answer(each[1])):
+    yielded = False
+    sent = (message for message in visible if any(part.kind is not Kind.REASONING for part in message[1]))
+    for answers, group in groupby(sent, lambda message: is_answer(message[1])):
         messages = list(group)
         if answers:
             first = messages[-1]
@@ -54,8 +54,8 @@ def openings(shown: Iterable[tuple[int, Sequence[Part]]]) -> Iterator[Opening]:
         parts = [part for _, parts in messages for part in parts]
         results = any(part.kind is Kind.RESULT for part in parts)
         speaks = any(map(_speaks, parts))
-        if speaks and first is not None and not (found and results):
-            found = True
+        if speaks and first is not None and not (yielded and results):
+            yielded = True
             yield Opening(messages[0][0], first[0], first[1][0].kind is Kind.REASONING, results)
         if speaks and not results:
             return
@@ -64,25 +64,25 @@ def openings(shown: Iterable[tuple[int, Sequence[Part]]]) -> Iterator[Opening]:
 
 
 def required_opening(
-    history: Callable[[int], Sequence[Part]], length: int, shown: Iterable[tuple[int, Sequence[Part]]]
+    history: Callable[[int], Sequence[Part]], length: int, visible: Iterable[tuple[int, Sequence[Part]]]
 ) -> dict[int, list[int]]:
     """Return what a request must show besides its view so that the current turn begins with its reasoning.
 
     Args:
         history: returns all parts of the message at a position in the history.
         length: number of messages in the history.
-        shown: as for `openings`.
+        visible: as for `openings`.
 
     Returns:
         Positions in the parts of messages, by the message's position in the history. Empty if the turn begins with
         reasoning anyway, or began without it.
     """
-    found: dict[int, list[int]] = {}
-    for opening in openings(shown):
+    required: dict[int, list[int]] = {}
+    for opening in openings(visible):
         if not opening.reasons:
             candidates = (_least(history, length, number) for number in range(opening.after + 1, opening.at + 1))
-            found |= next(filter(None, candidates), {})
-    return found
+            required |= next(filter(None, candidates), {})
+    return required
 
 
 def _speaks(part: Part) -> bool:
@@ -93,7 +93,7 @@ def _speaks(part: Part) -> bool:
 def _least(history: Callable[[int], Sequence[Part]], length: int, begin: int) -> dict[int, list[int]]:
     """The reasoning that begins a message, and the smallest text or call that may follow it; empty if there is none."""
     parts = history(begin)
-    lead = next((place for place, part in enumerate(parts) if part.kind is not Kind.REASONING), len(parts))
+    lead = next((position for position, part in enumerate(parts) if part.kind is not Kind.REASONING), len(parts))
     if not lead:
         return {}
     results: dict[str | None, tuple[int, int, Part]] = {}
@@ -102,33 +102,32 @@ def _least(history: Callable[[int], Sequence[Part]], length: int, begin: int) ->
         if is_answer(later):
             break
         results |= {part.call_id: (number, at, part) for at, part in enumerate(later) if part.kind is Kind.RESULT}
-    least, found = 0, dict[int, list[int]]()
-    for place in range(lead, len(parts)):
-        if parts[place].kind is Kind.TEXT and not parts[place].text.strip():
+    least, best = 0, dict[int, list[int]]()
+    for position in range(lead, len(parts)):
+        if parts[position].kind is Kind.TEXT and not parts[position].text.strip():
             continue  # the provider refuses blank text
         # The reasoning needs some part after it, which it has.
-        kept = sorted({*range(lead), *_together(parts, place)})
-        answered = {parts[each].call_id for each in kept if parts[each].kind is Kind.RESULT}
-        calls = {parts[each].call_id for each in kept if parts[each].kind is Kind.CALL} - answered
+        positions = sorted({*range(lead), *_together(parts, position)})
+        together = [parts[number] for number in positions]
+        answered = {part.call_id for part in together if part.kind is Kind.RESULT}
+        calls = {part.call_id for part in together if part.kind is Kind.CALL} - answered
         if not calls <= results.keys():
             continue
-        answers = sorted((results[call] for call in calls), key=lambda found: found[:2])
-        tokens = sum(
-            part.item(chars, 0).tokens for part in (*(parts[each] for each in kept), *(part for _, _, part in answers))
-        )
-        if not found or tokens < least:
-            least, found = tokens, {begin: kept}
-            for number, position, _ in answers:
-                found.setdefault(number, []).append(position)
-    return found
+        answers = sorted((results[call] for call in calls), key=lambda answer: answer[:2])
+        tokens = sum(part.item(chars, 0).tokens for part in (*together, *(part for _, _, part in answers)))
+        if not best or tokens < least:
+            least, best = tokens, {begin: positions}
+            for number, result_position, _ in answers:
+                best.setdefault(number, []).append(result_position)
+    return best
 
 
-def _together(parts: Sequence[Part], place: int) -> set[int]:
+def _together(parts: Sequence[Part], position: int) -> set[int]:
     """A part with all parts that a request must show with it (R12), except what the reasoning needs."""
-    found, more = {place}, [place]
-    while more:
-        here = more.pop()
-        needed = {here + offset for offset in parts[here].needs} - found
-        found |= needed
-        more += (each for each in needed if parts[each].kind is not Kind.REASONING)
-    return found
+    together, pending = {position}, [position]
+    while pending:
+        current = pending.pop()
+        needed = {current + offset for offset in parts[current].needs} - together
+        together |= needed
+        pending += (need for need in needed if parts[need].kind is not Kind.REASONING)
+    return together

@@ -54,24 +54,24 @@ class Vocabulary:
             )
         self.check_contents(content, self.contents[role], f"a content of a message of role {role!r}", adds_fields)
 
-    def check_contents(self, contents: object, known: frozenset[str], where: str, adds_fields: bool) -> None:
+    def check_contents(self, contents: object, kinds: frozenset[str], where: str, adds_fields: bool) -> None:
         """Check each content of a list; anything else has none.
 
         Args:
             contents: the list.
-            known: the types that its contents may have.
+            kinds: the types that its contents may have.
             where: what such a content is called in errors.
             adds_fields: whether they may have fields that no format knows.
 
         Raises:
             FormatError: for content that the format does not know; it names the format that does.
         """
-        for each in contents if isinstance(contents, list) else []:
-            if not isinstance(each, Mapping):
-                raise FormatError(f"{where} must be an object, found {type(each).__name__}")
-            self.check_block(each, known, where, adds_fields)
+        for block in contents if isinstance(contents, list) else []:
+            if not isinstance(block, Mapping):
+                raise FormatError(f"{where} must be an object, found {type(block).__name__}")
+            self.check_block(block, kinds, where, adds_fields)
 
-    def check_block(self, block: Mapping[str, Any], known: frozenset[str], where: str, adds_fields: bool) -> None:
+    def check_block(self, block: Mapping[str, Any], kinds: frozenset[str], where: str, adds_fields: bool) -> None:
         """Check the type and the fields of a content, an item or a call. The arguments are those of `check_contents`.
 
         Raises:
@@ -80,7 +80,7 @@ class Vocabulary:
         kind = block.get("type")
         if not isinstance(kind, str):
             raise FormatError(f"the type of {where} must be a string, found {kind!r}")
-        if kind not in known:
+        if kind not in kinds:
             roles = [role for role, types in self.contents.items() if kind in types]
             if roles:
                 raise FormatError(
@@ -93,9 +93,9 @@ class Vocabulary:
             if "text" in self.blocks[kind] and not isinstance(text := block.get("text"), str):
                 raise FormatError(f"the text of {where} of type {kind!r} must be a string, found {text!r}")
 
-    def _check_fields(self, owner: Mapping[str, Any], known: frozenset[str], where: str, adds_fields: bool) -> None:
+    def _check_fields(self, owner: Mapping[str, Any], names: frozenset[str], where: str, adds_fields: bool) -> None:
         for name, value in owner.items():
-            if name in known or name in TECHNICAL or not _carries_content(value):
+            if name in names or name in TECHNICAL or not _carries_content(value):
                 continue
             owners = _owners_of_field(name)
             if owners or not adds_fields:
@@ -114,10 +114,10 @@ class Vocabulary:
         return FormatError(f"role {role!r} is unknown; known: {', '.join(roles)}{self._known_by(owners)}")
 
     def _refusal(self, what: str, owners: Sequence[str], advice: str = "") -> str:
-        known = self._known_by(owners)
-        if not known and not advice:
+        elsewhere = self._known_by(owners)
+        if not elsewhere and not advice:
             advice = "If the model need not see it, leave it out"
-        return f"{what} is unknown in the format {self.format!r}{known}{f'. {advice}' if advice else ''}"
+        return f"{what} is unknown in the format {self.format!r}{elsewhere}{f'. {advice}' if advice else ''}"
 
     def _known_by(self, owners: Sequence[str]) -> str:
         others = [owner for owner in owners if owner != self.format]
@@ -132,7 +132,7 @@ def _owners_of_field(name: str) -> list[str]:
     return [
         words.format
         for words in VOCABULARIES
-        if name in words.metadata or any(name in known for known in (*words.fields.values(), *words.blocks.values()))
+        if name in words.metadata or any(name in names for names in (*words.fields.values(), *words.blocks.values()))
     ]
 
 
@@ -153,12 +153,12 @@ def as_data(value: Any) -> Any:
 def _without_parsed(value: Any) -> Any:
     """Leave out what an SDK adds to an answer; a call's arguments and inputs stay as they are."""
     if isinstance(value, list):
-        return [_without_parsed(each) for each in value]
+        return [_without_parsed(entry) for entry in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: each if name in _VERBATIM else _without_parsed(each)
-        for name, each in value.items()
+        name: entry if name in _VERBATIM else _without_parsed(entry)
+        for name, entry in value.items()
         if name not in _PARSED
     }
 

@@ -86,10 +86,10 @@ def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # 
 
 def writes(format: Format[MessageT]) -> TypeGuard[WritingFormat[MessageT]]:  # noqa: A002 - the field's word
     """Whether a format writes messages. Python looks through a protocol anew each time: a third of a turn."""
-    known = _WRITES.get(type(format))
-    if known is None:
-        known = _WRITES[type(format)] = isinstance(format, WritingFormat)
-    return known
+    cached = _WRITES.get(type(format))
+    if cached is None:
+        cached = _WRITES[type(format)] = isinstance(format, WritingFormat)
+    return cached
 
 
 _WRITES: Final[dict[type, bool]] = {}

@@ -99,14 +99,14 @@ class ContextLifecycle(ContextProvider):
             self._warner.warn(reason)
             return
         providers = getattr(agent, "context_providers", ())
-        if any(isinstance(each, CompactionProvider) for each in providers):
+        if any(isinstance(provider, CompactionProvider) for provider in providers):
             self._warner.warn(_COMPACTED)
         if self._instructions:
             context.extend_instructions(self.source_id, self._instructions)
         context.extend_tools(self.source_id, self._tools)
-        kept = state.get("agents", {}).get(_name(agent)) or {}
-        stores = frozenset(each.source_id for each in providers if isinstance(each, HistoryProvider))
-        run = self._runs[context] = _Run(self._make, self._warner, kept, stores)
+        saved = state.get("agents", {}).get(_name(agent)) or {}
+        stores = frozenset(provider.source_id for provider in providers if isinstance(provider, HistoryProvider))
+        run = self._runs[context] = _Run(self._make, self._warner, saved, stores)
         own = frozenset(tool.name for tool in self._tools)
         # The framework tells the two apart by the types of their contexts.
 
@@ -142,7 +142,7 @@ class ContextLifecycle(ContextProvider):
     ) -> None:
         """Store the run's state, which fits the history that is stored now too. A run that failed stores neither."""
         if run := self._runs.pop(context, None):
-            state.setdefault("agents", {})[_name(agent)] = run.kept
+            state.setdefault("agents", {})[_name(agent)] = run.saved
 
     def _without_own(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a request that is not managed."""
@@ -158,7 +158,7 @@ class _Run:
     """One run of an agent, with a conversation of its own: several runs of a session may go on at once.
 
     Attributes:
-        kept: the state of the conversation after the latest answer, to be stored.
+        saved: the state of the conversation after the latest answer, to be stored.
         managed: whether the latest request was a view; True before the first one.
     """
 
@@ -166,10 +166,10 @@ class _Run:
         self,
         make: Callable[[], Conversation[Message]],
         warner: Warner,
-        kept: Mapping[str, Any],
+        saved: Mapping[str, Any],
         stores: frozenset[str],
     ) -> None:
-        self._make, self._warner, self.kept, self._stores = make, warner, kept, stores
+        self._make, self._warner, self.saved, self._stores = make, warner, saved, stores
         self._conversation: Conversation[Message] | None = None
         self._calls: dict[str | None, Call[Message]] = {}
         self.managed = True
@@ -200,12 +200,12 @@ class _Run:
         assert conversation is not None
         conversation.observe(_held(response.usage_details or {}))
         calls = calls_of(conversation.format, response.messages)
-        self.kept = after_answer(conversation, calls)
+        self.saved = after_answer(conversation, calls)
         self._calls = {call.id: call for call in calls}
 
     def answer(self, name: str, arguments: Any, call_id: str | None) -> str:
         """Return the result of an own call. After an approval, a run begins with the tools of the last answer."""
-        text: str | None = self.kept.get("told", {}).get(call_id)
+        text: str | None = self.saved.get("told", {}).get(call_id)
         if text is not None:
             return text
         if self._conversation is None or not self.managed:
@@ -222,7 +222,7 @@ class _Run:
         """The agent's conversation, after it took in these messages."""
         conversation = self._conversation
         if conversation is None:
-            conversation = resumed(self._make, self.kept, messages, self._warner)
+            conversation = resumed(self._make, self.saved, messages, self._warner)
         self._warner.ingested(conversation.ingest(messages))
         self._conversation = conversation
         return conversation
@@ -239,15 +239,15 @@ async def _not_through_us(**_: Any) -> str:
 
 def _out_of_reach(agent: Any, session: AgentSession, context: SessionContext) -> str | None:
     """Why requests will not have the whole history, by the framework's own rules; None if they will."""
-    given = {name: value for name, value in context.options.items() if value is not None}
-    given = {**(getattr(agent, "default_options", None) or {}), **given}
-    store = given.get("store")
+    options = {name: value for name, value in context.options.items() if value is not None}
+    options = {**(getattr(agent, "default_options", None) or {}), **options}
+    store = options.get("store")
     if store is None:
         store = getattr(getattr(agent, "client", None), "STORES_BY_DEFAULT", False)
-    if store or session.service_session_id or given.get("conversation_id"):
+    if store or session.service_session_id or options.get("conversation_id"):
         return _STORED
     if getattr(agent, "require_per_service_call_history_persistence", False) and any(
-        isinstance(each, HistoryProvider) for each in agent.context_providers
+        isinstance(provider, HistoryProvider) for provider in agent.context_providers
     ):
         return _PERSISTED
     return None
@@ -255,16 +255,16 @@ def _out_of_reach(agent: Any, session: AgentSession, context: SessionContext) ->
 
 def _held(usage: Mapping[str, Any]) -> int:
     """All input tokens of a request; Anthropic's count excludes tokens read from and written to its cache."""
-    told = usage.get("input_token_count") or 0
+    reported = usage.get("input_token_count") or 0
     cached = sum(usage.get(f"cache_{what}_input_token_count") or 0 for what in ("read", "creation"))
-    apart = cached > told or any(str(name).startswith("anthropic.") for name in usage)
-    return int(told + cached if apart else told)
+    apart = cached > reported or any(str(name).startswith("anthropic.") for name in usage)
+    return int(reported + cached if apart else reported)
 
 
 def _definitions(tools: Any) -> str:
     """The definitions of a request's tools, as text to count."""
-    each = tools if isinstance(tools, Sequence) else [] if tools is None else [tools]
-    return json.dumps([_definition(it) if isinstance(it, FunctionTool) else it for it in each], default=str)
+    listed = tools if isinstance(tools, Sequence) else [] if tools is None else [tools]
+    return json.dumps([_definition(tool) if isinstance(tool, FunctionTool) else tool for tool in listed], default=str)
 
 
 def _definition(tool: FunctionTool) -> dict[str, Any]:

@@ -88,11 +88,11 @@ class ContextLifecycle(BasePlugin):
             return
         running = callback_context.get_invocation_context()
         if running.events_compaction_config or any(
-            isinstance(each, ContextFilterPlugin) for each in running.plugin_manager.plugins
+            isinstance(plugin, ContextFilterPlugin) for plugin in running.plugin_manager.plugins
         ):
             self._warner.warn(_COMPACTED)
-        said = _said(callback_context)
-        history, passing = parted(llm_request.contents, lambda content: _is_of_history(content, said))
+        user_texts = _user_texts(callback_context)
+        history, passing = parted(llm_request.contents, lambda content: _is_of_history(content, user_texts))
         try:
             conversation = self._conversation(callback_context, history)
             if self._instructions:
@@ -115,11 +115,13 @@ class ContextLifecycle(BasePlugin):
         usage = llm_response.usage_metadata
         conversation.observe((usage.prompt_token_count if usage else 0) or 0)
         content = llm_response.content
-        made = [part.function_call for part in (content.parts if content else None) or [] if part.function_call]
-        for call in made:
+        function_calls = [
+            part.function_call for part in (content.parts if content else None) or [] if part.function_call
+        ]
+        for call in function_calls:
             # The kit would add an id later. It leaves this one out of requests, like its own.
             call.id = call.id or f"adk-{uuid4()}"
-        calls: list[Call[types.Content]] = [Call(call.name or "", call.args, call.id) for call in made]
+        calls: list[Call[types.Content]] = [Call(call.name or "", call.args, call.id) for call in function_calls]
         callback_context.state[_key(callback_context)] = after_answer(conversation, calls)
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -132,17 +134,19 @@ class ContextLifecycle(BasePlugin):
         """Answer `delimiter` and `recall`; every other tool runs as usual."""
         if tool.name not in self._tools:
             return None
-        text = _kept(tool_context).get("told", {}).get(tool_context.function_call_id)
+        text = _saved(tool_context).get("told", {}).get(tool_context.function_call_id)
         if text is None:
-            known = self._conversations(tool_context).get(_key(tool_context))
+            conversation = self._conversations(tool_context).get(_key(tool_context))
             call: Call[types.Content] = Call(tool.name, tool_args)
-            text = known.answer(call) if known else f"Error: `{tool.name}` cannot be answered now. Call it again."
+            text = f"Error: `{tool.name}` cannot be answered now. Call it again."
+            if conversation:
+                text = conversation.answer(call)
         return {"result": text}
 
     def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
         """The agent's conversation, after it took in these contents."""
         conversations, key = self._conversations(context), _key(context)
-        conversation = conversations.get(key) or resumed(self._make, _kept(context), history, self._warner)
+        conversation = conversations.get(key) or resumed(self._make, _saved(context), history, self._warner)
         self._warner.ingested(conversation.ingest(history))
         conversations[key] = conversation
         return conversation
@@ -176,10 +180,10 @@ def _key(context: CallbackContext) -> str:
     return ":".join(["wane", context.branch or "", context.isolation_scope or "", context.agent_name])
 
 
-def _kept(context: CallbackContext) -> Mapping[str, Any]:
+def _saved(context: CallbackContext) -> Mapping[str, Any]:
     """The agent's data in the session's state. `context.state` would copy it."""
-    kept: Mapping[str, Any] = context.session.state.get(_key(context)) or {}
-    return kept
+    saved: Mapping[str, Any] = context.session.state.get(_key(context)) or {}
+    return saved
 
 
 def _run(context: CallbackContext | InvocationContext) -> tuple[int, str]:
@@ -187,15 +191,20 @@ def _run(context: CallbackContext | InvocationContext) -> tuple[int, str]:
     return id(context.session), context.invocation_id
 
 
-def _said(context: CallbackContext) -> set[str]:
+def _user_texts(context: CallbackContext) -> set[str]:
     """The user's texts. The kit adds any other text in the user's role to this request only."""
     events = (event.content for event in context.session.events if event.author == "user" and event.content)
     return {part.text for content in events for part in content.parts or () if part.text}
 
 
-def _is_of_history(content: types.Content, said: set[str]) -> bool:
+def _is_of_history(content: types.Content, user_texts: set[str]) -> bool:
     texts = [part.text for part in content.parts or () if part.text]
-    return content.role == "model" or not texts or any(text in said for text in texts) or is_of_another_agent(content)
+    return (
+        content.role == "model"
+        or not texts
+        or any(text in user_texts for text in texts)
+        or is_of_another_agent(content)
+    )
 
 
 def _fixed(config: types.GenerateContentConfig) -> str:

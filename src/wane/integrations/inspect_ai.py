@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from itertools import takewhile
 from typing import Any, Final, Unpack
 
 from wane.conversation import Adapter, Call, Conversation, Conversations, Tool, calls_of
@@ -130,13 +131,13 @@ class ContextLifecycle(ToolSource):
         """The conversation that these messages continue, after it took them in."""
         last = _asking.get()
         conversation = self._conversations.of(messages)
-        known = [] if last is None or last is conversation or last.shares(messages) else last.messages
-        if known and known[0].id == messages[0].id and _has_answer(known) and _has_answer(messages):
+        earlier = [] if last is None or last is conversation or last.shares(messages) else last.messages
+        if earlier and earlier[0].id == messages[0].id and _has_answer(earlier) and _has_answer(messages):
             self._warner.warn(_REPLACED)
         return conversation
 
     def _with_guidance(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        first = next((n for n, it in enumerate(messages) if not isinstance(it, ChatMessageSystem)), len(messages))
+        first = sum(1 for _ in takewhile(lambda message: isinstance(message, ChatMessageSystem), messages))
         return [*messages[:first], *self._guidance, *messages[first:]]
 
 
@@ -151,7 +152,7 @@ class _SampleStates:
         store().set(_STORED, {**self._all(), state["digest"]: dict(state)})
 
     def drop(self, digest: str) -> None:
-        store().set(_STORED, {known: state for known, state in self._all().items() if known != digest})
+        store().set(_STORED, {key: state for key, state in self._all().items() if key != digest})
 
     def _all(self) -> Mapping[str, Any]:
         states: Mapping[str, Any] = store().get(_STORED) or {}
@@ -181,15 +182,15 @@ def _tool(tool: Tool) -> AgentTool:
 def _lenient(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's schema that accepts whatever Wane accepts, because Inspect refuses other calls before the tool runs."""
     properties = {
-        name: each if name in schema.get("required", ()) else _optional(each)
-        for name, each in schema["properties"].items()
+        name: value if name in schema.get("required", ()) else _optional(value)
+        for name, value in schema["properties"].items()
     }
     return {**schema, "properties": properties, "additionalProperties": True}
 
 
 def _optional(schema: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in schema.items() if key != "description"}
-    return {"anyOf": [rest, {"type": "null"}], "description": schema["description"]}
+    plain = {key: value for key, value in schema.items() if key != "description"}
+    return {"anyOf": [plain, {"type": "null"}], "description": schema["description"]}
 
 
 def _definition(tool: ToolDef) -> Any:

@@ -150,14 +150,14 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         mark, messages = _mark(state), state["messages"]
         with self._lock:
             # Only for these very messages: unrelated threads may have the same ids, or none.
-            asked = (
+            candidates = (
                 conversation
-                for its_mark, its, conversation in reversed(self._asked)
-                if its_mark == mark and len(its) == len(messages) and all(map(is_, its, messages))
+                for its_mark, its_messages, conversation in reversed(self._asked)
+                if its_mark == mark and len(its_messages) == len(messages) and all(map(is_, its_messages, messages))
             )
-            conversation = next(asked, None) or self._found(state, messages)
+            conversation = next(candidates, None) or self._known_conversation(state, messages)
             self._take_in(conversation, messages)
-            return {"messages": list(answer), **self._left(conversation, answer)}
+            return {"messages": list(answer), **self._state_after(conversation, answer)}
 
     # Internals
 
@@ -192,13 +192,13 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         if conversation is None:
             return response
-        return ExtendedModelResponse(response, Command(update=self._left(conversation, response.result)))
+        return ExtendedModelResponse(response, Command(update=self._state_after(conversation, response.result)))
 
     def _begun(
         self, state: Mapping[str, Any], messages: Sequence[BaseMessage], overhead: str
     ) -> Conversation[BaseMessage]:
         """The thread's conversation for a request."""
-        conversation = self._found(state, messages)
+        conversation = self._known_conversation(state, messages)
         # Until its answer is there, another run from the same checkpoint gets its own.
         self._known.pop(_mark(state), None)
         # Before the messages come in: the usage of their answers includes it.
@@ -206,25 +206,27 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         self._take_in(conversation, messages)
         return conversation
 
-    def _found(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
+    def _known_conversation(
+        self, state: Mapping[str, Any], messages: Sequence[BaseMessage]
+    ) -> Conversation[BaseMessage]:
         """The thread's conversation, before it took in the new messages."""
-        known = self._known.get(_mark(state))
-        return known or resumed(self._make, state.get("wane"), _with_refusals(messages), self._warner)
+        conversation = self._known.get(_mark(state))
+        return conversation or resumed(self._make, state.get("wane"), _with_refusals(messages), self._warner)
 
     def _take_in(self, conversation: Conversation[BaseMessage], messages: Sequence[BaseMessage]) -> None:
         self._warner.ingested(conversation.ingest(_with_refusals(messages)))
 
-    def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
+    def _state_after(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """The data to store in the thread's state after an answer."""
         calls = calls_of(conversation.format, [message for message in answer if isinstance(message, AIMessage)])
         with self._lock:
-            kept = after_answer(conversation, calls)
-            self._known = OrderedDict((m, each) for m, each in self._known.items() if each is not conversation)
-            self._known[kept["mark"]] = conversation
+            saved = after_answer(conversation, calls)
+            self._known = OrderedDict((key, value) for key, value in self._known.items() if value is not conversation)
+            self._known[saved["mark"]] = conversation
             self._asked = [row for row in self._asked if row[-1] is not conversation]
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-        return {"wane": kept}
+        return {"wane": saved}
 
     def _answer(self, request: ToolCallRequest) -> ToolMessage | None:
         call = request.tool_call
@@ -235,7 +237,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         if not isinstance(text, str):
             with self._lock:
                 try:
-                    conversation = self._found(request.state, request.state["messages"])
+                    conversation = self._known_conversation(request.state, request.state["messages"])
                     self._take_in(conversation, request.state["messages"])
                     text = conversation.answer(Call(name, call["args"], call_id))
                 except (FormatError, HistoryError):
@@ -255,20 +257,20 @@ def _part(data: object, key: str) -> object:
 
 def _with_refusals(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Messages with a result for each call that LangChain could not read, which `ToolNode` does not give."""
-    whole: list[BaseMessage] = []
+    complete: list[BaseMessage] = []
     for number, message in enumerate(messages, 1):
-        whole.append(message)
+        complete.append(message)
         # The last answer's tools may still run.
         if isinstance(message, AIMessage) and message.invalid_tool_calls and number < len(messages):
             # Up to the next answer, and one for each call: some providers use an id again.
-            after = takewhile(lambda each: not isinstance(each, AIMessage), messages[number:])
-            answered = [each.tool_call_id for each in after if isinstance(each, ToolMessage)]
+            after = takewhile(lambda later: not isinstance(later, AIMessage), messages[number:])
+            answered = [result.tool_call_id for result in after if isinstance(result, ToolMessage)]
             for call in (*message.tool_calls, *message.invalid_tool_calls):
                 if call["id"] in answered:
                     answered.remove(call["id"])
                 elif call["id"] is not None and call in message.invalid_tool_calls:
-                    whole.append(ToolMessage(_UNREAD, tool_call_id=call["id"], name=call["name"]))
-    return whole
+                    complete.append(ToolMessage(_UNREAD, tool_call_id=call["id"], name=call["name"]))
+    return complete
 
 
 def _not_through_us(**_: Any) -> str:

@@ -61,10 +61,10 @@ def maker(
     Raises:
         ConfigError: for a setting that adapters do not have; a conversation may have it.
     """
-    known = LifecycleSettings.__annotations__
-    if unknown := [name for name in settings if name not in known]:
+    accepted = LifecycleSettings.__annotations__
+    if unknown := [name for name in settings if name not in accepted]:
         raise ConfigError(
-            f"an adapter has no setting {', '.join(map(repr, unknown))}; it has budget, {', '.join(known)}"
+            f"an adapter has no setting {', '.join(map(repr, unknown))}; it has budget, {', '.join(accepted)}"
         )
     return lambda: Conversation(format, budget=budget, adapter=adapter, **settings)
 
@@ -191,11 +191,13 @@ def joined(
     if not passing:
         return sent
     history, end = conversation.messages, len(sent) - (request.reminder is not None)
-    places = {id(message): place for place, message in enumerate(sent)}
+    positions = {id(message): position for position, message in enumerate(sent)}
     for ahead, message in reversed(passing):
-        turns = (each for each in islice(history, ahead, None) if id(each) in places and _is_turn(conversation, each))
+        turns = (
+            later for later in islice(history, ahead, None) if id(later) in positions and _is_turn(conversation, later)
+        )
         turn = next(turns, None) if ahead else None
-        sent.insert(0 if not ahead else end if turn is None else places[id(turn)], message)
+        sent.insert(0 if not ahead else end if turn is None else positions[id(turn)], message)
     return sent
 
 

@@ -63,12 +63,12 @@ class ContextLifecycleConfig(LitellmModelConfig):
 
     @field_validator("policy", mode="before")
     @classmethod
-    def _policy(cls, given: Any) -> Any:
-        if given == "paper":
+    def _policy(cls, value: Any) -> Any:
+        if value == "paper":
             return Policy.paper()
-        if isinstance(given, dict) and (unknown := given.keys() - {field.name for field in fields(Policy)}):
+        if isinstance(value, dict) and (unknown := value.keys() - {field.name for field in fields(Policy)}):
             raise ValueError(f"a policy has no field {', '.join(sorted(unknown))}")
-        return given
+        return value
 
     @field_serializer("on_event", when_used="json")
     def _told(self, listener: Any) -> str | None:
@@ -118,7 +118,9 @@ class ContextLifecycle(LitellmModel):
         try:
             with self._lock:
                 # The message that ends a run is not sent to any model.
-                conversation = self._conversations.of([it for it in messages if it.get("role") != "exit"])
+                conversation = self._conversations.of(
+                    [message for message in messages if message.get("role") != "exit"]
+                )
                 view = _with_guidance(conversation.request().messages, self.instructions)
         except (FormatError, HistoryError) as error:
             self._warner.unmanaged(error)
@@ -132,10 +134,10 @@ class ContextLifecycle(LitellmModel):
     def _ready(self, conversation: Conversation[Message]) -> Conversation[Message]:
         """Set a new conversation's overhead, and what the model demands of its requests."""
         conversation.overhead = f"{self.instructions}{json.dumps(self._tools)}"
-        given = self.config.model_kwargs
+        arguments = self.config.model_kwargs
         # LiteLLM makes a budget of the effort.
-        effort = given.get("reasoning_effort")
-        conversation.keep_opening = has_budget(given.get("thinking")) or effort not in (None, "none")
+        effort = arguments.get("reasoning_effort")
+        conversation.keep_opening = has_budget(arguments.get("thinking")) or effort not in (None, "none")
         return conversation
 
     def _query(self, messages: list[Message], *, tools: Sequence[Any] = (BASH_TOOL,), **kwargs: Any) -> Any:
@@ -159,19 +161,19 @@ class ContextLifecycle(LitellmModel):
             return actions
         if not commands:
             return []
-        rest = response.model_copy(deep=True)
-        rest.choices[0].message.tool_calls = commands
-        return self._parse_actions(rest)
+        trimmed = response.model_copy(deep=True)
+        trimmed.choices[0].message.tool_calls = commands
+        return self._parse_actions(trimmed)
 
     def format_observation_messages(
         self, message: Message, outputs: list[dict[str, Any]], template_vars: dict[str, Any] | None = None
     ) -> list[Message]:
         """Return the results of an answer's calls, in order: outputs of commands, and answers to own calls."""
-        made: list[Message] = super().format_observation_messages(message, outputs, template_vars)
+        observations: list[Message] = super().format_observation_messages(message, outputs, template_vars)
         own = [call for call in calls_of(MiniFormat(), [message]) if call.name in self._own]
         if not own:
-            return made
-        results = {result["tool_call_id"]: result for result in made}
+            return observations
+        results = {result["tool_call_id"]: result for result in observations}
         with self._lock:
             for call in own:
                 conversation = self._conversations.answering(call, message)
@@ -210,8 +212,8 @@ class _Adapter(Adapter[Message]):
 def _with_guidance(messages: Sequence[Message], instructions: str) -> list[Message]:
     if not instructions or not messages or messages[0]["role"] != "system":
         return [{"role": "system", "content": instructions}, *messages] if instructions else list(messages)
-    system, *rest = messages
+    system, *history = messages
     content = system["content"]
     if isinstance(content, str):
-        return [{**system, "content": f"{content}\n\n{instructions}"}, *rest]
-    return [{**system, "content": [*content, {"type": "text", "text": instructions}]}, *rest]
+        return [{**system, "content": f"{content}\n\n{instructions}"}, *history]
+    return [{**system, "content": [*content, {"type": "text", "text": instructions}]}, *history]

@@ -52,7 +52,7 @@ _UNMANAGED: Final = (
 # The positional arguments of a model.
 _PLACES: Final = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing")
 
-Given: TypeAlias = dict[str, Any]
+Arguments: TypeAlias = dict[str, Any]
 """The runner's arguments of a model for one call, by name."""
 
 
@@ -89,9 +89,9 @@ class ContextLifecycle:
         self.instructions = sample.instructions
         self.tools: list[AgentTool] = [self._tool(tool) for tool in sample.own_tools]
         self._own = frozenset(tool.name for tool in self.tools)
-        kept = StateFile(states) if isinstance(states, (str, Path)) else states
+        store = StateFile(states) if isinstance(states, (str, Path)) else states
         self._warner = Warner(_COMPACTED)
-        self._conversations = Conversations(make, states=kept, on_unreadable=self._warner.unreadable)
+        self._conversations = Conversations(make, states=store, on_unreadable=self._warner.unreadable)
         self._lock = threading.RLock()  # event loops of several threads may share an agent
 
     def equip(self, agent: Agent[Any], *, provider: ModelProvider | None = None) -> Agent[Any]:
@@ -115,34 +115,36 @@ class ContextLifecycle:
             model: a model, its name, or None for the SDK's default.
             provider: finds a model by its name; None for the SDK's own.
         """
-        found = model if isinstance(model, Model) else (provider or MultiProvider()).get_model(model)
-        return found if isinstance(found, _ManagedModel) else _ManagedModel(found, self)
+        resolved = model if isinstance(model, Model) else (provider or MultiProvider()).get_model(model)
+        return resolved if isinstance(resolved, _ManagedModel) else _ManagedModel(resolved, self)
 
     # Around each model call
 
-    def _asked(self, given: Given) -> tuple[Given, Conversation[Message] | None, Request[Message] | None]:
+    def _prepared(
+        self, arguments: Arguments
+    ) -> tuple[Arguments, Conversation[Message] | None, Request[Message] | None]:
         """The arguments to send instead of the runner's; no request if the provider keeps the conversation."""
-        if given.get("previous_response_id") is not None or given.get("conversation_id") is not None:
+        if arguments.get("previous_response_id") is not None or arguments.get("conversation_id") is not None:
             self._warner.warn(_SERVED)
-            return self._without_tools(given), None, None
-        items, settings = given["input"], given["model_settings"]
+            return self._without_tools(arguments), None, None
+        items, settings = arguments["input"], arguments["model_settings"]
         items = [{"role": "user", "content": items}] if isinstance(items, str) else items
         compacted = any(isinstance(item, dict) and item.get("type") == "compaction" for item in items)
         if compacted or settings.context_management or settings.truncation == "auto":
             self._warner.warn(_COMPACTED)
-        system = "\n\n".join(filter(None, (given["system_instructions"], self.instructions))) or None
+        system = "\n\n".join(filter(None, (arguments["system_instructions"], self.instructions))) or None
         with self._lock:
             try:
                 conversation = self._conversations.of(items)
             except (FormatError, HistoryError) as error:
                 self._warner.unmanaged(error)
-                return self._without_tools(given), None, None
-            conversation.overhead = f"{system or ''}{_definitions(given)}"
+                return self._without_tools(arguments), None, None
+            conversation.overhead = f"{system or ''}{_definitions(arguments)}"
             request = conversation.request()
-        return {**given, "system_instructions": system, "input": request.messages}, conversation, request
+        return {**arguments, "system_instructions": system, "input": request.messages}, conversation, request
 
-    def _without_tools(self, given: Given) -> Given:
-        return {**given, "tools": [tool for tool in given["tools"] if tool.name not in self._own]}
+    def _without_tools(self, arguments: Arguments) -> Arguments:
+        return {**arguments, "tools": [tool for tool in arguments["tools"] if tool.name not in self._own]}
 
     def _answered(
         self, conversation: Conversation[Message], request: Request[Message] | None, output: Sequence[Any], tokens: int
@@ -194,15 +196,15 @@ class _ManagedModel(Model):
         return self._model.get_retry_advice(request)
 
     async def get_response(self, *args: Any, **named: Any) -> ModelResponse:
-        given, conversation, request = self._lifecycle._asked(_named(args, named))
-        response = await self._model.get_response(*_placed(given), **given)
+        arguments, conversation, request = self._lifecycle._prepared(_named(args, named))
+        response = await self._model.get_response(*_placed(arguments), **arguments)
         if conversation is not None:
             self._lifecycle._answered(conversation, request, response.output, response.usage.input_tokens)
         return response
 
     async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[TResponseStreamEvent]:
-        given, conversation, request = self._lifecycle._asked(_named(args, named))
-        stream, done = self._model.stream_response(*_placed(given), **given), list[Any]()
+        arguments, conversation, request = self._lifecycle._prepared(_named(args, named))
+        stream, done = self._model.stream_response(*_placed(arguments), **arguments), list[Any]()
         try:
             async for event in stream:
                 if isinstance(event, ResponseOutputItemDoneEvent):
@@ -218,27 +220,27 @@ class _ManagedModel(Model):
                 await close()
 
 
-def _named(args: tuple[Any, ...], named: Mapping[str, Any]) -> Given:
+def _named(args: tuple[Any, ...], named: Mapping[str, Any]) -> Arguments:
     return {**dict(zip(_PLACES, args, strict=False)), **named}
 
 
-def _placed(given: Given) -> list[Any]:
+def _placed(arguments: Arguments) -> list[Any]:
     """Take a model's positional arguments out of the given ones."""
-    return [given.pop(name) for name in _PLACES]
+    return [arguments.pop(name) for name in _PLACES]
 
 
-def _definitions(given: Given) -> str:
+def _definitions(arguments: Arguments) -> str:
     """The definitions of a request's tools and output, as text to count."""
-    told = [
+    definitions = [
         {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
         if isinstance(tool, FunctionTool)
         else vars(tool)
-        for tool in given["tools"]
+        for tool in arguments["tools"]
     ]
-    told += [
+    definitions += [
         {"name": to.tool_name, "description": to.tool_description, "parameters": to.input_json_schema}
-        for to in given["handoffs"]
+        for to in arguments["handoffs"]
     ]
-    output = given["output_schema"]
+    output = arguments["output_schema"]
     schema = None if output is None or output.is_plain_text() else output.json_schema()
-    return json.dumps([told, schema], default=str)
+    return json.dumps([definitions, schema], default=str)

@@ -76,9 +76,9 @@ class _Window(Adapter[Message]):
             self._conversation = resumed(lambda: lifecycle._make(self), state.agent_state.get(_STATE), events, _warner)
             self._settings, self._tools = lifecycle, []
         if tools != self._tools:  # the SDK takes milliseconds to make their definitions
-            made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
+            definitions = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
             # Before the events come in: the usage of their answers includes it.
-            self._tools, self._conversation.overhead = tools, json.dumps(made)
+            self._tools, self._conversation.overhead = tools, json.dumps(definitions)
         _warner.ingested(self._conversation.ingest(events))
         return self._conversation
 
@@ -114,7 +114,7 @@ class ContextLifecycle(CondenserBase):
     recall: bool = False
     remind_at: float | None = REMIND_AT
     tool_classes: Mapping[str, str] | None = None
-    counter: Annotated[Any, PlainSerializer(lambda it: it if isinstance(it, str) else "chars")] = "chars"
+    counter: Annotated[Any, PlainSerializer(lambda value: value if isinstance(value, str) else "chars")] = "chars"
     on_event: Any = Field(default=None, exclude=True)
 
     def model_post_init(self, context: Any, /) -> None:
@@ -152,11 +152,11 @@ class ContextLifecycle(CondenserBase):
     def condense(self, view: View, agent_llm: LLM | None = None) -> View:  # noqa: ARG002 - the state has it
         """Return the events of the next request: a view, so that nothing enters the conversation's events."""
         with _lock:
-            window = next((it for it in [*_windows.values()] if (state := it.state()) and state.view is view), None)
+            windows = [window for window in [*_windows.values()] if (state := window.state()) and state.view is view]
             try:
-                if window is not None:
+                if windows:
                     # They are valid events already; validating them again would take longer than choosing them.
-                    return View.model_construct(events=window.view(self))
+                    return View.model_construct(events=windows[0].view(self))
                 _warner.warn(_LACKING)
             except (FormatError, HistoryError) as error:
                 _warner.unmanaged(error)
@@ -195,8 +195,8 @@ class LifecycleObservation(Observation):
 class _Answer(ToolExecutor[Any, LifecycleObservation]):
     def __call__(self, action: Any, conversation: Any = None) -> LifecycleObservation:
         with _lock:
-            told: LifecycleObservation = LifecycleObservation.from_text(_answered(action, conversation))
-        return told
+            observation: LifecycleObservation = LifecycleObservation.from_text(_answered(action, conversation))
+        return observation
 
 
 def _answered(action: Any, running: Any) -> str:
@@ -208,8 +208,9 @@ def _answered(action: Any, running: Any) -> str:
     except (FormatError, HistoryError):
         return _NOWHERE
     # A tool gets neither its call nor the call's id.
-    made = [event for event in reversed(state.view.events) if isinstance(event, ActionEvent)]
-    event = next((it for it in made if it.action is action), None) or next(it for it in made if it.action == action)
+    actions = [event for event in reversed(state.view.events) if isinstance(event, ActionEvent)]
+    same = [event for event in actions if event.action is action]
+    event = same[0] if same else next(event for event in actions if event.action == action)
     return conversation.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
 
 

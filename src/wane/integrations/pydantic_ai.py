@@ -359,8 +359,8 @@ def _steady_framing(ctx: RunContext[Any]) -> ModelSettings:
     # For models without system messages inside the conversation, a note is a tag in the user's turn. The explanation of
     # the tag would enter the system prompt with a reminder and leave it again with the next request, and invalidate the
     # cache both times.
-    said = (ctx.model_settings or {}).get("framing_announcement")
-    return ModelSettings() if said else ModelSettings(framing_announcement="always")
+    announcement = (ctx.model_settings or {}).get("framing_announcement")
+    return ModelSettings() if announcement else ModelSettings(framing_announcement="always")
 
 
 # Events of a run's event stream

@@ -86,26 +86,26 @@ class TurnAligner(Aligner[ModelMessage]):
 
     def align(self, history: Sequence[ModelMessage]) -> Alignment[ModelMessage]:
         """Compare a run's whole history with the known one; messages that are the same objects cost nothing."""
-        seen = self._seen
+        previous = self._seen
         # The common case, at the speed of C; only requests that no response has followed yet may grow.
-        if len(history) >= len(seen) and all(map(is_, seen, history)) and _open_sizes(seen) == self._open:
-            return Alignment(len(self._known), history[len(seen) :])
-        same = sum(1 for _ in takewhile(bool, map(is_, seen, history)))
+        if len(history) >= len(previous) and all(map(is_, previous, history)) and _open_sizes(previous) == self._open:
+            return Alignment(len(self._known), history[len(previous) :])
+        same = sum(1 for _ in takewhile(bool, map(is_, previous, history)))
         # Back to the end of a response, because only there both histories are surely divided alike.
         same = _settled(history[:same])
-        kept = self._behind(sum(isinstance(message, ModelResponse) for message in history[:same]))
-        rest = _turns(_sized(history[same:]))
+        unchanged = self._behind(sum(isinstance(message, ModelResponse) for message in history[:same]))
+        new_turns = _turns(_sized(history[same:]))
         added, renewed = list[ModelMessage](), list[tuple[int, ModelMessage]]()
-        for turn in _turns(self._known[kept:]):
-            after = next(rest, None)
+        for turn in _turns(self._known[unchanged:]):
+            after = next(new_turns, None)
             fresh = None if after is None else _added(turn, after)
             if after is None or fresh is None:
                 # Everything after the last equal turn is taken in again.
-                rest = chain([] if after is None else [after], rest)
+                new_turns = chain([] if after is None else [after], new_turns)
                 break
-            renewed += _renewed(kept, turn, after)
-            kept, added = kept + len(turn), fresh
-        return Alignment(kept, [*added, *(message for turn in rest for message, _ in turn)], renewed)
+            renewed += _renewed(unchanged, turn, after)
+            unchanged, added = unchanged + len(turn), fresh
+        return Alignment(unchanged, [*added, *(message for turn in new_turns for message, _ in turn)], renewed)
 
     def accept(self, history: Sequence[ModelMessage], alignment: Alignment[ModelMessage]) -> None:
         """Remember a history that was taken in."""
@@ -238,14 +238,14 @@ class Outgoing:
             history: the run's history, which the conversation has taken in.
             note: a note at the end of this request only.
         """
-        settled, known = _settled(history), self._conversation.messages
+        settled, known_messages = _settled(history), self._conversation.messages
         if _same(messages[:settled], history[:settled]):
-            tail = known[_settled(known) :]
+            tail = known_messages[_settled(known_messages) :]
             head = _without(view, tail)
-            shown = [*head, *as_shown(messages[settled:], tail, view[len(head) :])]
+            sent = [*head, *as_shown(messages[settled:], tail, view[len(head) :])]
         else:
-            shown = as_shown(messages, known, view)
-        return self._sendable(self._with_record(shown if note is None else with_note(shown, note)))
+            sent = as_shown(messages, known_messages, view)
+        return self._sendable(self._with_record(sent if note is None else with_note(sent, note)))
 
     def _with_record(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         settled = _settled(messages)
@@ -295,7 +295,7 @@ def with_note(messages: list[ModelMessage], text: str) -> list[ModelMessage]:
 
 
 def as_shown(
-    messages: Sequence[ModelMessage], known: Sequence[ModelMessage], view: Sequence[ModelMessage]
+    messages: Sequence[ModelMessage], history: Sequence[ModelMessage], view: Sequence[ModelMessage]
 ) -> list[ModelMessage]:
     """Apply a view to messages that other capabilities have changed.
 
@@ -305,22 +305,22 @@ def as_shown(
 
     Args:
         messages: the messages of a request.
-        known: the messages of the history.
+        history: the messages of the history.
         view: the view of these.
     """
-    own = set(map(id, _parts(known)))
-    shown = [part for part in _parts(view) if id(part) in own]
+    own = set(map(id, _parts(history)))
+    visible = [part for part in _parts(view) if id(part) in own]
     instead = {part.tool_call_id: part for part in _parts(view) if id(part) not in own and _is_result(part)}
-    ids = {*filter(None, map(_call_id, shown)), *instead}
-    hidden = own.difference(map(id, shown))
-    gone = {call_id for call_id in map(_call_id, _parts(known)) if call_id is not None} - ids
+    ids = {*filter(None, map(_call_id, visible)), *instead}
+    hidden = own.difference(map(id, visible))
+    gone = {call_id for call_id in map(_call_id, _parts(history)) if call_id is not None} - ids
 
-    def kept(part: Any) -> Any:
+    def in_view(part: Any) -> Any:
         if isinstance(part, ToolReturnPart | RetryPromptPart) and part.tool_call_id in instead:
             return instead[part.tool_call_id]
         return None if id(part) in hidden or _call_id(part) in gone else part
 
-    result = [each for each in (_with_parts(message, kept) for message in messages) if each is not None]
+    result = [changed for message in messages if (changed := _with_parts(message, in_view)) is not None]
     for number, message in enumerate(view):
         if message.parts and not any(id(part) in own or _is_result(part) for part in message.parts):
             behind = next((part for part in _parts(view[number + 1 :]) if id(part) in own or _is_result(part)), None)
@@ -328,9 +328,9 @@ def as_shown(
     return result
 
 
-def _with_parts(message: ModelMessage, kept: Callable[[Any], Any]) -> ModelMessage | None:
+def _with_parts(message: ModelMessage, in_view: Callable[[Any], Any]) -> ModelMessage | None:
     """A message with its kept parts; None if nothing is left but reasoning, which would be refused (R9)."""
-    parts = [part for part in map(kept, message.parts) if part is not None]
+    parts = [part for part in map(in_view, message.parts) if part is not None]
     if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
         return message
     if all(isinstance(part, ThinkingPart) for part in parts):
@@ -344,14 +344,16 @@ def _place_of(part: Any, messages: Sequence[ModelMessage]) -> int:
     """Position of the first message that contains a part, or its call."""
     call_id = _call_id(part)
     for number, message in enumerate(messages):
-        if any(each is part or (call_id is not None and _call_id(each) == call_id) for each in message.parts):
+        if any(
+            candidate is part or (call_id is not None and _call_id(candidate) == call_id) for candidate in message.parts
+        ):
             return number
     return len(messages)
 
 
 def _without(view: Sequence[ModelMessage], tail: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
     """A view without the messages after the last response."""
-    own = {id(each) for message in tail for each in (message, *message.parts)}
+    own = {id(piece) for message in tail for piece in (message, *message.parts)}
     results = {_call_id(part) for part in _parts(tail)} - {None}
     stop = len(view)
     while stop and isinstance(last := view[stop - 1], ModelRequest):
@@ -361,10 +363,10 @@ def _without(view: Sequence[ModelMessage], tail: Sequence[ModelMessage]) -> Sequ
     return view[:stop]
 
 
-def _same(one: Sequence[ModelMessage], other: Sequence[ModelMessage]) -> bool:
+def _same(first: Sequence[ModelMessage], second: Sequence[ModelMessage]) -> bool:
     """Whether these are the same messages. Lists compare by object first, at the speed of C, then by value."""
     try:
-        return one == other
+        return first == second
     except Exception:  # values in a message may fail to compare
         return False
 
@@ -372,7 +374,7 @@ def _same(one: Sequence[ModelMessage], other: Sequence[ModelMessage]) -> bool:
 def _settled(messages: Sequence[ModelMessage]) -> int:
     """How many messages there are up to the last response."""
     return len(messages) - sum(
-        1 for _ in takewhile(lambda each: not isinstance(each, ModelResponse), reversed(messages))
+        1 for _ in takewhile(lambda message: not isinstance(message, ModelResponse), reversed(messages))
     )
 
 

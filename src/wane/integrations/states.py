@@ -38,10 +38,10 @@ class StateFile:
     def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
         """Return the state of the first of these digests that is known."""
         for first in range(0, len(digests), _AT_ONCE):
-            asked = digests[first : first + _AT_ONCE]
-            marks = ", ".join("?" * len(asked))
-            rows = dict(self._run(f"SELECT digest, state FROM states WHERE digest IN ({marks})", *asked))  # noqa: S608
-            if text := next((rows[digest] for digest in asked if digest in rows), None):
+            batch = digests[first : first + _AT_ONCE]
+            marks = ", ".join("?" * len(batch))
+            rows = dict(self._run(f"SELECT digest, state FROM states WHERE digest IN ({marks})", *batch))  # noqa: S608
+            if text := next((rows[digest] for digest in batch if digest in rows), None):
                 return self._read(text)
         return None
 

@@ -154,8 +154,8 @@ def _apart(messages: list[Any], trailing: int) -> tuple[list[Any], list[Any]]:
     if not trailing:
         return messages, []
     last = messages[-1]
-    rest, passing = last["content"][:-trailing], last["content"][-trailing:]
-    return [*messages[:-1], *([{**last, "content": rest}] if rest else [])], passing
+    history, passing = last["content"][:-trailing], last["content"][-trailing:]
+    return [*messages[:-1], *([{**last, "content": history}] if history else [])], passing
 
 
 def _with_guidance(system: Any, instructions: str) -> Any:
@@ -164,8 +164,8 @@ def _with_guidance(system: Any, instructions: str) -> Any:
     if not isinstance(system, list):
         return "\n\n".join(filter(None, (system, instructions)))
     # A cache breakpoint at the end of the prompt then covers the guidance too.
-    place = len(system) - 1 if system and "cachePoint" in system[-1] else len(system)
-    return [*system[:place], {"text": instructions}, *system[place:]]
+    position = len(system) - 1 if system and "cachePoint" in system[-1] else len(system)
+    return [*system[:position], {"text": instructions}, *system[position:]]
 
 
 def _thinks_on_a_budget(model: Model) -> bool:

@@ -77,8 +77,8 @@ SWEPT: Final = (
 
 def columns_of(*names: str) -> list[Column]:
     """Return columns by name, in that order."""
-    known = {column.name: column for column in (*COLUMNS, *SWEPT)}
-    return [known[name] for name in names]
+    columns = {column.name: column for column in (*COLUMNS, *SWEPT)}
+    return [columns[name] for name in names]
 
 
 def columns_dict(columns: Iterable[Column] = COLUMNS) -> list[dict[str, Any]]:

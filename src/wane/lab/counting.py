@@ -130,9 +130,9 @@ def breaks(session: RecordedSession) -> list[int]:
 
     The agent compacted or evicted there, its provider dropped reasoning, or another of several joined sessions begins.
     """
-    found = {compaction.position for compaction in session.compactions}
-    found.update(eviction.position for eviction in session.evictions)
-    return sorted(found.union(session.reasoning_cleared, session.starts))
+    positions = {compaction.position for compaction in session.compactions}
+    positions.update(eviction.position for eviction in session.evictions)
+    return sorted(positions.union(session.reasoning_cleared, session.starts))
 
 
 def relative_errors(material: Material) -> list[float]:
@@ -148,14 +148,14 @@ def relative_errors(material: Material) -> list[float]:
         | {eviction.position for eviction in session.evictions}
         | {start for start in session.starts if start}
     )
-    held = _held(material)
+    request_tokens = _request_tokens(material)
     errors: list[float] = []
     stretch, base = 0, material.overhead
     for position, total in reported(session):
         if (now := bisect_right(cuts, position)) != stretch:
-            stretch, base = now, total - held[position]
+            stretch, base = now, total - request_tokens[position]
             continue
-        errors.append(abs(base + held[position] - total) / total)
+        errors.append(abs(base + request_tokens[position] - total) / total)
     return errors
 
 
@@ -168,8 +168,8 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
     before: int | None = None
     ends: list[tuple[int, int | None]] = [*reported(session), (len(estimates), None)]
     for stop, total in ends:
-        whole = bisect_right(broken, first) == bisect_right(broken, stop)
-        growth = total - before if before is not None and total is not None and whole else None
+        unbroken = bisect_right(broken, first) == bisect_right(broken, stop)
+        growth = total - before if before is not None and total is not None and unbroken else None
         spans.append(_Span(first, stop, grown[stop] - grown[first], growth))
         first, before = stop, total
     return spans
@@ -177,13 +177,13 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
 
 def _typical_ratio(spans: Sequence[_Span]) -> float:
     """Return the median ratio of growth to estimate, weighted by tokens; 1 if nothing was reported."""
-    known = sorted(
+    ratios = sorted(
         (span.growth / span.estimate, span.estimate) for span in spans if span.sane and span.growth is not None
     )
-    if not known:
+    if not ratios:
         return 1.0
-    weights = list(accumulate(weight for _, weight in known))
-    return known[bisect_left(weights, weights[-1] / 2)][0]
+    weights = list(accumulate(weight for _, weight in ratios))
+    return ratios[bisect_left(weights, weights[-1] / 2)][0]
 
 
 def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
@@ -201,10 +201,10 @@ def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter,
         return session.system_tokens or 0
     stop, total = first
     past = [compaction for compaction in session.compactions if compaction.position <= stop]
-    seen = sum(tokens[past[-1].kept : stop]) if past else sum(tokens[:stop])
+    in_view = sum(tokens[past[-1].first_kept : stop]) if past else sum(tokens[:stop])
     summary = round(counter(past[-1].summary) * ratio) if past else 0
     gone = {index for eviction in session.evictions if eviction.position <= stop for index in eviction.removed}
-    return max(0, total - seen - summary + sum(tokens[index] for index in gone))
+    return max(0, total - in_view - summary + sum(tokens[index] for index in gone))
 
 
 def _output(call: ModelCall, items: Sequence[Item]) -> int:
@@ -214,7 +214,7 @@ def _output(call: ModelCall, items: Sequence[Item]) -> int:
     return sum(item.tokens for item in items[call.first : call.stop] if item.kind in _OUTPUT)
 
 
-def _held(material: Material) -> list[int]:
+def _request_tokens(material: Material) -> list[int]:
     """Return, by number of items, the tokens that a request holds if only cleared reasoning leaves it."""
     items, cleared = material.items, sorted(material.session.reasoning_cleared)
     grown = [0, *accumulate(item.tokens for item in items)]
@@ -222,4 +222,4 @@ def _held(material: Material) -> list[int]:
     gone = [0] * len(grown)
     for position in cleared:
         gone[position] = reasoned[position]
-    return [whole - left for whole, left in zip(grown, accumulate(gone, max), strict=True)]
+    return [total - dropped for total, dropped in zip(grown, accumulate(gone, max), strict=True)]

@@ -59,7 +59,7 @@ class SessionFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Source:
     """Where an agent keeps its sessions.
 
     Attributes:
@@ -77,29 +77,29 @@ class _Place:
     about: Callable[[Iterator[Mapping[str, Any]]], About] | None = None
 
 
-_PLACES: Final = (
-    _Place("claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects/*/*.jsonl",), claude_code.about),
-    _Place(
+_SOURCES: Final = (
+    _Source("claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects/*/*.jsonl",), claude_code.about),
+    _Source(
         "codex",
         "CODEX_HOME",
         ".codex",
         ("sessions/**/rollout-*.jsonl", "archived_sessions/**/rollout-*.jsonl"),
         codex.about,
     ),
-    _Place("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",), pi.about),
-    _Place(
+    _Source("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",), pi.about),
+    _Source(
         "copilot-cli",
         "COPILOT_HOME",
         ".copilot",
         ("session-state/*/events.jsonl", "session-state/*.jsonl"),
         copilot_cli.about,
     ),
-    _Place("gemini-cli", "GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*.json*",), gemini_cli.about),
-    _Place("opencode", "XDG_DATA_HOME", ".local/share", ("opencode/opencode.db",)),
-    _Place("goose", "XDG_DATA_HOME", ".local/share", ("goose/sessions/sessions.db",)),
+    _Source("gemini-cli", "GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*.json*",), gemini_cli.about),
+    _Source("opencode", "XDG_DATA_HOME", ".local/share", ("opencode/opencode.db",)),
+    _Source("goose", "XDG_DATA_HOME", ".local/share", ("goose/sessions/sessions.db",)),
 )
 
-AGENTS: Final = tuple(place.agent for place in _PLACES)
+AGENTS: Final = tuple(source.agent for source in _SOURCES)
 """The agents whose sessions are found."""
 
 SHORT: Final = 8
@@ -122,14 +122,14 @@ def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
     """
     return [
         file
-        for place in _PLACES
-        for file in sorted(_files(place, environ, home), key=lambda file: (file.modified, file.path), reverse=True)
+        for source in _SOURCES
+        for file in sorted(_files(source, environ, home), key=lambda file: (file.modified, file.path), reverse=True)
     ]
 
 
 def look_into(file: SessionFile) -> SessionHead:
     """Return the beginning of a session file, or a problem if it cannot be read."""
-    about = next(place.about for place in _PLACES if place.agent == file.agent)
+    about = next(source.about for source in _SOURCES if source.agent == file.agent)
     if file.head is not None or about is None:
         return file.head or SessionHead()
     try:
@@ -144,19 +144,19 @@ def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:
     if not prefix:
         return []
     files = list(files)
-    found = [file for file in files if file.id.startswith(prefix) or _bare(file.id).startswith(prefix)]
-    exact = [file for file in found if prefix in (file.id, _bare(file.id))]
-    return exact or found or [file for file in files if file.path.stem.startswith(prefix)]
+    matches = [file for file in files if file.id.startswith(prefix) or _bare(file.id).startswith(prefix)]
+    exact = [file for file in matches if prefix in (file.id, _bare(file.id))]
+    return exact or matches or [file for file in files if file.path.stem.startswith(prefix)]
 
 
 def short_ids(files: Sequence[SessionFile]) -> list[str]:
     """Return a short form of each session's id that no other of these sessions begins with."""
     bare = sorted({_bare(file.id) for file in files})
     lengths = dict.fromkeys(bare, SHORT)
-    for one, other in pairwise(bare):
-        common = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
-        for name in (one, other):
-            lengths[name] = max(lengths[name], common + 1)
+    for name, following in pairwise(bare):
+        common = next((at for at, (a, b) in enumerate(zip(name, following, strict=False)) if a != b), len(name))
+        lengths[name] = max(lengths[name], common + 1)
+        lengths[following] = max(lengths[following], common + 1)
     return [_bare(file.id)[: lengths[_bare(file.id)]] for file in files]
 
 
@@ -172,30 +172,31 @@ def _id_of(path: Path) -> str:
     return uuid[0] if uuid else name.rpartition("-")[2] if name.startswith("session-") else name
 
 
-def _files(place: _Place, environ: Mapping[str, str], home: Path) -> Iterator[SessionFile]:
-    root = _directory(environ.get(place.variable, ""), home) or home / place.default
-    for pattern in place.patterns:
+def _files(source: _Source, environ: Mapping[str, str], home: Path) -> Iterator[SessionFile]:
+    root = _directory(environ.get(source.variable, ""), home) or home / source.default
+    for pattern in source.patterns:
         for path in root.glob(pattern):
-            if path.name.startswith(claude_code.SUB_AGENT) and place.agent == claude_code.NAME:
+            if path.name.startswith(claude_code.SUB_AGENT) and source.agent == claude_code.NAME:
                 continue
             try:
                 status = path.stat()
             except OSError:
                 continue  # deleted in the meantime, or a dangling link
             modified = datetime.fromtimestamp(status.st_mtime, UTC)
-            if place.about is not None:
-                yield SessionFile(place.agent, path, modified, status.st_size, _id_of(path))
+            if source.about is not None:
+                yield SessionFile(source.agent, path, modified, status.st_size, _id_of(path))
                 continue
             try:
                 listed = databases.sessions(path)
             except (FormatError, OSError) as error:
                 problem = SessionHead(problem=str(error))
-                yield SessionFile(place.agent, path, modified, status.st_size, path.stem, problem)
+                yield SessionFile(source.agent, path, modified, status.st_size, path.stem, problem)
                 continue
-            for it in listed:
-                head = SessionHead(first_words(sound(it.title)), None if it.cwd is None else sound(it.cwd))
-                at = datetime.fromtimestamp(it.modified, UTC)
-                yield SessionFile(place.agent, path / it.id, at, it.size, it.id, head)
+            for session in listed:
+                cwd = None if session.cwd is None else sound(session.cwd)
+                head = SessionHead(first_words(sound(session.title)), cwd)
+                at = datetime.fromtimestamp(session.modified, UTC)
+                yield SessionFile(source.agent, path / session.id, at, session.size, session.id, head)
 
 
 def _directory(value: str, home: Path) -> Path | None:
@@ -207,10 +208,10 @@ def _directory(value: str, home: Path) -> Path | None:
 
 def _beginning(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects on the first lines."""
-    left = LOOKED_AT
+    remaining = LOOKED_AT
     with path.open("rb") as file:
-        while left > 0 and (raw := file.readline(left)):
-            left -= len(raw)
+        while remaining > 0 and (raw := file.readline(remaining)):
+            remaining -= len(raw)
             try:
                 value = json.loads(raw)
             except (ValueError, RecursionError):

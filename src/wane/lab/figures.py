@@ -77,7 +77,8 @@ class Totals:
     loss: LossTotals = field(default_factory=LossTotals)
 
     def __add__(self, other: Totals) -> Totals:
-        sums: dict[str, Any] = {it.name: getattr(self, it.name) + getattr(other, it.name) for it in fields(self)}
+        names = [column.name for column in fields(self)]
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Totals(**{**sums, "peak": max(self.peak, other.peak)})
 
     @property

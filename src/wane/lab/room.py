@@ -53,7 +53,7 @@ class TightSession:
         return {
             "name": self.name,
             **self.room.to_dict(),
-            **{key: None if it is None else it.to_dict() for key, it in figures.items()},
+            **{key: None if totals is None else totals.to_dict() for key, totals in figures.items()},
         }
 
 
@@ -67,8 +67,8 @@ def room_of(material: Material, budget: int, pricing: Pricing) -> Room | None:
     """
     window = ContextWindow(budget, overhead=material.overhead)
     window.extend(material.items[: max((call.first for call in material.session.calls), default=0)])
-    known = material.session.window or pricing.prices.window
-    return replace(window.room, window=known) if window.tokens > budget else None
+    model_window = material.session.window or pricing.prices.window
+    return replace(window.room, window=model_window) if window.tokens > budget else None
 
 
 def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engine | None = None) -> list[TightSession]:
@@ -82,20 +82,22 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
     Raises:
         WaneError: whatever a replay raised.
     """
-    rooms = [(it, room_of(it.subject.material, settings.budget, it.pricing)) for it in studied]
-    tight = [(it, room) for it, room in rooms if room is not None and room.tight]
+    rooms = [(prepared, room_of(prepared.subject.material, settings.budget, prepared.pricing)) for prepared in studied]
+    tight = [(prepared, room) for prepared, room in rooms if room is not None and room.tight]
     tight.sort(key=lambda pair: -pair[1].fixed)
     jobs = [
-        Job(number, OURS, replace(settings, budget=budget, annotate=it.annotate), it.pricing)
-        for number, (it, room) in enumerate(tight)
+        Job(number, OURS, replace(settings, budget=budget, annotate=prepared.annotate), prepared.pricing)
+        for number, (prepared, room) in enumerate(tight)
         for budget in (room.budget, room.advised)
         if room.attainable
     ]
-    replayed = () if engine is None else engine.run([it.subject for it, _ in tight], jobs)
+    replayed = () if engine is None else engine.run([prepared.subject for prepared, _ in tight], jobs)
     totals = {(job.subject, job.settings.budget): replay.totals for job, replay in replayed}
     return [
-        TightSession(it.found.session.name, room, totals.get((number, room.budget)), totals.get((number, room.advised)))
-        for number, (it, room) in enumerate(tight)
+        TightSession(
+            prepared.recording.session.name, room, totals.get((number, room.budget)), totals.get((number, room.advised))
+        )
+        for number, (prepared, room) in enumerate(tight)
     ]
 
 
@@ -107,8 +109,8 @@ def tight_lines(tight: Sequence[TightSession], sessions: int) -> list[str]:
         sessions: number of all sessions.
     """
     if sessions == 1:
-        return [str(it) for it in tight]
-    lines = [f"  {it.name}: {it}" for it in tight[:NAMED]]
+        return [str(session) for session in tight]
+    lines = [f"  {session.name}: {session}" for session in tight[:NAMED]]
     if len(tight) > NAMED:
         lines.append(f"  and {len(tight) - NAMED:,} more; --json names all of them")
     have = "has" if len(tight) == 1 else "have"

@@ -71,7 +71,7 @@ class Compaction:
     Attributes:
         position: number of parts before it.
         summary: the summary, as the model saw it; empty if it was not recorded.
-        kept: index of the first part that stayed in view whole; `position` if none did.
+        first_kept: index of the first part that stayed in view whole; `position` if none did.
         tokens_before: tokens of the view before it, None if not recorded.
         at: when, in seconds since 1970 UTC; None if unknown.
         tokens_after: tokens of the view after it, None if not recorded.
@@ -79,7 +79,7 @@ class Compaction:
 
     position: int
     summary: str
-    kept: int
+    first_kept: int
     tokens_before: int | None = None
     at: float | None = None
     tokens_after: int | None = None
@@ -195,7 +195,7 @@ class RecordedSession:
     def cached_for_hour(self) -> bool:
         """Whether most of the recorded cache writes were to live for an hour."""
         usages = [call.usage for call in (*self.calls, *self.asides) if call.usage]
-        return 2 * sum(it.cache_write_hour for it in usages) > sum(it.cache_write for it in usages)
+        return 2 * sum(usage.cache_write_hour for usage in usages) > sum(usage.cache_write for usage in usages)
 
     @property
     def user_turns(self) -> list[int]:

@@ -77,7 +77,7 @@ class Sweep:
     @property
     def frontier(self) -> tuple[Point, ...]:
         """Points that no other point beats at cost and recall, cheapest first."""
-        return tuple(frontier(self.points, lambda it: it.totals.dollars, lambda it: it.recall))
+        return tuple(frontier(self.points, lambda point: point.totals.dollars, lambda point: point.recall))
 
     def cost_to_largest(self, point: Point) -> float | None:
         """Return a point's cost relative to the same strategy at the largest budget, as section 6.4 compares it."""
@@ -95,7 +95,7 @@ class Sweep:
         return {
             "budgets": list(self.budgets),
             **prices_of(self.studied),
-            "sessions": [it.to_dict() for it in self.studied],
+            "sessions": [prepared.to_dict() for prepared in self.studied],
             "points": [
                 {
                     "strategy": point.strategy,
@@ -121,7 +121,7 @@ def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[
         value: value of a point; more is better.
     """
     best: list[_T] = []
-    for point in sorted(points, key=lambda it: (cost(it), -value(it))):
+    for point in sorted(points, key=lambda point: (cost(point), -value(point))):
         if not best or value(point) > value(best[-1]):
             best.append(point)
     return best
@@ -154,12 +154,12 @@ def sweep(
     order = sorted(set(budgets))
     cells = [(BASELINE, order[-1]), *((name, budget) for name in names if name != BASELINE for budget in order)]
     strategies = [(name, replace(settings, budget=budget)) for name, budget in cells]
-    baseline, *found = map(total, run_each(engine, studied, strategies, progress))
-    points = [Point(*cell, totals) for cell, totals in zip(cells[1:], found, strict=True)]
+    baseline, *figures = map(total, run_each(engine, studied, strategies, progress))
+    points = [Point(*cell, totals) for cell, totals in zip(cells[1:], figures, strict=True)]
     if BASELINE in names:
         # It has no budget to exceed.
         points.insert(0, Point(BASELINE, None, replace(baseline, over=Counter())))
-    points.sort(key=lambda it: (names.index(it.strategy), it.budget or 0))
+    points.sort(key=lambda point: (names.index(point.strategy), point.budget or 0))
     return Sweep(tuple(order), tuple(names), tuple(studied), tuple(points), baseline)
 
 
@@ -187,4 +187,4 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     exact = [low + (high - low) * at / (count - 1) for at in range(count)]
     # Rounded, as people would write them, if they stay apart.
     grain = 1000 if high - low >= 2000 * (count - 1) else 1
-    return tuple(sorted({low, high, *(round(it / grain) * grain for it in exact[1:-1])}))
+    return tuple(sorted({low, high, *(round(budget / grain) * grain for budget in exact[1:-1])}))

@@ -134,26 +134,28 @@ class Tuning:
     @property
     def default(self) -> Candidate | None:
         """The defaults, if they were tried."""
-        return next((it for it in self.candidates if (it.budget, it.policy) == (DEFAULT_BUDGET, Policy())), None)
+        default = (DEFAULT_BUDGET, Policy())
+        tried = {(candidate.budget, candidate.policy): candidate for candidate in self.candidates}
+        return tried.get(default)
 
     @property
     def unfilled(self) -> bool:
         """Whether nothing was evicted at any budget, so that none is better than another."""
-        return all(it.totals.passes == 0 for it in self.candidates)
+        return all(candidate.totals.passes == 0 for candidate in self.candidates)
 
     @property
     def edges(self) -> dict[str, Edge]:
         """The settings that the choice took from the edge of the tried values; better ones may lie beyond it."""
         tried = {
-            "budget": {it.budget for it in self.candidates},
-            **{name: {getattr(it.policy, name) for it in self.candidates} for name in DEPTHS},
+            "budget": {candidate.budget for candidate in self.candidates},
+            **{name: {getattr(candidate.policy, name) for candidate in self.candidates} for name in DEPTHS},
         }
         values = {"budget": self.chosen.budget, **{name: getattr(self.chosen.policy, name) for name in DEPTHS}}
-        found: dict[str, Edge] = {}
+        edges: dict[str, Edge] = {}
         for name, value in values.items():
             if len(tried[name]) > 1 and value in (min(tried[name]), max(tried[name])):
-                found[name] = "lowest" if value == min(tried[name]) else "highest"
-        return found
+                edges[name] = "lowest" if value == min(tried[name]) else "highest"
+        return edges
 
     def config(self) -> str:
         """Return the choice as lines for the agent's settings (`.wane.toml` or `config.toml`)."""
@@ -165,26 +167,36 @@ class Tuning:
         """Return it as JSON-able data."""
         return {
             **prices_of(self.studied),
-            "sessions": [it.to_dict() for it in self.studied],
+            "sessions": [prepared.to_dict() for prepared in self.studied],
             "recommended": self._candidate(self.chosen),
             "unfilled": self.unfilled,
             "edges": self.edges,
             "config": self.config(),
-            "frontier": [self._candidate(it) for it in self.frontier],
+            "frontier": [self._candidate(candidate) for candidate in self.frontier],
             "alternatives": [
-                {"what": it.what, "value": it.value, **self._against(it.totals), **it.totals.to_dict(self.baseline)}
-                for it in self.alternatives
+                {
+                    "what": alternative.what,
+                    "value": alternative.value,
+                    **self._against(alternative.totals),
+                    **alternative.totals.to_dict(self.baseline),
+                }
+                for alternative in self.alternatives
             ],
-            "candidates": [self._candidate(it) for it in self.candidates],
+            "candidates": [self._candidate(candidate) for candidate in self.candidates],
             "none": self.baseline.to_dict(self.baseline),
             **to_dict(self.baselines, self.baseline),
             "verdict": verdict(self.baselines, self.chosen.totals, f"{OURS} so tuned"),
-            "tight": [it.to_dict() for it in self.tight],
+            "tight": [session.to_dict() for session in self.tight],
         }
 
-    def _candidate(self, it: Candidate) -> dict[str, Any]:
-        measures = {"cost_and_again_usd": it.cost, "kept": it.kept}
-        return {"budget": it.budget, "policy": asdict(it.policy), **measures, **it.totals.to_dict(self.baseline)}
+    def _candidate(self, candidate: Candidate) -> dict[str, Any]:
+        measures = {"cost_and_again_usd": candidate.cost, "kept": candidate.kept}
+        return {
+            "budget": candidate.budget,
+            "policy": asdict(candidate.policy),
+            **measures,
+            **candidate.totals.to_dict(self.baseline),
+        }
 
     def _against(self, totals: Totals) -> dict[str, float]:
         chosen = self.chosen
@@ -229,8 +241,8 @@ def tune(
     trial = _Trial(studied, settings, engine, progress, jobs)
     first = trial.candidates([(budget, policy) for budget in order for policy in grid(DEPTHS)])
     # Of equals, the one nearest to the defaults comes first.
-    first.sort(key=lambda it: (abs(it.budget - DEFAULT_BUDGET), len(it.departures)))
-    best = frontier(first, lambda it: it.cost, lambda it: it.kept)
+    first.sort(key=lambda candidate: (abs(candidate.budget - DEFAULT_BUDGET), len(candidate.departures)))
+    best = frontier(first, lambda candidate: candidate.cost, lambda candidate: candidate.kept)
     corner = knee(best)
     second = trial.candidates([(corner.budget, policy) for policy in grid(KNOBS, corner.policy)])
     chosen = choose([corner, *second])
@@ -242,13 +254,15 @@ def tune(
     rivals = trial.rivals(chosen.budget)
     unevicted = rivals.pop(BASELINE)
     pairs = zip(studied, unevicted, strict=True)
-    baselines = sum((Baselines.of(it.subject.material, it.pricing, replay) for it, replay in pairs), Baselines())
+    baselines = sum(
+        (Baselines.of(prepared.subject.material, prepared.pricing, replay) for prepared, replay in pairs), Baselines()
+    )
     strategies = [Alternative("strategy", name, total(replays)) for name, replays in rivals.items()]
     return Tuning(
         tuple(studied),
         chosen,
         candidates,
-        tuple(frontier(candidates, lambda it: it.cost, lambda it: it.kept)),
+        tuple(frontier(candidates, lambda candidate: candidate.cost, lambda candidate: candidate.kept)),
         (*_neighbours(chosen, candidates), *strategies),
         total(unevicted),
         baselines,
@@ -259,8 +273,9 @@ def tune(
 def knee(points: Sequence[Candidate]) -> Candidate:
     """Return the point of a frontier that lies farthest above the line between its ends.
 
-    Up to there another dollar keeps much; beyond it, little. Cost and kept share are scaled to 0..1 between the ends,
-    so that their units do not matter. A frontier of two points has no knee; the cheaper point is returned.
+    Up to that point, spending more keeps much more; beyond it, hardly any more. Cost and kept share are scaled to 0..1
+    between the ends, so that their units do not matter. A frontier of two points has no knee; the cheaper point is
+    returned.
 
     Args:
         points: a frontier, cheapest first; at least one point.
@@ -269,7 +284,7 @@ def knee(points: Sequence[Candidate]) -> Candidate:
     width, height = last.cost - first.cost, last.kept - first.kept
     if width <= 0 or height <= 0:
         return first
-    return max(points, key=lambda it: (it.kept - first.kept) / height - (it.cost - first.cost) / width)
+    return max(points, key=lambda point: (point.kept - first.kept) / height - (point.cost - first.cost) / width)
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
@@ -277,9 +292,9 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
 
     A policy that departs further from the defaults must keep enough more to justify it.
     """
-    limit = _NEAR * min(it.cost for it in candidates)
-    cheap = [it for it in candidates if it.cost <= limit]
-    return max(cheap, key=lambda it: (it.kept - GAIN * len(it.departures), -it.cost))
+    limit = _NEAR * min(candidate.cost for candidate in candidates)
+    cheap = [candidate for candidate in candidates if candidate.cost <= limit]
+    return max(cheap, key=lambda candidate: (candidate.kept - GAIN * len(candidate.departures), -candidate.cost))
 
 
 def unbeaten(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
@@ -287,16 +302,22 @@ def unbeaten(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
 
     Each step gains more in cost or kept share than it may lose in the other, so the steps end.
     """
-    while better := [it for it in candidates if beats(it.totals, chosen.totals)]:
-        chosen = max(better, key=lambda it: (it.kept / GAIN - log(max(it.cost, _CENT)) / CLOSE, -len(it.departures)))
+    while better := [candidate for candidate in candidates if beats(candidate.totals, chosen.totals)]:
+        chosen = max(
+            better,
+            key=lambda candidate: (
+                candidate.kept / GAIN - log(max(candidate.cost, _CENT)) / CLOSE,
+                -len(candidate.departures),
+            ),
+        )
     return chosen
 
 
-def beats(one: Totals, other: Totals) -> bool:
+def beats(totals: Totals, rival: Totals) -> bool:
     """Return whether figures are better than others: clearly in cost or kept share, and not clearly worse in either."""
-    cost, kept = one.full_cost, kept_of(one)
-    as_good = cost <= (1 + CLOSE) * other.full_cost and kept >= kept_of(other) - GAIN
-    return as_good and (cost < (1 - CLOSE) * other.full_cost or kept > kept_of(other) + GAIN)
+    cost, kept_share = totals.full_cost, kept_of(totals)
+    as_good = cost <= (1 + CLOSE) * rival.full_cost and kept_share >= kept_of(rival) - GAIN
+    return as_good and (cost < (1 - CLOSE) * rival.full_cost or kept_share > kept_of(rival) + GAIN)
 
 
 def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> list[Policy]:
@@ -312,8 +333,8 @@ def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> lis
 def departures(policy: Policy) -> dict[str, Any]:
     """Return the fields of a policy that differ from the defaults, with their values."""
     default = Policy()
-    found = {field.name: getattr(policy, field.name) for field in fields(policy)}
-    return {name: value for name, value in found.items() if value != getattr(default, name)}
+    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
+    return {name: value for name, value in values.items() if value != getattr(default, name)}
 
 
 def kept_of(totals: Totals) -> float:
@@ -338,15 +359,17 @@ class _Trial:
 
     def candidates(self, cells: Sequence[tuple[int, Policy]]) -> list[Candidate]:
         fresh = list(dict.fromkeys(cell for cell in cells if cell not in self._known))
-        settings = [replace(self._settings, budget=budget, policy=policy, low_water=None) for budget, policy in fresh]
-        found = self._run([(OURS, it) for it in settings])
-        self._known.update((cell, Candidate(*cell, total(replays))) for cell, replays in zip(fresh, found, strict=True))
+        runs = self._run(
+            [(OURS, replace(self._settings, budget=budget, policy=policy, low_water=None)) for budget, policy in fresh]
+        )
+        for cell, replays in zip(fresh, runs, strict=True):
+            self._known[cell] = Candidate(*cell, total(replays))
         return [self._known[cell] for cell in cells]
 
     @property
     def tried(self) -> tuple[Candidate, ...]:
         """All candidates so far, in order of their budgets."""
-        return tuple(sorted(self._known.values(), key=lambda it: (it.budget, len(it.departures))))
+        return tuple(sorted(self._known.values(), key=lambda candidate: (candidate.budget, len(candidate.departures))))
 
     def rivals(self, budget: int) -> dict[str, tuple[Replay, ...]]:
         names = (BASELINE, *RIVALS)
@@ -356,28 +379,29 @@ class _Trial:
     def _run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
         before = self._done
 
-        def told(done: int, _: int) -> None:
+        def on_replay(done: int, _: int) -> None:
             if self._progress:
                 self._progress(before + done, self._jobs)
 
-        found = run_each(self._engine, self._studied, cells, told)
+        replays = run_each(self._engine, self._studied, cells, on_replay)
         self._done += len(cells) * len(self._studied)
-        return found
+        return replays
 
 
 def _neighbours(chosen: Candidate, candidates: Sequence[Candidate]) -> list[Alternative]:
     """Return the candidates that differ from the choice in one setting; of equals, the first."""
-    found = [
-        Alternative("budget", it.budget, it.totals)
-        for it in candidates
-        if it.policy == chosen.policy and it.budget != chosen.budget
+    alternatives = [
+        Alternative("budget", candidate.budget, candidate.totals)
+        for candidate in candidates
+        if candidate.policy == chosen.policy and candidate.budget != chosen.budget
     ]
     for name in (*DEPTHS, *KNOBS):
-        seen: set[tuple[float, float]] = set()
-        for it in candidates:
-            like = replace(chosen.policy, **{name: getattr(it.policy, name)})
-            alone = it.budget == chosen.budget and it.policy == like != chosen.policy
-            if alone and (it.cost, it.kept) not in seen:
-                seen.add((it.cost, it.kept))
-                found.append(Alternative(name, getattr(it.policy, name), it.totals))
-    return found
+        listed: set[tuple[float, float]] = set()
+        for candidate in candidates:
+            value = getattr(candidate.policy, name)
+            like = replace(chosen.policy, **{name: value})
+            alone = candidate.budget == chosen.budget and candidate.policy == like != chosen.policy
+            if alone and (candidate.cost, candidate.kept) not in listed:
+                listed.add((candidate.cost, candidate.kept))
+                alternatives.append(Alternative(name, value, candidate.totals))
+    return alternatives

@@ -60,11 +60,15 @@ class Baselines:
         # The agent knows its window best: a price list names the largest that a model offers.
         window, peak = material.session.window or pricing.prices.window, unevicted.totals.peak
         managed = bool(material.session.evictions)
-        known = cls(Recorded.of(material, pricing, unevicted.budget), unevicted.totals.dollars, 1, managed=int(managed))
-        return known if window is None or peak <= window else replace(known, unfit=1, largest=peak, window=window)
+        baselines = cls(
+            Recorded.of(material, pricing, unevicted.budget), unevicted.totals.dollars, 1, managed=int(managed)
+        )
+        return (
+            baselines if window is None or peak <= window else replace(baselines, unfit=1, largest=peak, window=window)
+        )
 
     def __add__(self, other: Baselines) -> Baselines:
-        larger = max(self, other, key=lambda it: it.largest)
+        larger = other if other.largest > self.largest else self
         return Baselines(
             self.recorded + other.recorded,
             self.unevicted + other.unevicted,
@@ -93,19 +97,19 @@ class Baselines:
         """Why fetching again counts twice in a simulation, as the end of a sentence."""
         where = "the session was" if self.sessions == 1 else f"{self.managed:,} of {self.sessions:,} sessions were"
         counted = f"some fetching again counts twice, because {where} recorded with Wane at work"
-        whole = self.managed == self.sessions and self.recorded.complete
-        return f"{counted} (for {self.recorded.account.brief})" if whole else counted
+        exact = self.managed == self.sessions and self.recorded.complete
+        return f"{counted} (for {self.recorded.account.brief})" if exact else counted
 
     def lowest(self) -> Baseline | None:
         """Return the lowest cost without Wane; None if there is none to compare with."""
-        known = []
+        baselines = []
         # Replays have stand-in prices for the calls of models without known ones, so the two do not compare.
         if self.recorded.account.priced and not self.recorded.unpriced and not self.managed:
             recorded = self.recorded
-            known.append(Baseline(recorded.account.at_least, RECORDED, not recorded.complete, recorded.covers))
+            baselines.append(Baseline(recorded.account.at_least, RECORDED, not recorded.complete, recorded.covers))
         if self.possible:
-            known.append(Baseline(self.unevicted, "if nothing is evicted, simulated"))
-        return min(known, key=lambda it: it.cost, default=None)
+            baselines.append(Baseline(self.unevicted, "if nothing is evicted, simulated"))
+        return min(baselines, key=lambda baseline: baseline.cost, default=None)
 
     def describe(self) -> str:
         """Return both costs, each with what it leaves out."""
@@ -170,8 +174,8 @@ def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
             if prices is None:
                 unknown[call.priced_as or ""] += 1
                 assumed[pricing.prices.name] = None
-    each = ", ".join(f"{name} ({calls_of(number)})" for name, number in used.most_common())
-    whose = each if len(used) > 1 else next(iter(used))
+    counts = ", ".join(f"{name} ({calls_of(number)})" for name, number in used.most_common())
+    whose = counts if len(used) > 1 else next(iter(used))
     return f"{whose}; {unknown_prices(unknown)}, so those of {', '.join(assumed)} are used" if unknown else whose
 
 
@@ -210,7 +214,9 @@ def needs(totals: Totals) -> str:
     if loss.uses:
         fetches = loss.reread.results
         again = f", for {fetches:,} {'fetch' if fetches == 1 else 'fetches'}" if fetches else ""
-        parts.append(f"Calls used {loss.uses:,} earlier names, {loss.uses - loss.found:,} of them not in view{again}.")
+        parts.append(
+            f"Calls used {loss.uses:,} earlier names, {loss.uses - loss.in_view:,} of them not in view{again}."
+        )
     if loss.edits:
         parts.append(f"{loss.grounded:,} of {loss.edits:,} edits had their file's latest read in view.")
     if loss.user_turns and not loss.user_turns_lost:

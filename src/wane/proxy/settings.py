@@ -93,21 +93,21 @@ class UpstreamUrl:
         Raises:
             ConfigError: for anything else, such as a URL with a password, a query or a fragment.
         """
-        shown = _shown(text)
+        masked = _masked(text)
         example = "write a base URL, such as https://api.anthropic.com"
         try:
             parts = urlsplit(text.strip())
             port = parts.port
         except ValueError:
-            raise ConfigError(f"the upstream {shown!r} is not understood; {example}") from None
+            raise ConfigError(f"the upstream {masked!r} is not understood; {example}") from None
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or not _is_host(parts.hostname):
-            raise ConfigError(f"the upstream {shown!r} is not understood; {example}")
+            raise ConfigError(f"the upstream {masked!r} is not understood; {example}")
         if parts.username is not None or parts.password is not None:
-            raise ConfigError(f"the upstream {shown!r} holds a user or password; keys belong into the client")
+            raise ConfigError(f"the upstream {masked!r} holds a user or password; keys belong into the client")
         if parts.query or parts.fragment or not parts.path.isascii() or not parts.path.isprintable():
-            raise ConfigError(f"the upstream {shown!r} has more than a path behind the host; {example}")
+            raise ConfigError(f"the upstream {masked!r} has more than a path behind the host; {example}")
         if any(c.isspace() for c in parts.path):
-            raise ConfigError(f"the upstream {shown!r} has a space in it; {example}")
+            raise ConfigError(f"the upstream {masked!r} has a space in it; {example}")
         host = parts.hostname.encode("idna").decode() if not parts.hostname.isascii() else parts.hostname
         return cls(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
 
@@ -140,10 +140,10 @@ def _is_host(text: str) -> bool:
     return bool(text) and not any(c.isspace() or not c.isprintable() or c in "/?#@[]\\%" for c in text)
 
 
-def _shown(text: str) -> str:
+def _masked(text: str) -> str:
     """Mask what may be secret in a URL, even a malformed one: user and password, path, query, fragment."""
-    scheme, mark, rest = text.strip().rpartition("://")
-    head, at, tail = re.split(r"[?#]", rest, maxsplit=1)[0].rpartition("@")
+    scheme, mark, address = text.strip().rpartition("://")
+    head, at, tail = re.split(r"[?#]", address, maxsplit=1)[0].rpartition("@")
     host, slash, path = tail.partition("/")
     return f"{scheme}{mark}{HIDDEN + at if head else at}{host}{slash}{shown_path(path)}"
 

@@ -41,7 +41,7 @@ class Seen:
     Attributes:
         raw: its arguments, as JSON text.
         result: its result; None if it has none.
-        said: the model's words in the same reply.
+        words: the model's words in the same reply.
         latest: whether it belongs to the latest reply.
     """
 
@@ -49,7 +49,7 @@ class Seen:
     tool: str
     raw: str
     result: str | None
-    said: str
+    words: str
     latest: bool
 
     @property

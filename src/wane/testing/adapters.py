@@ -33,8 +33,11 @@ BUDGET: Final = 6_000
 
 AMPLE: Final = 1_000_000
 
-TURNS: Final = 5
+TURNS: Final = 4
 """User turns in one conversation."""
+
+MISTAKEN: Final = (0, 2)
+"""Turns in which the model makes the mistakes."""
 
 NOTE: Final = "[Automatic note"
 """How a reminder begins; reminders are not part of the history."""
@@ -48,7 +51,7 @@ WRONG: Final[Mapping[str, tuple[str, Mapping[str, Any] | str]]] = {
     "tool-list": ("read", '["x"]'),
     "tool-text": ("read", "x, please"),
 }
-"""Calls with wrong arguments, in each turn beside correct ones, by what is wrong: the tool, and the arguments."""
+"""Calls with wrong arguments, beside correct ones, by what is wrong: the tool, and the arguments."""
 
 ONLY_OBJECTS: Final[Mapping[str, str]] = dict.fromkeys(
     [what for what, (_, arguments) in WRONG.items() if isinstance(arguments, str)],
@@ -58,6 +61,9 @@ ONLY_OBJECTS: Final[Mapping[str, str]] = dict.fromkeys(
 
 DELEGATING: Final = (1, 3)
 """Turns in which the model calls the sub-agent."""
+
+HELP: Final = 3
+"""Turns of the script that the sub-agent then does in its one."""
 
 TASK: Final = "Help with this, and mind §."
 """What it tells the sub-agent."""
@@ -73,15 +79,16 @@ def prompt_of(turn: int) -> str:
     return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
 
 
-def script(*, recall: bool = False, wrong: Iterable[str] = ()) -> Iterator[Reply]:
+def script(*, recall: bool = False, wrong: Iterable[str] = (), turns: int = TURNS) -> Iterator[Reply]:
     """Yield the model's replies in all turns.
 
     Args:
         recall: whether the last turn recalls the first exploration.
-        wrong: calls with wrong arguments that each turn has, of `WRONG`.
+        wrong: calls with wrong arguments that some turns have (`MISTAKEN`), of `WRONG`.
+        turns: number of turns.
     """
-    for n in range(TURNS):
-        yield from replies_of(n, recall=recall and n == TURNS - 1, wrong=wrong)
+    for n in range(turns):
+        yield from replies_of(n, recall=recall and n == turns - 1, wrong=wrong if n in MISTAKEN else ())
 
 
 def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) -> Iterator[Reply]:
@@ -90,8 +97,8 @@ def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) ->
     yield Reply("I look.", calls=(Call(DELIMITER, look, f"look-{n}"), Call("read", {"path": f"a{n}"}, f"a{n}")))
     mistakes = (Call(*WRONG[what], f"{what}-{n}") for what in wrong)
     again = Call(DELIMITER, look, f"again-{n}")
-    grep, other = Call("grep", {"pattern": f"b{n}"}, f"b{n}"), Call("read", {"path": f"c{n}"}, f"c{n}")
-    yield Reply(calls=(grep, again, *mistakes, other))
+    grep, read = Call("grep", {"pattern": f"b{n}"}, f"b{n}"), Call("read", {"path": f"c{n}"}, f"c{n}")
+    yield Reply(calls=(grep, again, *mistakes, read))
     end = {"action": "end", "name": f"look-{n}", "description": f"a{n} and c{n} hold lines."}
     fix = {"action": "start", "name": f"fix-{n}", "type": "act", "dependencies": [f"look-{n}"]}
     calls = (Call(DELIMITER, end, f"end-{n}"), Call(DELIMITER, fix, f"fix-{n}"))
@@ -105,22 +112,22 @@ def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) ->
 def delegation(argument: str, *, wrong: Iterable[str] = ()) -> Iterator[tuple[str, Reply]]:
     """Yield the replies of a model that has a sub-agent's help in some turns, each with whom it answers.
 
-    The sub-agent does all that `script` does, in one turn, and under the same names of episodes.
+    The sub-agent does some turns of `script` in one, and under the same names of episodes.
 
     Args:
         argument: the argument of the tool `helper`.
         wrong: as for `script`.
     """
     for n in range(TURNS):
-        for number, reply in enumerate(replies_of(n, wrong=wrong)):
+        for number, reply in enumerate(replies_of(n, wrong=wrong if n in MISTAKEN else ())):
             yield "parent", reply
             if n in DELEGATING and number == 0:
                 ask = Call("helper", {argument: TASK}, f"help-{n}")
                 yield "parent", Reply(calls=(ask, Call("read", {"path": f"h{n}"}, f"h{n}")))
-                for each in script(wrong=wrong):
-                    if each.calls:
-                        calls = tuple(replace(call, id=f"sub{n}-{call.id}") for call in each.calls)
-                        yield f"sub{n}", replace(each, calls=calls)
+                for sub_reply in script(wrong=wrong, turns=HELP):
+                    if sub_reply.calls:
+                        calls = tuple(replace(call, id=f"sub{n}-{call.id}") for call in sub_reply.calls)
+                        yield f"sub{n}", replace(sub_reply, calls=calls)
                 yield f"sub{n}", Reply("Helped.")
 
 
@@ -223,9 +230,9 @@ class AdapterContract(ABC):
         self._check(run.requests)
         assert not run.refusals, run.refusals
         assert "a0" not in run.requests[-1].results, "nothing was evicted"
-        said = [_users(request) for request in run.requests]
-        assert all(texts == [prompt_of(n) for n in range(len(texts))] for texts in said)
-        assert len(said[-1]) == TURNS
+        turns = [_users(request) for request in run.requests]
+        assert all(texts == [prompt_of(n) for n in range(len(texts))] for texts in turns)
+        assert len(turns[-1]) == TURNS
 
     def test_the_history_stays_whole_and_unchanged(self) -> None:
         """What was said, called and returned is stored as it was, in its order, whatever was evicted."""
@@ -236,27 +243,27 @@ class AdapterContract(ABC):
         assert texts[Kind.TEXT] == [reply.text for reply in replies if reply.text]
         if self.reasoning:
             assert texts[Kind.REASONING] == [reply.reasoning for reply in replies]
-        made = [call for reply in replies for call in reply.calls]
-        kept = {part.call_id: part for part in stored if part.kind is Kind.CALL}
-        assert {call.id: call.tool for call in made} == {part.call_id: part.tool for part in kept.values()}
+        calls = [call for reply in replies for call in reply.calls]
+        stored_calls = {part.call_id: part for part in stored if part.kind is Kind.CALL}
+        assert {call.id: call.tool for call in calls} == {part.call_id: part.tool for part in stored_calls.values()}
         # Frameworks mend wrong arguments, and some put calls that they cannot read behind the others.
         wrong = {f"{what}-{n}" for what in WRONG for n in range(TURNS)}
-        correct = [call for call in made if call.id not in wrong]
-        assert [call_id for call_id in kept if call_id not in wrong] == [call.id for call in correct]
-        assert all(json.loads(kept[call.id].arguments or "") == call.arguments for call in correct)
+        correct = [call for call in calls if call.id not in wrong]
+        assert [call_id for call_id in stored_calls if call_id not in wrong] == [call.id for call in correct]
+        assert all(json.loads(stored_calls[call.id].arguments or "") == call.arguments for call in correct)
         results = {part.call_id: part.text for part in stored if part.kind is Kind.RESULT}
         assert results.keys() >= {call.id for call in correct}
         assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for n in range(TURNS) for letter in "abcd")
-        told = [(name, text) for request in run.requests for name, text in request.results.items()]
-        assert all(results[name] == text for name, text in told if name not in wrong)
+        sent_results = [(name, text) for request in run.requests for name, text in request.results.items()]
+        assert all(results[name] == text for name, text in sent_results if name not in wrong)
 
     def test_each_request_is_a_part_of_the_history(self) -> None:
         """Each request is a subsequence of the request without eviction."""
-        whole, views = self._run(budget=AMPLE).requests, self._run().requests
-        assert len(whole) == len(views)
-        for full, view in zip(whole, views, strict=True):
-            there = iter(_seen(full))
-            assert all(part in there for part in _seen(view))
+        complete, views = self._run(budget=AMPLE).requests, self._run().requests
+        assert len(complete) == len(views)
+        for full, view in zip(complete, views, strict=True):
+            remaining = iter(_seen(full))
+            assert all(part in remaining for part in _seen(view))
 
     def test_refused_calls_are_results(self) -> None:
         """The model is told about a wrong call, and the run continues; correct calls beside it count."""
@@ -265,7 +272,7 @@ class AdapterContract(ABC):
             assert results[f"look-{n}"].startswith("Started")
             assert results[f"again-{n}"].startswith("Error")
             assert results[f"fix-{n}"].startswith("Started")
-            for what in self._wrong:
+            for what in self._wrong if n in MISTAKEN else ():
                 assert results[f"{what}-{n}"]
                 assert not results[f"{what}-{n}"].startswith("Started")
             assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for letter in "bc")
@@ -273,13 +280,13 @@ class AdapterContract(ABC):
     def test_streamed_is_the_same_as_not_streamed(self) -> None:
         """The same requests go out."""
         self._needs("stream")
-        one, other = self._run().requests, self._run(stream=True).requests
-        assert [_seen(request) for request in one] == [_seen(request) for request in other]
+        plain, streamed = self._run().requests, self._run(stream=True).requests
+        assert [_seen(request) for request in plain] == [_seen(request) for request in streamed]
 
     def test_a_new_process_goes_on_with_the_same_view(self) -> None:
         """The same requests go out if a new process takes over after each turn."""
-        one, other = self._run().requests, self._run(restarts=True).requests
-        assert [_seen(request) for request in one] == [_seen(request) for request in other]
+        same_process, restarted = self._run().requests, self._run(restarts=True).requests
+        assert [_seen(request) for request in same_process] == [_seen(request) for request in restarted]
 
     def test_what_was_evicted_can_be_recalled(self) -> None:
         """The tool `recall` returns it exactly, page by page."""
@@ -289,33 +296,34 @@ class AdapterContract(ABC):
 
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
         """No event tells of a fork, a replacement or another overhead, even if a new process takes over."""
-        told: list[object] = []
+        events: list[object] = []
         with self.serving(map(self.said, self._script())) as served:
-            thread = self.begin(served.url, budget=BUDGET + self.overhead, on_event=told.append)
+            thread = self.begin(served.url, budget=BUDGET + self.overhead, on_event=events.append)
             for n in range(TURNS):
                 thread.turn(prompt_of(n))
                 thread = thread.again() if n == 1 else thread
-        names = {type(event).__name__ for event in told}
+        names = {type(event).__name__ for event in events}
         assert "PassRan" in names
         assert not names & {"HistoryForked", "HistoryReplaced"}
-        assert len({event.tokens for event in told if isinstance(event, OverheadChanged)}) <= 1
+        assert len({event.tokens for event in events if isinstance(event, OverheadChanged)}) <= 1
 
     def test_two_conversations_have_a_window_each(self) -> None:
         """Both may use the same names of episodes."""
-        replies = (reply for n in range(TURNS) for _ in range(2) for reply in replies_of(n, wrong=()))
+        turns = range(2)
+        replies = (reply for n in turns for _ in range(2) for reply in replies_of(n))
         with self.serving(map(self.said, replies)) as served:
             threads = [self.begin(served.url, budget=AMPLE) for _ in range(2)]
-            for n in range(TURNS):
+            for n in turns:
                 assert [thread.turn(prompt_of(n)) for thread in threads] == [f"Done {n}."] * 2
         assert not served.refusals
         results = [request.results for request in served.requests[-2:]]
-        assert all(result[f"look-{n}"].startswith("Started") for result in results for n in range(TURNS))
+        assert all(result[f"look-{n}"].startswith("Started") for result in results for n in turns)
 
     def test_a_sub_agent_has_a_window_of_its_own(self) -> None:
         """Called by its parent, it fills a window of its own; neither's requests hold a part of the other's."""
         self._needs("delegate")
-        whole = enumerate(delegation(self.argument, wrong=self._wrong))
-        plan = [(who, self._thought(number, reply)) for number, (who, reply) in whole]
+        numbered = enumerate(delegation(self.argument, wrong=self._wrong))
+        plan = [(who, self._thought(number, reply)) for number, (who, reply) in numbered]
         with self.serving(self.said(reply) for _, reply in plan) as served:
             thread = self.delegate(served.url, budget=BUDGET + self.overhead)
             for n in range(TURNS):
@@ -323,22 +331,25 @@ class AdapterContract(ABC):
         assert not served.refusals, served.refusals
         self._check(served.requests)
         for who in dict.fromkeys(who for who, _ in plan):
-            requests = [request for (each, _), request in zip(plan, served.requests, strict=True) if each == who]
+            requests = [
+                request for (receiver, _), request in zip(plan, served.requests, strict=True) if receiver == who
+            ]
             prefix, results = ("" if who == "parent" else f"{who}-"), [request.results for request in requests]
-            others = {call.id for each, reply in plan if each != who for call in reply.calls}
+            others = {call.id for receiver, reply in plan if receiver != who for call in reply.calls}
             assert not any(part.call_id in others for request in requests for part in request.parts)
             assert f"{prefix}a0" in results[1]
             assert f"{prefix}a0" not in results[-1], "nothing was evicted"
-            told = {name: text for each in results for name, text in each.items()}
-            marks = [f"{prefix}{what}-{n}" for what in ("look", "fix") for n in range(TURNS)]
-            assert all(told[mark].startswith("Started") for mark in marks)
-            said = [_users(request) for request in requests]
+            by_call = {name: text for turn_results in results for name, text in turn_results.items()}
+            numbers = range(TURNS if who == "parent" else HELP)
+            marks = [f"{prefix}{what}-{n}" for what in ("look", "fix") for n in numbers]
+            assert all(by_call[mark].startswith("Started") for mark in marks)
+            turns = [_users(request) for request in requests]
             if who == "parent":
                 # Some frameworks join user turns when all between them has left.
-                assert "\n".join(said[-1]) == "\n".join(prompt_of(n) for n in range(TURNS))
-                assert all("Helped." in told[f"help-{n}"] for n in DELEGATING)
+                assert "\n".join(turns[-1]) == "\n".join(prompt_of(n) for n in range(TURNS))
+                assert all("Helped." in by_call[f"help-{n}"] for n in DELEGATING)
             else:
-                assert all(len(texts) == 1 and TASK in texts[0] for texts in said)
+                assert all(len(texts) == 1 and TASK in texts[0] for texts in turns)
 
     def test_a_setting_that_it_does_not_know_is_refused(self) -> None:
         """The error names it; if it were ignored, the default of the setting that was meant would be in force."""

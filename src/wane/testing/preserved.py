@@ -46,8 +46,8 @@ class Prefix:
     def add(self, *content: Mapping[str, Any] | str) -> None:
         """Append content other than reasoning."""
         plain = [
-            {key: value for key, value in each.items() if key not in _MARKERS} if isinstance(each, Mapping) else each
-            for each in content
+            {key: value for key, value in piece.items() if key not in _MARKERS} if isinstance(piece, Mapping) else piece
+            for piece in content
         ]
         self._digest.update(_bytes(canonical(plain)))
 
@@ -63,9 +63,9 @@ class Prefix:
         """
         fields = signature.split(".")
         if len(fields) == 4 and fields[0] == _MARK:
-            mine = self.seal(text).split(".")
-            chained = not self._chained or self._last is None or fields[2] == mine[2]
-            if fields[1] != mine[1] or not chained:
+            own = self.seal(text).split(".")
+            chained = not self._chained or self._last is None or fields[2] == own[2]
+            if fields[1] != own[1] or not chained:
                 return False
         self._last = signature
         return True

@@ -246,10 +246,10 @@ class ScriptedServer:
 
     def _send(self, handler: Handler, provider: Provider, request: Request, reply: Reply) -> None:
         if error := reply.error:
-            told = error.body
-            if not isinstance(told, Mapping):
-                told = provider.error(error.status, told or f"the script answers with HTTP {error.status}")
-            handler.send_json(error.status, told, error.headers)
+            body = error.body
+            if not isinstance(body, Mapping):
+                body = provider.error(error.status, body or f"the script answers with HTTP {error.status}")
+            handler.send_json(error.status, body, error.headers)
             return
         usage = reply.usage or Usage(input=request.tokens, output=reply.tokens)
         breaks = reply.breaks

@@ -42,13 +42,13 @@ def judge_command(line: str, directory: str = "", *, nesting: int = 0) -> Judgem
 
 
 def _simple(simple: Simple, nesting: int) -> Judgement:
-    judgement = _program(bare_words(simple.words), simple.given, nesting)
+    judgement = _program(bare_words(simple.words), simple.heredoc, nesting)
     writes = tuple(path for path in simple.writes if not path.startswith("/dev/"))
     reads = judgement.reads + tuple(simple.reads)
     if not writes:
         return Judgement(judgement.activity, reads, judgement.writes, judgement.hint)
     # Output of a program in a scratch file, or in a log of a test run, is not a lasting change.
-    authored = simple.given is not None or judgement.activity is Activity.NEUTRAL
+    authored = simple.heredoc is not None or judgement.activity is Activity.NEUTRAL
     lasting = authored or any(not is_scratch(path) for path in writes)
     changes = judgement.activity is not Activity.VERIFY and lasting
     activity = Activity.ACT if changes else judgement.activity
@@ -58,21 +58,21 @@ def _simple(simple: Simple, nesting: int) -> Judgement:
 
 def bare_words(words: Sequence[str]) -> list[str]:
     """Return the words of a command without assignments, shell keywords, and programs that only run another."""
-    left = list(words)
-    while left:
-        first = left[0]
+    remaining = list(words)
+    while remaining:
+        first = remaining[0]
         if _ASSIGNMENT.match(first) or first in known.KEYWORDS:
-            del left[0]
+            del remaining[0]
         elif (wrapper := basename(first)) in known.WRAPPERS:
-            inner = inner_words(left[1:], known.WRAPPERS[wrapper])
+            inner = inner_words(remaining[1:], known.WRAPPERS[wrapper])
             if not inner:
-                return left
-            left = inner
-        elif len(left) > 2 and (first, left[1]) in known.WRAPPING:
-            left = ["pip", *left[2:]] if left[1] == "pip" else inner_words(left[2:], 0)
+                return remaining
+            remaining = inner
+        elif len(remaining) > 2 and (first, remaining[1]) in known.WRAPPING:
+            remaining = ["pip", *remaining[2:]] if remaining[1] == "pip" else inner_words(remaining[2:], 0)
         else:
             break
-    return left
+    return remaining
 
 
 def inner_words(words: list[str], own: int) -> list[str]:
@@ -97,7 +97,7 @@ def inner_words(words: list[str], own: int) -> list[str]:
     return words[position:]
 
 
-def _program(words: list[str], given: str | None, nesting: int) -> Judgement:
+def _program(words: list[str], heredoc: str | None, nesting: int) -> Judgement:
     if not words:
         return Judgement(Activity.NEUTRAL)
     name, arguments = basename(words[0]), words[1:]
@@ -106,45 +106,45 @@ def _program(words: list[str], given: str | None, nesting: int) -> Judgement:
     if arguments and _ASKS_FOR_HELP.issuperset(arguments):
         return Judgement(Activity.EXPLORE, hint=name)
     if name in known.SHELLS or name == "eval":
-        return _shell(name, arguments, given, nesting)
+        return _shell(name, arguments, heredoc, nesting)
     if name in known.INTERPRETERS:
-        return _interpreter(name, arguments, given)
+        return _interpreter(name, arguments, heredoc)
     if rule := _RULES.get(name):
-        return rule(name, arguments, given)
+        return rule(name, arguments, heredoc)
     if name in known.ACTING:
-        return _acting(name, arguments, given)
+        return _acting(name, arguments, heredoc)
     if name in known.EXPLORING:
         return Judgement(Activity.EXPLORE, _files_read(name, arguments), (), _search_hint(name, arguments))
     return _unknown(name, arguments)
 
 
-def _shell(name: str, arguments: list[str], given: str | None, nesting: int) -> Judgement:
+def _shell(name: str, arguments: list[str], heredoc: str | None, nesting: int) -> Judgement:
     if name == "eval":
         line: str | None = " ".join(arguments)
     else:
         flag = next((n for n, word in enumerate(arguments) if re.fullmatch(r"-\w*c", word)), None)
-        line = given if flag is None else "".join(arguments[flag + 1 : flag + 2])
+        line = heredoc if flag is None else "".join(arguments[flag + 1 : flag + 2])
     if line is None or nesting >= _MAX_NESTING:
         script = next((word for word in arguments if not word.startswith("-")), name)
         return Judgement(Activity.VERIFY, hint=basename(script))
     return judge_command(line, nesting=nesting + 1)
 
 
-def _interpreter(name: str, arguments: list[str], given: str | None) -> Judgement:
+def _interpreter(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     for position, word in enumerate(arguments):
-        rest = arguments[position + 1 :]
-        if re.fullmatch(r"-\w*[ce]|--eval|--print|-p|-pe|-ne", word) and rest:
+        following = arguments[position + 1 :]
+        if re.fullmatch(r"-\w*[ce]|--eval|--print|-p|-pe|-ne", word) and following:
             # perl -pi -e and ruby -pi -e edit in place
             if any(re.fullmatch(r"-\w*i(\.\w+)?\w*", flag) for flag in arguments[:position]) or "i" in word[:-1]:
-                return Judgement(Activity.ACT, (), _named(rest[1:]), _first_name(rest[1:]) or name)
-            return script_judgement(rest[0], name)
-        if word == "-m" and rest:
-            return _module(rest)
+                return Judgement(Activity.ACT, (), _named(following[1:]), _first_name(following[1:]) or name)
+            return script_judgement(following[0], name)
+        if word == "-m" and following:
+            return _module(following)
         if not word.startswith("-"):
             if name in ("bun", "deno"):
                 return _builder(name, arguments, None)
             return Judgement(Activity.VERIFY, hint=basename(word))
-    return script_judgement(given, name) if given else Judgement(Activity.VERIFY, hint=name)
+    return script_judgement(heredoc, name) if heredoc else Judgement(Activity.VERIFY, hint=name)
 
 
 def _module(words: list[str]) -> Judgement:
@@ -157,24 +157,24 @@ def _module(words: list[str]) -> Judgement:
     return _program(bare, None, _MAX_NESTING)
 
 
-def _git(name: str, arguments: list[str], given: str | None) -> Judgement:
+def _git(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     position = 0
     while position < len(arguments) and arguments[position].startswith("-"):
         position += 2 if arguments[position] in ("-C", "-c", "--git-dir", "--work-tree") else 1
-    verb, rest = "".join(arguments[position : position + 1]), arguments[position + 1 :]
+    verb, operands = "".join(arguments[position : position + 1]), arguments[position + 1 :]
     hint = f"{name} {verb}".strip()
     if verb in known.GIT_REVIEW:
         return Judgement(Activity.REVIEW, hint=hint)
     listing = known.GIT_LISTS.get(verb)
-    first = [word.partition("=")[0] for word in (rest if verb == "config" else rest[:1])]
-    only_looks = listing is not None and (listing.intersection(first) if rest else verb != "stash")
+    first = [word.partition("=")[0] for word in (operands if verb == "config" else operands[:1])]
+    only_looks = listing is not None and (listing.intersection(first) if operands else verb != "stash")
     if verb in known.GIT_EXPLORING or only_looks or not verb:
         return Judgement(Activity.EXPLORE, hint=hint)
-    writes = patched_files(given) if given and verb in ("apply", "am") else ()
+    writes = patched_files(heredoc) if heredoc and verb in ("apply", "am") else ()
     return Judgement(Activity.ACT, (), writes, hint)
 
 
-def _gh(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001 - a rule's
+def _gh(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001 - a rule's
     hint = " ".join([name, *arguments[:2]])
     if arguments[:1] == ["api"]:
         line = " ".join(arguments)
@@ -186,7 +186,7 @@ def _gh(name: str, arguments: list[str], given: str | None) -> Judgement:  # noq
     return Judgement(Activity.EXPLORE if looks else Activity.ACT, hint=hint)
 
 
-def _sed(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
+def _sed(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     in_place = any(re.match(r"-[nErsz]*i|--in-place", word) for word in arguments)
     if not in_place or (name != "sed" and "inplace" not in arguments):
         return Judgement(Activity.EXPLORE, _files_read(name, arguments), (), _search_hint(name, arguments))
@@ -194,7 +194,7 @@ def _sed(name: str, arguments: list[str], given: str | None) -> Judgement:  # no
     return Judgement(Activity.ACT, (), files, _first_name(files) or name)
 
 
-def _find(name: str, arguments: list[str], given: str | None) -> Judgement:
+def _find(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     if "-delete" in arguments:
         return Judgement(Activity.ACT, hint=name)
     for flag in ("-exec", "-execdir", "-ok"):
@@ -202,39 +202,39 @@ def _find(name: str, arguments: list[str], given: str | None) -> Judgement:
             words = bare_words(arguments[arguments.index(flag) + 1 :])
             if words[:1] == [name]:
                 break
-            inner = _program(words, given, _MAX_NESTING)
+            inner = _program(words, heredoc, _MAX_NESTING)
             return Judgement(max(inner.activity, Activity.EXPLORE), hint=inner.hint or name)
     return Judgement(Activity.EXPLORE, hint=_search_hint(name, arguments))
 
 
-def _download(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
+def _download(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     line = " ".join(arguments)
     if name == "wget":
-        kept = not re.search(r"(^| )(-q?O ?-|--spider|-O ?/dev/null|--output-document=-)", line)
+        saves = not re.search(r"(^| )(-q?O ?-|--spider|-O ?/dev/null|--output-document=-)", line)
         target = re.search(r"-\w*O ?([^ ]+)", line)
     else:
         if re.search(r"(^| )(-X ?(POST|PUT|PATCH|DELETE)|-d|--data[\w-]*|-F|--form|-T)\b", line):
             return Judgement(Activity.VERIFY, hint=name)
         target = re.search(r"(?:^| )(?:-\w*o|--output) ?=?([^ ]+)", line)
-        kept = target is not None or bool(re.search(r"(^| )(-\w*O|--remote-name)\b", line))
+        saves = target is not None or bool(re.search(r"(^| )(-\w*O|--remote-name)\b", line))
     file = target[1] if target else ""
-    if not kept or (file and is_scratch(file)):
+    if not saves or (file and is_scratch(file)):
         return Judgement(Activity.EXPLORE, hint=name)
     return Judgement(Activity.ACT, (), (file,) if file else (), basename(file) or name)
 
 
-def _archive(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
+def _archive(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     flags = "".join(arguments[:1])
     lists = "-l" in arguments or (name == "tar" and "t" in flags.lstrip("-") and not flags.startswith("--"))
     return Judgement(Activity.EXPLORE if lists or "--list" in arguments else Activity.ACT, hint=name)
 
 
-def _database(name: str, arguments: list[str], given: str | None) -> Judgement:
-    changes = changes_data(" ".join([*arguments, given or ""]))
+def _database(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
+    changes = changes_data(" ".join([*arguments, heredoc or ""]))
     return Judgement(Activity.ACT if changes else Activity.EXPLORE, hint=name)
 
 
-def _manager(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
+def _manager(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     """Package managers and service managers."""
     verbs = [word for word in arguments if not word.startswith("-")][:2]
     looks = bool(known.LOOKING.intersection(verbs or arguments[:1]))
@@ -243,7 +243,7 @@ def _manager(name: str, arguments: list[str], given: str | None) -> Judgement:  
     return Judgement(Activity.EXPLORE if looks else Activity.ACT, hint=" ".join([name, *verbs[:1]]))
 
 
-def _builder(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
+def _builder(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     """Tools that build and test, and sometimes install."""
     verbs = [word for word in arguments if not word.startswith("-") and "=" not in word]
     verb = verbs[0] if verbs else ""
@@ -259,25 +259,25 @@ def _builder(name: str, arguments: list[str], given: str | None) -> Judgement:  
     return Judgement(Activity.EXPLORE if verb in known.LOOKING else Activity.VERIFY, hint=hint)
 
 
-def _tee(name: str, arguments: list[str], given: str | None) -> Judgement:
+def _tee(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     # Output that is also kept in a log is not a lasting change.
     files = tuple(path for path in _named(arguments) if not path.startswith("/dev/"))
     lasting = [path for path in files if not is_scratch(path) and not path.endswith((".log", ".out"))]
-    if not lasting and given is None:
+    if not lasting and heredoc is None:
         return Judgement(Activity.NEUTRAL, (), files)
     return Judgement(Activity.ACT, (), files, f"{name} {_first_name(files)}".strip())
 
 
-def _formatter(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
+def _formatter(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     """Linters and formatters that change files only when told to."""
-    told = {"--fix", "--write", "-w", "-i", "format", "--apply", "--fix-only", "-a", "-A"}.intersection(arguments)
-    changes = told and "--check" not in arguments and "--diff" not in arguments
+    flags = {"--fix", "--write", "-w", "-i", "format", "--apply", "--fix-only", "-a", "-A"}.intersection(arguments)
+    changes = flags and "--check" not in arguments and "--diff" not in arguments
     return Judgement(Activity.ACT if changes else Activity.VERIFY, hint=name)
 
 
-def _acting(name: str, arguments: list[str], given: str | None) -> Judgement:
+def _acting(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     if name in ("apply_patch", "applypatch", "patch"):
-        files = patched_files("\n".join([*arguments, given or ""]))
+        files = patched_files("\n".join([*arguments, heredoc or ""]))
         return Judgement(Activity.ACT, (), files, _first_name(files) or name)
     if {"--check", "--diff"}.intersection(arguments):  # of a formatter
         return Judgement(Activity.VERIFY, hint=name)
@@ -368,7 +368,7 @@ def _part_in_search(simple: Simple) -> str:
 
 def _shows_files(words: list[str]) -> bool:
     """Whether `find -exec` shows the contents of the files that it finds."""
-    run = next((place for place, word in enumerate(words) if word in ("-exec", "-execdir", "-ok")), None)
+    run = next((position for position, word in enumerate(words) if word in ("-exec", "-execdir", "-ok")), None)
     return run is not None and basename("".join(words[run + 1 : run + 2])) not in known.LISTING
 
 

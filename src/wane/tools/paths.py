@@ -49,12 +49,12 @@ class FileMap(Generic[T]):
     def get(self, path: str) -> T | None:
         """Return the value last set for a file; None if there is none."""
         entries = self._by_basename.get(basename(path), {})
-        return next((value for known, value in reversed(entries.items()) if _same(known, path)), None)
+        return next((value for file, value in reversed(entries.items()) if _same(file, path)), None)
 
     def __contains__(self, path: str) -> bool:
-        return any(_same(known, path) for known in self._by_basename.get(basename(path), ()))
+        return any(_same(file, path) for file in self._by_basename.get(basename(path), ()))
 
 
-def _same(one: str, other: str) -> bool:
-    short, long = sorted((one, other), key=len)
+def _same(first: str, second: str) -> bool:
+    short, long = sorted((first, second), key=len)
     return short == long or long.endswith(f"/{short}")

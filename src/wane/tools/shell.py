@@ -27,13 +27,13 @@ class Simple:
         words: its words, unquoted; a substitution becomes `$()`.
         writes: files that its output is redirected to.
         reads: files that its input is redirected from.
-        given: the text of its here-document or here-string; None if it has none.
+        heredoc: the text of its here-document or here-string; None if it has none.
     """
 
     words: list[str] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
-    given: str | None = None
+    heredoc: str | None = None
 
     def __bool__(self) -> bool:
         return bool(self.words or self.writes or self.reads)
@@ -43,7 +43,7 @@ def parse(line: str) -> list[Simple]:
     """Return the simple commands of a command line in order, including nested ones."""
     scanner = _Scanner(line)
     scanner.commands(closer=None, depth=0)
-    return scanner.found
+    return scanner.simples
 
 
 class _Scanner:
@@ -52,7 +52,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
-        self.found: list[Simple] = []
+        self.simples: list[Simple] = []
         # Here-documents whose text begins after the next newline: their command, delimiter, and whether it is indented.
         self._awaited: list[tuple[Simple, str, bool]] = []
 
@@ -85,7 +85,7 @@ class _Scanner:
 
     def _finish(self, current: Simple) -> Simple:
         if current:
-            self.found.append(current)
+            self.simples.append(current)
         return Simple()
 
     def _parenthesis(self, current: Simple, depth: int) -> Simple:
@@ -135,7 +135,7 @@ class _Scanner:
         if operator in ("<<", "<<-"):
             self._awaited.append((current, target, operator == "<<-"))
         elif operator == "<<<":
-            current.given = target
+            current.heredoc = target
         elif operator.startswith("<"):
             current.reads.append(target)
         else:
@@ -145,7 +145,7 @@ class _Scanner:
         for command, delimiter, indented in self._awaited:
             indent = r"[ \t]*" if indented else ""
             end = re.compile(rf"^{indent}{re.escape(delimiter)}[ \t]*$", re.MULTILINE).search(self.text, self.position)
-            command.given = self.text[self.position : end.start() if end else len(self.text)]
+            command.heredoc = self.text[self.position : end.start() if end else len(self.text)]
             self.position = min(end.end() + 1, len(self.text)) if end else len(self.text)
         self._awaited.clear()
 
@@ -192,7 +192,7 @@ class _Scanner:
             self.position += 1
             return "" if escaped == "\n" else escaped
         if char == "`":
-            self.found += parse(self._past("`"))
+            self.simples += parse(self._past("`"))
             return "$()"
         if self.text.startswith("((", self.position):
             self._arithmetic()

@@ -37,7 +37,7 @@ def check(session: RecordedSession) -> RecordedSession:
     for part, message in zip(parts, session.messages, strict=True):
         window.add(part.item(chars, message))
     for compaction in session.compactions:
-        assert 0 <= compaction.kept <= compaction.position <= len(parts)
+        assert 0 <= compaction.first_kept <= compaction.position <= len(parts)
     for sidechain in session.sidechains:
         check(sidechain)
     return session

@@ -114,7 +114,7 @@ def test_a_compaction_is_told_apart_from_what_happened(tmp_path: Path) -> None:
     session = read(tmp_path, trajectory(USER, agent(), boundary, agent()))
     assert kinds(session) == ["user", "text", "text"]
     (compaction,) = session.compactions
-    assert (compaction.position, compaction.kept, compaction.summary) == (2, 2, "so far: a lot")
+    assert (compaction.position, compaction.first_kept, compaction.summary) == (2, 2, "so far: a lot")
     assert (compaction.tokens_before, compaction.at) == (9000, 1760178660.0)
 
 

@@ -182,9 +182,9 @@ def test_a_compaction_is_no_turn_of_the_user(tmp_path: Path) -> None:
     session = read(tmp_path, script.lines)
     assert texts(session) == ["go", "a", "on", "b", "c"]
     first, second = session.compactions
-    assert (first.position, first.kept, first.tokens_before) == (2, 2, 5000)
+    assert (first.position, first.first_kept, first.tokens_before) == (2, 2, 5000)
     assert first.summary == "This session is continued: all about it"
-    assert (second.position, second.kept, second.summary) == (4, 1, "")
+    assert (second.position, second.first_kept, second.summary) == (4, 1, "")
 
 
 def test_what_the_harness_puts_in_is_a_notice_and_a_command_gives_the_title(
@@ -440,8 +440,10 @@ def test_calls_that_a_fork_copied_count_once(tmp_path: Path) -> None:
         write_lines(tmp_path / f"{name}.jsonl", *lines)
         for name, lines in (("a", origin.lines), ("b", fork.lines), ("c", copy))
     ]
-    found = [it.session for it in gather(paths).found]
+    found = [it.session for it in gather(paths).recordings]
     assert [(len(session.calls), len(session.own_calls)) for session in found] == [(2, 2), (3, 1), (2, 0)]
-    assert [len(it.session.own_calls) for it in gather(paths[1:]).found] == [3, 0], "its own file alone has them all"
-    (whole,) = gather(paths, joined=True).found
+    assert [len(it.session.own_calls) for it in gather(paths[1:]).recordings] == [3, 0], (
+        "its own file alone has them all"
+    )
+    (whole,) = gather(paths, joined=True).recordings
     assert len(whole.session.own_calls) == 7, "one agent did all of it"

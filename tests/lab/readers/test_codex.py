@@ -207,7 +207,7 @@ def test_a_compaction_keeps_no_part_and_its_estimates_are_no_call(tmp_path: Path
         message("assistant", "three"),
     )
     (compaction,) = session.compactions
-    assert (compaction.position, compaction.kept, compaction.tokens_before) == (3, 3, 160)
+    assert (compaction.position, compaction.first_kept, compaction.tokens_before) == (3, 3, 160)
     assert (compaction.summary, compaction.at) == ("what was done", 1_767_225_603.0)
     assert len(session.calls) == 2
     (summarising,) = session.asides

@@ -23,7 +23,7 @@ def session(
     call = Part(Kind.CALL, call_id="c1", tool="bash", arguments="{}")
     builder.answer([Part(Kind.TEXT, "I look"), call], usage=Usage(10), at=at)
     builder.result("c1", Content("seen"))
-    builder.compaction("so far", kept=1, at=at)
+    builder.compaction("so far", first_kept=1, at=at)
     builder.answer([Part(Kind.CALL, call_id="c2", tool="bash", arguments="{}")], at=at)
     if not open_call:
         builder.result("c2", Content("seen"))

@@ -13,7 +13,7 @@ from wane.lab.readers.building.values import count, first_words, seconds, sound
 def read(path: Path) -> tuple[list[tuple[int, dict[str, object]]], list[str]]:
     problems = Problems()
     found = list(records(path, problems))
-    return found, [f"{problem.line}: {problem.what}" for problem in problems.found()]
+    return found, [f"{problem.line}: {problem.what}" for problem in problems.listed()]
 
 
 def test_each_object_comes_with_its_line_and_empty_lines_are_nothing(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_line_longer_than_any_record_is_passed_over(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a", {"a": 1}, {"b": "x" * 5000}, {"c": 3})
     problems = Problems()
     assert [line for line, _ in records(path, problems, longest=1000)] == [1, 3]
-    assert [problem.what for problem in problems.found()] == ["the line is longer than 1,000 bytes"]
+    assert [problem.what for problem in problems.listed()] == ["the line is longer than 1,000 bytes"]
 
 
 def test_many_problems_of_one_kind_are_counted_not_listed(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_compaction_says_what_it_kept_by_id_or_by_line(tmp_path: Path) -> None
     by_id = read(tmp_path / "3", HEADER, *chain(*messages), entry("e4", "e3", **compaction, firstKeptEntryId="e2"))
     for session in (by_line, by_id):
         (found,) = session.compactions
-        assert (found.position, found.kept, found.tokens_before) == (4, 2, 9000)
+        assert (found.position, found.first_kept, found.tokens_before) == (4, 2, 9000)
         assert "all done so far" in found.summary
         assert "all done so far" not in " ".join(texts(session))
 
@@ -211,7 +211,10 @@ def test_the_shared_sessions() -> None:
     (long,) = read_session(SESSIONS / "pi" / "before-compaction.jsonl")
     check(long)
     assert (len(long.calls), len(long.parts), len(long.user_turns)) == (471, 1258, 55)
-    assert [(c.position, c.kept, c.tokens_before) for c in long.compactions] == [(448, 360, 175004), (796, 699, 185014)]
+    assert [(c.position, c.first_kept, c.tokens_before) for c in long.compactions] == [
+        (448, 360, 175004),
+        (796, 699, 185014),
+    ]
     assert sum(call.usage.total_input for call in long.calls if call.usage) == 56_382_684
     (large,) = read_session(SESSIONS / "pi" / "large-session.jsonl")
     check(large)

@@ -127,7 +127,7 @@ def test_gemini_cli_rewinds_and_compresses(tmp_path: Path) -> None:
     checkpoint = {"$set": {"messages": [summary, last]}}
     (session,) = map(check, read_session(write_lines(tmp_path / "compressed.jsonl", *lines, checkpoint, again, done)))
     (compaction,) = session.compactions
-    assert (compaction.position, compaction.kept, compaction.summary) == (11, 10, "So far: add.")
+    assert (compaction.position, compaction.first_kept, compaction.summary) == (11, 10, "So far: add.")
     assert texts(session)[9:] == ["def add(a, b):\n    return a + b\n", "It adds now.", "And multiply?", "Done."]
 
 
@@ -135,7 +135,7 @@ def check_compacted(session: RecordedSession, before: int, first: list[str], com
     assert kinds(session) == [*first, *TASK, *coming, *TASK]
     (compaction,) = session.compactions
     assert (compaction.position, compaction.summary, compaction.tokens_before) == (len(first) + 9, "Fix add", before)
-    assert compaction.kept == compaction.position
+    assert compaction.first_kept == compaction.position
     assert [call.stop - call.first for call in session.calls] == [3, 2, 1] * 2
     assert {call.model for call in session.calls} == {"claude-sonnet-4-5"}
     assert session.cwd == "/home/dev/adder"

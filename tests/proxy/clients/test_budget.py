@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import first_quick
 from tests.proxy.clients.agents import Claude
 from tests.proxy.clients.script import ANSWERS, end, start
 from tests.proxy.clients.world import Place, proxy, work
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer, Usage
+
+pytestmark = pytest.mark.full
 
 BUDGET = 40_000  # of which its own instructions and tools are 27,000, as the provider counts here
 RATIO = 1.25  # tokens of the provider for each of ours
@@ -88,7 +89,7 @@ class Model:
             yield Reply(answer)
 
 
-@pytest.mark.parametrize(("marks", "accepted"), first_quick((none, 0), (endless, 1), (refused, 0), (lawless, 0)))
+@pytest.mark.parametrize(("marks", "accepted"), [(none, 0), (endless, 1), (refused, 0), (lawless, 0)])
 def test_no_request_of_claude_code_is_over_the_budget(marks: Marks, accepted: int, tmp_path: Path) -> None:
     place, model = Place.make(tmp_path / "agent"), Model(marks)
     with (

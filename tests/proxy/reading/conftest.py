@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,16 @@ async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: i
     return done
 
 
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("project")
+
+
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory that a proxy and its user are in."""
-    place = tmp_path / "project"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
+    monkeypatch.chdir(project)
+    return project
 
 
 @pytest.fixture
@@ -83,9 +87,17 @@ def store(tmp_path: Path) -> SessionStore:
     return SessionStore(tmp_path / "sessions")
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[object, tuple[Path, Kept]]:
+    """Sessions that tests have made, each with a copy of its store, by all that they depend on."""
+    return {}
+
+
 @pytest.fixture
-def keep(store: SessionStore, here: Path) -> Keep:
-    """Make a session of six turns of the user, and ask once more."""
+def keep(
+    store: SessionStore, here: Path, made: dict[object, tuple[Path, Kept]], tmp_path_factory: pytest.TempPathFactory
+) -> Keep:
+    """Make a session of six turns of the user, and ask once more. Equal ones are made once, and copied."""
 
     def make(
         client: Client,
@@ -107,6 +119,16 @@ def keep(store: SessionStore, here: Path) -> Keep:
             await index.close()
             return Kept(store.find(turn.facts.session), turn.facts, view, tuple(exchanges))
 
-        return asyncio.run(main())
+        key = (type(client), json.dumps(client.history), seed, strategy, marks, model, *settings.items())
+        if key in made:
+            root, kept = made[key]
+            shutil.copytree(root, store.root, dirs_exist_ok=True)
+            return replace(kept, path=store.find(kept.facts.session))
+        alone = not any(store.root.rglob("*.jsonl"))
+        kept = asyncio.run(main())
+        if alone and model is None:
+            root = tmp_path_factory.mktemp("kept")
+            made[key] = (shutil.copytree(store.root, root, dirs_exist_ok=True), kept)
+        return kept
 
     return make

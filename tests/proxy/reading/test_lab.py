@@ -10,9 +10,10 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.lab.readers.promises import check, kinds
+from tests.marks import cross_quick, first_quick
 from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep, every_client, work
-from tests.proxy.world import AnthropicClient, Client, ResponsesClient, Upstream, exchange
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, ResponsesClient, Upstream, exchange
 from wane import Kind, chars
 from wane.cli.sessions.saved import load_session
 from wane.journal import (
@@ -39,7 +40,7 @@ def only(path: Path) -> RecordedSession:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_quick(*range(3)))
 def test_each_call_has_the_usage_that_was_reported_of_it(make: type[Client], seed: int, keep: Keep) -> None:
     kept = keep(make(), seed=seed)
     session = only(kept.path)
@@ -80,8 +81,7 @@ def test_passes_and_marks_are_read(make: type[Client], keep: Keep) -> None:
     assert session.system_tokens > 0
 
 
-@every_client
-@pytest.mark.parametrize("strategy", ["truncate", "clear-tools"])
+@pytest.mark.parametrize(("make", "strategy"), cross_quick(CLIENTS, ("truncate", "clear-tools")))
 def test_what_other_strategies_left_out_is_read(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)
     session, shown = only(kept.path), load_session(kept.path)
@@ -114,7 +114,7 @@ def test_a_summary_of_the_agents_is_a_compaction(store: SessionStore, here: Path
         done = {"from": 1, "summary": "said a", "tokens": 2}
         journal.append(StrategyRecord(3, "compact", done))
     (compaction,) = only(journal.path).compactions
-    assert (compaction.position, compaction.kept) == (3, 1)
+    assert (compaction.position, compaction.first_kept) == (3, 1)
     assert compaction.summary.endswith("said a")
 
 
@@ -145,7 +145,7 @@ def test_a_reply_that_its_client_dropped_is_a_call_without_parts(
     assert all(call.usage for call in session.calls)
 
 
-@every_client
+@pytest.mark.parametrize("make", first_quick(*CLIENTS))
 def test_the_commands_take_it(make: type[Client], keep: Keep, run: Run, tmp_path: Path) -> None:
     kept = keep(make())
     (replayed,) = json.loads(run("replay", kept.path, "--budget", "4k", "--strategy", "cwl,none", "--json").out)[

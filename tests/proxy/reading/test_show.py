@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.marks import cross_quick
 from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep, every_client
-from tests.proxy.world import AnthropicClient, Client, RemindedClient
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, RemindedClient
 from wane import Kind, chars
 from wane.cli.sessions.saved import Session, load_session
 from wane.formats import Part, get_format
@@ -20,11 +21,12 @@ from wane.prices import Prices
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.testing import Reply, Request, Usage
 
-STRATEGIES = ("cwl", "paper", "truncate", "clear-tools", "none")
+each_strategy_and_client = pytest.mark.parametrize(
+    ("make", "strategy"), cross_quick(CLIENTS, ("cwl", "paper", "truncate", "clear-tools", "none"))
+)
 
 
-@every_client
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@each_strategy_and_client
 def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)
     session, facts = load_session(kept.path), kept.facts
@@ -37,8 +39,7 @@ def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Kee
     assert sum(block.tokens for block in blocks) == facts.history
 
 
-@every_client
-@pytest.mark.parametrize("strategy", ["cwl", "paper"])
+@pytest.mark.parametrize(("make", "strategy"), cross_quick(CLIENTS, ("cwl", "paper")))
 def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
     make: type[Client], strategy: str, keep: Keep
 ) -> None:
@@ -48,8 +49,7 @@ def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
     assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
 
 
-@every_client
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@each_strategy_and_client
 def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Client], strategy: str, keep: Keep) -> None:
     worker = Worker(1)
 
@@ -62,8 +62,7 @@ def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Clie
     assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
 
 
-@every_client
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@each_strategy_and_client
 def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)
     session = load_session(kept.path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.server.support import Asked, ask, provider, proxy, response, run
+from tests.proxy.server.support import Asked, ask, provider, proxy, response
 
 pytest.importorskip("cryptography", reason="cryptography is not installed, so no certificate can be made")
 
@@ -47,39 +47,35 @@ async def echo(asked: Asked, writer: asyncio.StreamWriter) -> None:
     writer.write(response(asked.body))
 
 
-def test_a_provider_must_have_a_certificate_that_is_trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with provider(echo, tls=serves(certificate)) as up:
-            url = f"https://127.0.0.1:{up.port}"
-            async with proxy(url) as running:
-                assert (await ask(running, b"x", "/v1/files")).status == 502
-                assert not up.asked
-            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-            async with proxy(url) as running:
-                assert (await ask(running, b"x", "/v1/files")).body == b"x"
-            async with proxy(url.replace("127.0.0.1", "localhost")) as running:
-                assert (await ask(running, b"x", "/v1/files")).status == 502
-            assert len(up.asked) == 1
-
-    run(main)
-
-
-def test_a_proxy_of_the_environment_must_too_also_before_a_provider_on_http(
+async def test_a_provider_must_have_a_certificate_that_is_trusted(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        async with provider(echo, tls=serves(certificate)) as up:
-            monkeypatch.setenv("http_proxy", f"https://127.0.0.1:{up.port}")
-            monkeypatch.delenv("no_proxy", raising=False)
-            async with proxy("http://api.example") as running:
-                assert (await ask(running, b"x", "/v1/files")).status == 502
-                assert not up.asked
-            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-            async with proxy("http://api.example") as running:
-                assert (await ask(running, b"x", "/v1/files")).body == b"x"
-            assert [asked.target for asked in up.asked] == ["http://api.example/v1/files"]
+    async with provider(echo, tls=serves(certificate)) as up:
+        url = f"https://127.0.0.1:{up.port}"
+        async with proxy(url) as running:
+            assert (await ask(running, b"x", "/v1/files")).status == 502
+            assert not up.asked
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        async with proxy(url) as running:
+            assert (await ask(running, b"x", "/v1/files")).body == b"x"
+        async with proxy(url.replace("127.0.0.1", "localhost")) as running:
+            assert (await ask(running, b"x", "/v1/files")).status == 502
+        assert len(up.asked) == 1
 
-    run(main)
+
+async def test_a_proxy_of_the_environment_must_too_also_before_a_provider_on_http(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with provider(echo, tls=serves(certificate)) as up:
+        monkeypatch.setenv("http_proxy", f"https://127.0.0.1:{up.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with proxy("http://api.example") as running:
+            assert (await ask(running, b"x", "/v1/files")).status == 502
+            assert not up.asked
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        async with proxy("http://api.example") as running:
+            assert (await ask(running, b"x", "/v1/files")).body == b"x"
+        assert [asked.target for asked in up.asked] == ["http://api.example/v1/files"]
 
 
 async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -88,22 +84,21 @@ async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-def test_a_provider_on_https_is_reached_through_a_tunnel(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with provider(echo, tls=serves(certificate)) as up:
+async def test_a_provider_on_https_is_reached_through_a_tunnel(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with provider(echo, tls=serves(certificate)) as up:
 
-            async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"CONNECT provider.example:443 ")
-                inner = await asyncio.open_connection("127.0.0.1", up.port)
-                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-                await asyncio.gather(pipe(reader, inner[1]), pipe(inner[0], writer))
+        async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"CONNECT provider.example:443 ")
+            inner = await asyncio.open_connection("127.0.0.1", up.port)
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            await asyncio.gather(pipe(reader, inner[1]), pipe(inner[0], writer))
 
-            async with await asyncio.start_server(tunnel, "127.0.0.1", 0) as server:
-                monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-                monkeypatch.delenv("no_proxy", raising=False)
-                monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-                async with proxy("https://provider.example") as running:
-                    body = b"x" * 1_000_000
-                    assert (await ask(running, body, "/v1/files")).body == body
-
-    run(main)
+        async with await asyncio.start_server(tunnel, "127.0.0.1", 0) as server:
+            monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            monkeypatch.delenv("no_proxy", raising=False)
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+            async with proxy("https://provider.example") as running:
+                body = b"x" * 1_000_000
+                assert (await ask(running, body, "/v1/files")).body == body

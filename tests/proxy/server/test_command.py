@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.proxy.server import support
-from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body, chunk, provider, request, run
+from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body, chunk, provider, request
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions
@@ -101,26 +101,23 @@ async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 @pytest.mark.parametrize(("number", "times"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
-def test_signal_ends_it_with_a_stream_open(number: signal.Signals, times: int, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with provider(begins) as up, wane_proxy(up.url, "--store", f"{tmp_path}/store") as it:
-            client = support.Connection(*await asyncio.open_connection("127.0.0.1", it.address.port))
-            client.send(request(body()))
-            await client.head()
-            await client.piece()
+async def test_signal_ends_it_with_a_stream_open(number: signal.Signals, times: int, tmp_path: Path) -> None:
+    async with provider(begins) as up, wane_proxy(up.url, "--store", f"{tmp_path}/store") as it:
+        client = support.Connection(*await asyncio.open_connection("127.0.0.1", it.address.port))
+        client.send(request(body()))
+        await client.head()
+        await client.piece()
+        it.process.send_signal(number)
+        err = await it.warns(WAITING)
+        if times == 2:
             it.process.send_signal(number)
-            err = await it.warns(WAITING)
-            if times == 2:
-                it.process.send_signal(number)
-            code, _, more = await it.end()
-            err += more
-            assert code == (failure.OK if times == 1 else failure.INTERRUPTED)
-            assert "Traceback" not in err
-            assert "ASGI" not in err
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-            client.close()
-
-    run(main)
+        code, _, more = await it.end()
+        err += more
+        assert code == (failure.OK if times == 1 else failure.INTERRUPTED)
+        assert "Traceback" not in err
+        assert "ASGI" not in err
+        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+        client.close()
 
 
 @pytest.mark.parametrize("store", [f"redis://me:{TOKEN}@127.0.0.1:1/0", f"postgresql://me:{TOKEN}@127.0.0.1:1/wane"])
@@ -142,33 +139,30 @@ def test_a_store_that_cannot_be_reached_is_told_at_the_start(store: str, variabl
     assert TOKEN not in done.stderr
 
 
-def test_a_key_in_the_path_of_the_upstream_or_the_client_is_never_told(tmp_path: Path) -> None:
+async def test_a_key_in_the_path_of_the_upstream_or_the_client_is_never_told(tmp_path: Path) -> None:
     key = "s3cret-KEY"
 
     async def fails(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(support.response(b"no", 404) if asked.target.endswith("/models") else b"220 no http\r\n\r\n")
 
-    async def main() -> None:
-        options = ("--no-store", "--log-level", "debug")
-        async with provider(fails) as up, wane_proxy(f"{up.url}/{key}/v1", *options) as it:
-            assert it.lines[0].endswith(f"for {up.url}/***/v1\n")
-            for path in ("/v1/messages", f"/{key}/v1/messages", f"/v1/models?key={key}", f"/{key}/models"):
-                answer = await ask(it, body(), path)  # type: ignore[arg-type]
-                assert key not in str(answer)
-            assert {asked.target for asked in up.asked} == {
-                f"/{key}/v1/messages",
-                f"/{key}/v1/{key}/v1/messages",
-                f"/{key}/v1/models?key={key}",
-                f"/{key}/v1/{key}/models",
-            }
-            status = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
-            assert status.json["upstream"] == f"{up.url}/***/v1"
-            it.process.send_signal(signal.SIGTERM)
-            _, out, err = await it.end()
-            assert "POST /***/v1/messages 502" in err
-            assert key not in out + err
-
-    run(main)
+    options = ("--no-store", "--log-level", "debug")
+    async with provider(fails) as up, wane_proxy(f"{up.url}/{key}/v1", *options) as it:
+        assert it.lines[0].endswith(f"for {up.url}/***/v1\n")
+        for path in ("/v1/messages", f"/{key}/v1/messages", f"/v1/models?key={key}", f"/{key}/models"):
+            answer = await ask(it, body(), path)  # type: ignore[arg-type]
+            assert key not in str(answer)
+        assert {asked.target for asked in up.asked} == {
+            f"/{key}/v1/messages",
+            f"/{key}/v1/{key}/v1/messages",
+            f"/{key}/v1/models?key={key}",
+            f"/{key}/v1/{key}/models",
+        }
+        status = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
+        assert status.json["upstream"] == f"{up.url}/***/v1"
+        it.process.send_signal(signal.SIGTERM)
+        _, out, err = await it.end()
+        assert "POST /***/v1/messages 502" in err
+        assert key not in out + err
 
 
 @pytest.mark.parametrize(
@@ -183,20 +177,17 @@ def test_a_key_in_an_upstream_that_is_none_is_not_told(url: str) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
 @pytest.mark.parametrize("ignored", [False, True], ids=["in a terminal", "under nohup"])
-def test_a_terminal_that_is_closed_ends_it_unless_that_is_ignored(ignored: bool) -> None:
-    async def main() -> None:
-        do = signal.SIG_IGN if ignored else signal.SIG_DFL
-        started = wane_proxy("http://127.0.0.1:9", "--no-store", before=lambda: signal.signal(signal.SIGHUP, do))
-        async with started as it:
-            it.process.send_signal(signal.SIGHUP)
-            if ignored:
-                answer = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
-                assert answer.status == 200
-                it.process.send_signal(signal.SIGTERM)
-            code, _, _ = await it.end()
-            assert code == failure.OK
-
-    run(main)
+async def test_a_terminal_that_is_closed_ends_it_unless_that_is_ignored(ignored: bool) -> None:
+    do = signal.SIG_IGN if ignored else signal.SIG_DFL
+    started = wane_proxy("http://127.0.0.1:9", "--no-store", before=lambda: signal.signal(signal.SIGHUP, do))
+    async with started as it:
+        it.process.send_signal(signal.SIGHUP)
+        if ignored:
+            answer = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
+            assert answer.status == 200
+            it.process.send_signal(signal.SIGTERM)
+        code, _, _ = await it.end()
+        assert code == failure.OK
 
 
 async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -204,116 +195,102 @@ async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
-def test_second_interrupt_answers_what_has_no_answer_yet() -> None:
-    async def main() -> None:
-        async with provider(thinks) as up, wane_proxy(up.url, "--no-store", "--log-level", "error") as it:
-            asking = asyncio.create_task(ask(it, body()))  # type: ignore[arg-type]
-            await support.until(lambda: up.asked)
-            it.process.send_signal(signal.SIGINT)
-            assert await it.warns(WAITING) == f"wane: {WAITING}"
-            it.process.send_signal(signal.SIGINT)
-            answer = await asking
-            code, _, err = await it.end()
-            assert (code, answer.status, err) == (failure.INTERRUPTED, 503, "")
-            assert b"the proxy was stopped" in answer.body
-
-    run(main)
+async def test_second_interrupt_answers_what_has_no_answer_yet() -> None:
+    async with provider(thinks) as up, wane_proxy(up.url, "--no-store", "--log-level", "error") as it:
+        asking = asyncio.create_task(ask(it, body()))  # type: ignore[arg-type]
+        await support.until(lambda: up.asked)
+        it.process.send_signal(signal.SIGINT)
+        assert await it.warns(WAITING) == f"wane: {WAITING}"
+        it.process.send_signal(signal.SIGINT)
+        answer = await asking
+        code, _, err = await it.end()
+        assert (code, answer.status, err) == (failure.INTERRUPTED, 503, "")
+        assert b"the proxy was stopped" in answer.body
 
 
-def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
+async def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
     """Where it listens, what to set; a line for each request; and the key in none of it, nor in any file."""
 
-    async def main() -> None:
-        options = ("--store", f"{tmp_path}/store", "--budget", "10k")
-        async with provider(says) as up, wane_proxy(up.url, *options, WANE_PROXY_TOKEN=TOKEN) as it:
-            base = f"http://{it.address}"
-            assert it.lines[0] == f"Listening on {base}, for {up.url}\n"
-            assert f"  status    {base}/~$WANE_PROXY_TOKEN/wane/\n" in it.lines
-            assert f"  ANTHROPIC_BASE_URL={base}/~$WANE_PROXY_TOKEN\n" in it.lines
-            assert "  view      10,000 tokens (cwl, marked by the model)\n" in it.lines
-            assert f"  sessions  {SessionStore(tmp_path / 'store').directory(Path.cwd())}\n" in it.lines
-            assert "            deleted 30 days after their last use (--keep)\n" in it.lines
-            sent = {"x-wane-token": TOKEN, "authorization": f"Bearer {KEY}"}
-            for path in ("/v1/messages", "/v1/messages?key=" + KEY, f"/~{TOKEN}/v1/messages"):
-                assert (await ask(it, body(), path, headers=sent)).whole  # type: ignore[arg-type]
-            await ask(it, body(), headers={})  # type: ignore[arg-type]
-            it.process.send_signal(signal.SIGTERM)
-            code, out, err = await it.end()
-            assert code == failure.OK
-            lines = err.splitlines()
-            assert len(lines) == 4
-            assert re.search(
-                r"POST /v1/messages 200 [\w-]+ view \d+/10000 evicted 0 rounds 1 managed \d+ ms$", lines[0]
-            )
-            assert "POST /~***/v1/messages 200" in lines[2]
-            assert "POST /v1/messages 401 refused" in lines[3]
-            files = [path for path in tmp_path.rglob("*") if path.is_file()]
-            assert files
-            everything = out + err + "".join(it.lines) + "".join(path.read_text(errors="replace") for path in files)
-            assert KEY not in everything
-            assert TOKEN not in everything
-            assert not [path for path in files if path.stat().st_mode & 0o077]
-
-    run(main)
+    options = ("--store", f"{tmp_path}/store", "--budget", "10k")
+    async with provider(says) as up, wane_proxy(up.url, *options, WANE_PROXY_TOKEN=TOKEN) as it:
+        base = f"http://{it.address}"
+        assert it.lines[0] == f"Listening on {base}, for {up.url}\n"
+        assert f"  status    {base}/~$WANE_PROXY_TOKEN/wane/\n" in it.lines
+        assert f"  ANTHROPIC_BASE_URL={base}/~$WANE_PROXY_TOKEN\n" in it.lines
+        assert "  view      10,000 tokens (cwl, marked by the model)\n" in it.lines
+        assert f"  sessions  {SessionStore(tmp_path / 'store').directory(Path.cwd())}\n" in it.lines
+        assert "            deleted 30 days after their last use (--keep)\n" in it.lines
+        sent = {"x-wane-token": TOKEN, "authorization": f"Bearer {KEY}"}
+        for path in ("/v1/messages", "/v1/messages?key=" + KEY, f"/~{TOKEN}/v1/messages"):
+            assert (await ask(it, body(), path, headers=sent)).whole  # type: ignore[arg-type]
+        await ask(it, body(), headers={})  # type: ignore[arg-type]
+        it.process.send_signal(signal.SIGTERM)
+        code, out, err = await it.end()
+        assert code == failure.OK
+        lines = err.splitlines()
+        assert len(lines) == 4
+        assert re.search(r"POST /v1/messages 200 [\w-]+ view \d+/10000 evicted 0 rounds 1 managed \d+ ms$", lines[0])
+        assert "POST /~***/v1/messages 200" in lines[2]
+        assert "POST /v1/messages 401 refused" in lines[3]
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert files
+        everything = out + err + "".join(it.lines) + "".join(path.read_text(errors="replace") for path in files)
+        assert KEY not in everything
+        assert TOKEN not in everything
+        assert not [path for path in files if path.stat().st_mode & 0o077]
 
 
-def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
-    async def main() -> None:
-        places = {
-            "WANE_SESSION_DIR": str(tmp_path / "sessions"),
-            "HOME": str(tmp_path),
-            "XDG_STATE_HOME": str(tmp_path),
-        }
-        async with provider(says) as up, wane_proxy(up.url, "--no-store", "--strategy", "none", **places) as it:
-            assert "  view      the whole history, without a budget (none)\n" in it.lines
-            assert "  sessions  in memory only\n" in it.lines
-            assert (await ask(it, body())).whole  # type: ignore[arg-type]
-            it.process.send_signal(signal.SIGTERM)
-            assert (await it.end())[0] == failure.OK
-            assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-    run(main)
+async def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
+    places = {
+        "WANE_SESSION_DIR": str(tmp_path / "sessions"),
+        "HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path),
+    }
+    async with provider(says) as up, wane_proxy(up.url, "--no-store", "--strategy", "none", **places) as it:
+        assert "  view      the whole history, without a budget (none)\n" in it.lines
+        assert "  sessions  in memory only\n" in it.lines
+        assert (await ask(it, body())).whole  # type: ignore[arg-type]
+        it.process.send_signal(signal.SIGTERM)
+        assert (await it.end())[0] == failure.OK
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc, as Linux has it")
-def test_body_of_100_megabytes() -> None:
+async def test_body_of_100_megabytes() -> None:
     """It takes about three times its size while it lasts, and others are served meanwhile."""
     size = 100_000_000
 
-    async def main() -> None:
-        got: list[int] = []
+    got: list[int] = []
 
-        async def counts(asked: Asked, writer: asyncio.StreamWriter) -> None:
-            got.append(len(asked.body))
-            asked.body = b""
-            await says(asked, writer)
+    async def counts(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        got.append(len(asked.body))
+        asked.body = b""
+        await says(asked, writer)
 
-        async with provider(counts) as up, wane_proxy(up.url, "--no-store") as it:
-            before, after = request(body("@")).split(b"@")
-            head = re.sub(
-                rb"content-length: \d+",
-                b"content-length: %d" % (size + len(request(body("")).partition(b"\r\n\r\n")[2])),
-                before,
-            )
-            async with support.connection(it) as client:  # type: ignore[arg-type]
-                client.send(head)
-                others = 0
-                for number in range(size // 1_000_000):
-                    client.send(b"x" * 1_000_000)
-                    await client.writer.drain()
-                    if number % 10 == 0:
-                        assert (await ask(it, body())).whole  # type: ignore[arg-type]
-                        others += 1
-                client.send(after)
-                answer = await client.answer()
-            assert (answer.status, answer.whole, others) == (200, True, 10)
-            assert max(got) > size
-            status = Path(f"/proc/{it.process.pid}/status").read_text()
-            peak = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
-            assert peak < 500_000_000  # the program itself, and buffers that a busy machine empties late
-            assert (await ask(it, body())).whole  # type: ignore[arg-type]
-
-    run(main)
+    async with provider(counts) as up, wane_proxy(up.url, "--no-store") as it:
+        before, after = request(body("@")).split(b"@")
+        head = re.sub(
+            rb"content-length: \d+",
+            b"content-length: %d" % (size + len(request(body("")).partition(b"\r\n\r\n")[2])),
+            before,
+        )
+        async with support.connection(it) as client:  # type: ignore[arg-type]
+            client.send(head)
+            others = 0
+            for number in range(size // 1_000_000):
+                client.send(b"x" * 1_000_000)
+                await client.writer.drain()
+                if number % 10 == 0:
+                    assert (await ask(it, body())).whole  # type: ignore[arg-type]
+                    others += 1
+            client.send(after)
+            answer = await client.answer()
+        assert (answer.status, answer.whole, others) == (200, True, 10)
+        assert max(got) > size
+        status = Path(f"/proc/{it.process.pid}/status").read_text()
+        peak = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+        assert peak < 500_000_000  # the program itself, and buffers that a busy machine empties late
+        assert (await ask(it, body())).whole  # type: ignore[arg-type]
 
 
 def test_missing_extra_is_named() -> None:

@@ -25,7 +25,6 @@ from tests.proxy.server.support import (
     proxy,
     request,
     response,
-    run,
     stream_head,
     text_block,
     until,
@@ -66,54 +65,48 @@ def paid(count: float) -> Any:
 
 
 @pytest.mark.parametrize("tools", [True, False])
-def test_no_request_is_sent_that_could_take_the_cost_above_the_limit(tools: bool) -> None:
-    async def main() -> None:
-        index = SessionIndex(MemoryStore())
-        async with provider(replies(SAID)) as up, proxy(up.url, index=index, max_cost=4.5 * EACH) as running:
-            answers = [await ask(running, sent(tools=tools)) for _ in range(5)]
-            # After three, one and a half of them are left, and the next may cost two.
-            assert [answer.status for answer in answers] == [200, 200, 200, 402, 402]
-            assert (await ask(running, sent(tools=tools), "/v1/messages/")).status == 402, "providers take it too"
-            error = answers[3].json["error"]
-            assert error["message"].startswith("$0.09 has been spent, and this request may cost $0.0")
-            assert "--max-cost allows $0.135 in all" in error["message"]
-            assert len(up.asked) == 3
-            assert (await ledger(index.store)).total == paid(3)
-            # What costs nothing is still served.
-            assert (await ask(running, path="/wane/status", method="GET")).status == 200
-            assert (await ask(running, sent(), "/v1/messages/count_tokens")).status == 200
-
-    run(main)
+async def test_no_request_is_sent_that_could_take_the_cost_above_the_limit(tools: bool) -> None:
+    index = SessionIndex(MemoryStore())
+    async with provider(replies(SAID)) as up, proxy(up.url, index=index, max_cost=4.5 * EACH) as running:
+        answers = [await ask(running, sent(tools=tools)) for _ in range(5)]
+        # After three, one and a half of them are left, and the next may cost two.
+        assert [answer.status for answer in answers] == [200, 200, 200, 402, 402]
+        assert (await ask(running, sent(tools=tools), "/v1/messages/")).status == 402, "providers take it too"
+        error = answers[3].json["error"]
+        assert error["message"].startswith("$0.09 has been spent, and this request may cost $0.0")
+        assert "--max-cost allows $0.135 in all" in error["message"]
+        assert len(up.asked) == 3
+        assert (await ledger(index.store)).total == paid(3)
+        # What costs nothing is still served.
+        assert (await ask(running, path="/wane/status", method="GET")).status == 200
+        assert (await ask(running, sent(), "/v1/messages/count_tokens")).status == 200
 
 
-def test_requests_at_once_reserve_what_they_may_cost() -> None:
-    async def main() -> None:
-        free = asyncio.Event()
+async def test_requests_at_once_reserve_what_they_may_cost() -> None:
+    free = asyncio.Event()
 
-        async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
-            await free.wait()
-            writer.write(SAID)
+    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await free.wait()
+        writer.write(SAID)
 
-        index = SessionIndex(MemoryStore())
-        async with provider(says) as up, proxy(up.url, index=index, max_cost=6.5 * EACH) as running:
-            tasks = [asyncio.create_task(ask(running, sent(tools=number % 2 == 0))) for number in range(20)]
-            await until(lambda: sum(task.done() for task in tasks) == 17)
-            await until(lambda: len(up.asked) == 3)
-            free.set()
-            answers = await asyncio.gather(*tasks)
-            refused = [answer for answer in answers if answer.status == 429]
-            assert sorted(answer.status for answer in answers) == [200] * 3 + [429] * 17
-            assert refused[0].json["error"]["type"] == "rate_limit_error"
-            assert "Try again when one of them has ended" in refused[0].json["error"]["message"]
-            assert (await ledger(index.store)).total == paid(3)
-            assert (await ask(running, sent())).status == 200
-
-    run(main)
+    index = SessionIndex(MemoryStore())
+    async with provider(says) as up, proxy(up.url, index=index, max_cost=6.5 * EACH) as running:
+        tasks = [asyncio.create_task(ask(running, sent(tools=number % 2 == 0))) for number in range(20)]
+        await until(lambda: sum(task.done() for task in tasks) == 17)
+        await until(lambda: len(up.asked) == 3)
+        free.set()
+        answers = await asyncio.gather(*tasks)
+        refused = [answer for answer in answers if answer.status == 429]
+        assert sorted(answer.status for answer in answers) == [200] * 3 + [429] * 17
+        assert refused[0].json["error"]["type"] == "rate_limit_error"
+        assert "Try again when one of them has ended" in refused[0].json["error"]["message"]
+        assert (await ledger(index.store)).total == paid(3)
+        assert (await ask(running, sent())).status == 200
 
 
 @pytest.mark.parametrize("kind", ["reply", "stream", "error", "no usage", "broken", "other"])
 @pytest.mark.parametrize("tools", [True, False])
-def test_what_was_reserved_is_settled_by_what_the_provider_reports(kind: str, tools: bool) -> None:
+async def test_what_was_reserved_is_settled_by_what_the_provider_reports(kind: str, tools: bool) -> None:
     start = event("message_start", message={**json.loads(message()), "content": [], "usage": {"input_tokens": 10_000}})
 
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -131,67 +124,55 @@ def test_what_was_reserved_is_settled_by_what_the_provider_reports(kind: str, to
 
     expected = {"reply": 1.0, "stream": 1.0, "error": 0.0}.get(kind)
 
-    async def main() -> None:
-        store = MemoryStore()
-        asking = {**sent(tools=tools), "stream": kind in ("stream", "broken")}
-        async with provider(says) as up, proxy(up.url, index=SessionIndex(store), max_cost=100.0) as running:
-            await ask(running, asking)
-            settled = await ledger(store)
-        assert not settled.open
-        if expected is None:
-            # As much as it could cost.
-            assert settled.total == most(MODEL, asking, len(up.asked[-1].body))
-        else:
-            assert settled.total == pytest.approx(expected * EACH * 1e6, abs=100)
-
-    run(main)
+    store = MemoryStore()
+    asking = {**sent(tools=tools), "stream": kind in ("stream", "broken")}
+    async with provider(says) as up, proxy(up.url, index=SessionIndex(store), max_cost=100.0) as running:
+        await ask(running, asking)
+        settled = await ledger(store)
+    assert not settled.open
+    if expected is None:
+        # As much as it could cost.
+        assert settled.total == most(MODEL, asking, len(up.asked[-1].body))
+    else:
+        assert settled.total == pytest.approx(expected * EACH * 1e6, abs=100)
 
 
-def test_a_request_that_reached_nobody_costs_nothing() -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        async with proxy("http://127.0.0.1:9", index=SessionIndex(store), max_cost=100.0) as running:
-            assert (await ask(running, sent())).status == 502
-        assert (await ledger(store)).total == 0
-
-    run(main)
+async def test_a_request_that_reached_nobody_costs_nothing() -> None:
+    store = MemoryStore()
+    async with proxy("http://127.0.0.1:9", index=SessionIndex(store), max_cost=100.0) as running:
+        assert (await ask(running, sent())).status == 502
+    assert (await ledger(store)).total == 0
 
 
-def test_a_client_that_goes_away_leaves_the_most_that_its_request_can_cost() -> None:
+async def test_a_client_that_goes_away_leaves_the_most_that_its_request_can_cost() -> None:
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
-    async def main() -> None:
-        store = MemoryStore()
-        async with provider(says) as up, proxy(up.url, index=SessionIndex(store), max_cost=100.0) as running:
-            async with connection(running) as client:
-                client.send(request(sent()))
-                await until(lambda: up.asked)
-            async with asyncio.timeout(10):
-                while (await ledger(store)).open:
-                    await asyncio.sleep(0.01)
-        assert (await ledger(store)).total == most(MODEL, sent(), len(up.asked[-1].body))
-
-    run(main)
+    store = MemoryStore()
+    async with provider(says) as up, proxy(up.url, index=SessionIndex(store), max_cost=100.0) as running:
+        async with connection(running) as client:
+            client.send(request(sent()))
+            await until(lambda: up.asked)
+        async with asyncio.timeout(10):
+            while (await ledger(store)).open:
+                await asyncio.sleep(0.01)
+    assert (await ledger(store)).total == most(MODEL, sent(), len(up.asked[-1].body))
 
 
 @pytest.mark.parametrize("where", ["disk", pytest.param("redis", marks=pytest.mark.full)])
-def test_the_limit_holds_over_restarts(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_the_limit_holds_over_restarts(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     place = str(tmp_path) if where == "disk" else request.getfixturevalue("redis").url
 
-    async def main() -> None:
-        statuses = []
-        async with provider(replies(SAID)) as up:
-            for _ in range(4):
-                async with proxy(up.url, index=SessionIndex(open_store(place)), max_cost=3.5 * EACH) as running:
-                    statuses.append((await ask(running, sent())).status)
-            assert statuses == [200, 200, 402, 402]
-            # This run alone has spent nothing yet.
-            index = SessionIndex(open_store(place))
-            async with proxy(up.url, index=index, max_cost=3.5 * EACH, cost_period="run") as running:
-                assert (await ask(running, sent())).status == 200
-
-    run(main)
+    statuses = []
+    async with provider(replies(SAID)) as up:
+        for _ in range(4):
+            async with proxy(up.url, index=SessionIndex(open_store(place)), max_cost=3.5 * EACH) as running:
+                statuses.append((await ask(running, sent())).status)
+        assert statuses == [200, 200, 402, 402]
+        # This run alone has spent nothing yet.
+        index = SessionIndex(open_store(place))
+        async with proxy(up.url, index=index, max_cost=3.5 * EACH, cost_period="run") as running:
+            assert (await ask(running, sent())).status == 200
 
 
 @pytest.fixture
@@ -206,47 +187,44 @@ def redis() -> Iterator[Redis]:
 
 @pytest.mark.full
 @forks
-def test_workers_keep_one_limit_together_even_if_they_are_killed(redis: Redis) -> None:
+async def test_workers_keep_one_limit_together_even_if_they_are_killed(redis: Redis) -> None:
     """Two requests are open when the workers are killed: nobody knows what they cost, so they count as the most."""
     limit = 12.5 * EACH
 
-    async def main() -> None:
-        held = asyncio.Event()
+    held = asyncio.Event()
 
-        async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
-            if b"hold" in asked.body:
-                await held.wait()
-            writer.write(SAID)
+    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if b"hold" in asked.body:
+            await held.wait()
+        writer.write(SAID)
 
-        options = ("--workers", "3", "--store", redis.url, "--max-cost", f"{limit}", "--max-cost-per", "day")
-        async with provider(says) as up, wane_proxy(up.url, *options) as it:
-            running: Any = it
-            await until(lambda: len(children(it)) == 3)
-            asking = sent()
-            hold = {**asking, "messages": [{"role": "user", "content": "hold"}]}
-            tasks = [asyncio.create_task(ask(running, hold)) for _ in range(2)]
-            await until(lambda: len(up.asked) == 2)
-            answers = await asyncio.gather(*(ask(running, asking) for _ in range(40)))
-            assert {answer.status for answer in answers} <= {200, 402, 429}
-            served = sum(answer.status == 200 for answer in answers)
-            before = children(it)
-            for worker in before:
-                os.kill(worker, signal.SIGKILL)
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await until(lambda: len(children(it)) == 3 and not set(before) & set(children(it)))
-            while (await ask(running, asking)).status == 200:
-                served += 1
-            kept = await ledger(open_store(redis.url))
-            assert kept.day == kept.month == kept.total == paid(served)
-            assert kept.reserved == 2 * most(MODEL, hold, len(up.asked[0].body))
-            assert kept.total + kept.reserved <= limit * 1e6
-            # What would have fitted was not refused.
-            assert kept.total + kept.reserved + most(MODEL, asking, len(up.asked[-1].body)) > limit * 1e6
-
-    run(main)
+    options = ("--workers", "3", "--store", redis.url, "--max-cost", f"{limit}", "--max-cost-per", "day")
+    async with provider(says) as up, wane_proxy(up.url, *options) as it:
+        running: Any = it
+        await until(lambda: len(children(it)) == 3)
+        asking = sent()
+        hold = {**asking, "messages": [{"role": "user", "content": "hold"}]}
+        tasks = [asyncio.create_task(ask(running, hold)) for _ in range(2)]
+        await until(lambda: len(up.asked) == 2)
+        answers = await asyncio.gather(*(ask(running, asking) for _ in range(40)))
+        assert {answer.status for answer in answers} <= {200, 402, 429}
+        served = sum(answer.status == 200 for answer in answers)
+        before = children(it)
+        for worker in before:
+            os.kill(worker, signal.SIGKILL)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await until(lambda: len(children(it)) == 3 and not set(before) & set(children(it)))
+        while (await ask(running, asking)).status == 200:
+            served += 1
+        kept = await ledger(open_store(redis.url))
+        assert kept.day == kept.month == kept.total == paid(served)
+        assert kept.reserved == 2 * most(MODEL, hold, len(up.asked[0].body))
+        assert kept.total + kept.reserved <= limit * 1e6
+        # What would have fitted was not refused.
+        assert kept.total + kept.reserved + most(MODEL, asking, len(up.asked[-1].body)) > limit * 1e6
 
 
-def test_no_model_is_asked_while_the_spend_is_not_known() -> None:
+async def test_no_model_is_asked_while_the_spend_is_not_known() -> None:
     class Away(MemoryStore):
         away = True
 
@@ -255,21 +233,18 @@ def test_no_model_is_asked_while_the_spend_is_not_known() -> None:
                 raise StoreError("the store is away")
             return await super().ledger()
 
-    async def main() -> None:
-        store = Away()
-        async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:
-            answer = await ask(running, sent())
-            assert answer.status == 503
-            assert "the spend is not known, so --max-cost cannot be kept: the store is away" in answer.body.decode()
-            assert not up.asked
-            store.away = False
-            assert (await ask(running, sent())).status == 200
-            assert (await ledger(store)).total == paid(1)
-
-    run(main)
+    store = Away()
+    async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:
+        answer = await ask(running, sent())
+        assert answer.status == 503
+        assert "the spend is not known, so --max-cost cannot be kept: the store is away" in answer.body.decode()
+        assert not up.asked
+        store.away = False
+        assert (await ask(running, sent())).status == 200
+        assert (await ledger(store)).total == paid(1)
 
 
-def test_a_cost_that_could_not_be_recorded_is_recorded_with_the_next_request() -> None:
+async def test_a_cost_that_could_not_be_recorded_is_recorded_with_the_next_request() -> None:
     class Away(MemoryStore):
         changes = 0
 
@@ -279,55 +254,43 @@ def test_a_cost_that_could_not_be_recorded_is_recorded_with_the_next_request() -
                 raise StoreError("the store is away")
             return await super().replace_ledger(before, after)
 
-    async def main() -> None:
-        store = Away()
-        async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:
-            for _ in range(2):
-                assert (await ask(running, sent())).status == 200
-        assert (await ledger(store)).total == paid(2)
-
-    run(main)
+    store = Away()
+    async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:
+        for _ in range(2):
+            assert (await ask(running, sent())).status == 200
+    assert (await ledger(store)).total == paid(2)
 
 
-def test_every_protocol_is_refused_in_its_own_form() -> None:
-    async def main() -> None:
-        async with provider(replies(SAID)) as up, proxy(up.url, max_cost=1e-6) as running:
-            for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses"):
-                answer = await ask(running, {**sent(), "input": "hello"}, path)
-                assert answer.status == 402
-                assert "--max-cost allows $1.0e-06 in all" in answer.json["error"]["message"]
-                # Only Anthropic's errors have a type of their own.
-                assert (answer.json.get("type") == "error") == (path == "/v1/messages")
-            assert not up.asked
-
-    run(main)
+async def test_every_protocol_is_refused_in_its_own_form() -> None:
+    async with provider(replies(SAID)) as up, proxy(up.url, max_cost=1e-6) as running:
+        for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses"):
+            answer = await ask(running, {**sent(), "input": "hello"}, path)
+            assert answer.status == 402
+            assert "--max-cost allows $1.0e-06 in all" in answer.json["error"]["message"]
+            # Only Anthropic's errors have a type of their own.
+            assert (answer.json.get("type") == "error") == (path == "/v1/messages")
+        assert not up.asked
 
 
-def test_what_a_limit_does_not_cover_is_said() -> None:
-    async def main() -> None:
-        async with provider(replies(SAID)) as up, proxy(up.url, max_cost=1.0) as running:
-            answer = await ask(running, {"input": "text"}, "/v1/embeddings")
-            warning = "the cost of this request is not known, and does not count for --max-cost"
-            assert answer.header("x-wane-warning") == warning
-            for unread, reason in ((b"no json", "is not JSON"), (b"[]", "is not a JSON object")):
-                answer = await ask(running, unread)
-                assert answer.status == 402
-                assert f"{reason}, so --max-cost cannot be kept" in answer.json["error"]["message"]
-            assert len(up.asked) == 1
-
-    run(main)
+async def test_what_a_limit_does_not_cover_is_said() -> None:
+    async with provider(replies(SAID)) as up, proxy(up.url, max_cost=1.0) as running:
+        answer = await ask(running, {"input": "text"}, "/v1/embeddings")
+        warning = "the cost of this request is not known, and does not count for --max-cost"
+        assert answer.header("x-wane-warning") == warning
+        for unread, reason in ((b"no json", "is not JSON"), (b"[]", "is not a JSON object")):
+            answer = await ask(running, unread)
+            assert answer.status == 402
+            assert f"{reason}, so --max-cost cannot be kept" in answer.json["error"]["message"]
+        assert len(up.asked) == 1
 
 
-def test_a_model_without_a_price_is_refused_where_there_is_a_limit() -> None:
-    async def main() -> None:
-        async with provider(replies(SAID)) as up, proxy(up.url, max_cost=1.0) as limited, proxy(up.url) as free:
-            for tools in (True, False):
-                answer = await ask(limited, body(stream=False, model="no-such-model", tools=tools))
-                assert answer.status == 402
-                assert "the price of the model 'no-such-model' is unknown" in answer.json["error"]["message"]
-            assert (await ask(free, body(stream=False, model="no-such-model"))).status == 200
-
-    run(main)
+async def test_a_model_without_a_price_is_refused_where_there_is_a_limit() -> None:
+    async with provider(replies(SAID)) as up, proxy(up.url, max_cost=1.0) as limited, proxy(up.url) as free:
+        for tools in (True, False):
+            answer = await ask(limited, body(stream=False, model="no-such-model", tools=tools))
+            assert answer.status == 402
+            assert "the price of the model 'no-such-model' is unknown" in answer.json["error"]["message"]
+        assert (await ask(free, body(stream=False, model="no-such-model"))).status == 200
 
 
 def test_the_most_that_a_request_may_cost() -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.proxy.server.support import Asked, ask, provider, proxy, response, run
+from tests.proxy.server.support import Asked, ask, provider, proxy, response
 from wane.proxy.http import head
 from wane.testing.anthropic import Anthropic
 
@@ -43,27 +43,26 @@ async def binding(asked: Asked, writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize(("theirs", "sent"), [({}, BETA), ({"anthropic-beta": "files-1"}, f"files-1,{BETA}")])
-def test_the_provider_is_asked_to_drop_it_under_the_beta_that_this_takes(theirs: dict[str, str], sent: str) -> None:
+async def test_the_provider_is_asked_to_drop_it_under_the_beta_that_this_takes(
+    theirs: dict[str, str], sent: str
+) -> None:
     content = {"model": "claude", "max_tokens": 9, "messages": HISTORY, "tools": [{"name": "read", "input_schema": {}}]}
 
-    async def main() -> None:
-        async with provider(binding) as up, proxy(up.url) as running:
-            answer = await ask(running, json.dumps(content).encode(), "/v1/messages", headers=theirs)
-            assert (answer.status, json.loads(answer.body)) == (200, REPLY)
-            first, second = up.asked
-            assert first.header("anthropic-beta") == theirs.get("anthropic-beta")
-            assert second.header("anthropic-beta") == sent
-            assert second.json["messages"] == first.json["messages"]
-            # The session's next requests ask at once: each refusal would cost them a round trip.
-            told = {"role": "assistant", "content": REPLY["content"]}
-            more = {**content, "messages": [*HISTORY, told, {"role": "user", "content": "More."}]}
-            answer = await ask(running, json.dumps(more).encode(), "/v1/messages", headers=theirs)
-            assert answer.status == 200
-            assert len(up.asked) == 3
-            assert up.asked[2].header("anthropic-beta") == sent
-            assert up.asked[2].json["thinking"] == second.json["thinking"]
-
-    run(main)
+    async with provider(binding) as up, proxy(up.url) as running:
+        answer = await ask(running, json.dumps(content).encode(), "/v1/messages", headers=theirs)
+        assert (answer.status, json.loads(answer.body)) == (200, REPLY)
+        first, second = up.asked
+        assert first.header("anthropic-beta") == theirs.get("anthropic-beta")
+        assert second.header("anthropic-beta") == sent
+        assert second.json["messages"] == first.json["messages"]
+        # The session's next requests ask at once: each refusal would cost them a round trip.
+        told = {"role": "assistant", "content": REPLY["content"]}
+        more = {**content, "messages": [*HISTORY, told, {"role": "user", "content": "More."}]}
+        answer = await ask(running, json.dumps(more).encode(), "/v1/messages", headers=theirs)
+        assert answer.status == 200
+        assert len(up.asked) == 3
+        assert up.asked[2].header("anthropic-beta") == sent
+        assert up.asked[2].json["thinking"] == second.json["thinking"]
 
 
 def test_a_value_that_is_there_is_not_repeated() -> None:
@@ -97,7 +96,7 @@ UNLED = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, 
 ENABLED = {"type": "enabled", "budget_tokens": 1_024}
 
 
-def test_a_turn_that_was_refused_for_how_it_begins_goes_on_without_thinking() -> None:
+async def test_a_turn_that_was_refused_for_how_it_begins_goes_on_without_thinking() -> None:
     """The provider's reading is one that nobody knows: it refuses each request of the turn that asks for thinking."""
     steps: list[dict[str, Any]] = [HISTORY[0]]
     for number in range(3):
@@ -109,38 +108,32 @@ def test_a_turn_that_was_refused_for_how_it_begins_goes_on_without_thinking() ->
         )
     more = {"model": "claude", "max_tokens": 9, "tools": [{"name": "read", "input_schema": {}}], "thinking": ENABLED}
 
-    async def main() -> None:
-        refuses = told("So.", UNLED, lambda body: body["thinking"] == ENABLED and len(body["messages"]) in (3, 5, 7))
-        async with provider(refuses) as up, proxy(up.url) as running:
-            for stop in (3, 5, 7):
-                answer = await ask(running, json.dumps({**more, "messages": steps[:stop]}).encode(), "/v1/messages")
-                assert answer.status == 200
-            assert [asked.json["thinking"]["type"] for asked in up.asked] == ["enabled", *["disabled"] * 3]
-            assert [thinks(asked.json) for asked in up.asked[1:]] == [[], [], []]
-            # The user's next turn thinks again.
-            said = {"role": "assistant", "content": [{"type": "text", "text": "So."}]}
-            content = {**more, "messages": [*steps, said, {"role": "user", "content": "More."}]}
-            assert (await ask(running, json.dumps(content).encode(), "/v1/messages")).status == 200
-            assert up.asked[-1].json["thinking"] == ENABLED
-
-    run(main)
+    refuses = told("So.", UNLED, lambda body: body["thinking"] == ENABLED and len(body["messages"]) in (3, 5, 7))
+    async with provider(refuses) as up, proxy(up.url) as running:
+        for stop in (3, 5, 7):
+            answer = await ask(running, json.dumps({**more, "messages": steps[:stop]}).encode(), "/v1/messages")
+            assert answer.status == 200
+        assert [asked.json["thinking"]["type"] for asked in up.asked] == ["enabled", *["disabled"] * 3]
+        assert [thinks(asked.json) for asked in up.asked[1:]] == [[], [], []]
+        # The user's next turn thinks again.
+        said = {"role": "assistant", "content": [{"type": "text", "text": "So."}]}
+        content = {**more, "messages": [*steps, said, {"role": "user", "content": "More."}]}
+        assert (await ask(running, json.dumps(content).encode(), "/v1/messages")).status == 200
+        assert up.asked[-1].json["thinking"] == ENABLED
 
 
-def test_thinking_that_was_refused_is_left_out_from_then_on_and_later_thinking_is_not() -> None:
+async def test_thinking_that_was_refused_is_left_out_from_then_on_and_later_thinking_is_not() -> None:
     """A provider that cannot drop it by itself."""
     more = {"model": "claude", "max_tokens": 9, "tools": [{"name": "read", "input_schema": {}}]}
     more["thinking"] = {"type": "disabled"}
 
-    async def main() -> None:
-        refuses = told("So.", MESSAGE, lambda body: "s" in thinks(body))
-        async with provider(refuses) as up, proxy(up.url) as running:
-            messages = HISTORY
-            for number in range(3):
-                answer = await ask(running, json.dumps({**more, "messages": messages}).encode(), "/v1/messages")
-                assert answer.status == 200
-                thought = {"type": "thinking", "thinking": "t", "signature": f"later {number}"}
-                reply = {"role": "assistant", "content": [thought, {"type": "text", "text": f"So {number}."}]}
-                messages = [*messages, reply, {"role": "user", "content": "More."}]
-            assert [thinks(asked.json) for asked in up.asked] == [["s"], [], ["later 0"], ["later 0", "later 1"]]
-
-    run(main)
+    refuses = told("So.", MESSAGE, lambda body: "s" in thinks(body))
+    async with provider(refuses) as up, proxy(up.url) as running:
+        messages = HISTORY
+        for number in range(3):
+            answer = await ask(running, json.dumps({**more, "messages": messages}).encode(), "/v1/messages")
+            assert answer.status == 200
+            thought = {"type": "thinking", "thinking": "t", "signature": f"later {number}"}
+            reply = {"role": "assistant", "content": [thought, {"type": "text", "text": f"So {number}."}]}
+            messages = [*messages, reply, {"role": "user", "content": "More."}]
+        assert [thinks(asked.json) for asked in up.asked] == [["s"], [], ["later 0"], ["later 0", "later 1"]]

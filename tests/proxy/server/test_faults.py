@@ -54,210 +54,174 @@ async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize("managed", [True, False])
-def test_client_that_leaves_in_mid_stream_ends_the_providers_request(managed: bool) -> None:
+async def test_client_that_leaves_in_mid_stream_ends_the_providers_request(managed: bool) -> None:
     async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
         await asyncio.sleep(60)
 
-    async def main() -> None:
-        async with provider(begins) as up, proxy(up.url) as running:
-            async with support.connection(running) as it:
-                it.send(request(body(tools=managed)))
-                await it.head()
-                await it.piece()
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-            await until(lambda: outcomes(running) == {"client_gone": 1})
-
-    run(main)
+    async with provider(begins) as up, proxy(up.url) as running:
+        async with support.connection(running) as it:
+            it.send(request(body(tools=managed)))
+            await it.head()
+            await it.piece()
+        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+        await until(lambda: outcomes(running) == {"client_gone": 1})
 
 
 @pytest.mark.parametrize("managed", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
-def test_client_that_leaves_before_the_answer_ends_the_providers_request(managed: bool, stream: bool) -> None:
-    async def main() -> None:
-        async with provider(never) as up, proxy(up.url) as running:
-            async with support.connection(running) as it:
-                it.send(request(body(tools=managed, stream=stream)))
-                await until(lambda: up.asked)
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-            await until(lambda: outcomes(running) == {"client_gone": 1})
-
-    run(main)
+async def test_client_that_leaves_before_the_answer_ends_the_providers_request(managed: bool, stream: bool) -> None:
+    async with provider(never) as up, proxy(up.url) as running:
+        async with support.connection(running) as it:
+            it.send(request(body(tools=managed, stream=stream)))
+            await until(lambda: up.asked)
+        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+        await until(lambda: outcomes(running) == {"client_gone": 1})
 
 
-def test_client_that_leaves_while_sending_asks_nothing_of_a_model() -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            async with support.connection(running) as it:
-                it.send(request(body())[:-10])
-                await until(running.traffic.open_requests)
-            await until(lambda: outcomes(running) == {"client_gone": 1})
-            assert not up.asked
-
-    run(main)
+async def test_client_that_leaves_while_sending_asks_nothing_of_a_model() -> None:
+    async with provider(says) as up, proxy(up.url) as running:
+        async with support.connection(running) as it:
+            it.send(request(body())[:-10])
+            await until(running.traffic.open_requests)
+        await until(lambda: outcomes(running) == {"client_gone": 1})
+        assert not up.asked
 
 
-def test_client_that_leaves_while_sending_something_else_ends_the_providers_request() -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            async with support.connection(running) as it:
-                it.send(request(b"x" * 1000, "/v1/files")[:-10])
-                await until(lambda: up.connections)
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-            await until(lambda: outcomes(running) == {"client_gone": 1})
-
-    run(main)
+async def test_client_that_leaves_while_sending_something_else_ends_the_providers_request() -> None:
+    async with provider(says) as up, proxy(up.url) as running:
+        async with support.connection(running) as it:
+            it.send(request(b"x" * 1000, "/v1/files")[:-10])
+            await until(lambda: up.connections)
+        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+        await until(lambda: outcomes(running) == {"client_gone": 1})
 
 
-def test_client_that_stops_reading_holds_the_provider_back() -> None:
+async def test_client_that_stops_reading_holds_the_provider_back() -> None:
     """What waits in the proxy and the kernel is bounded, however much the provider has to say."""
 
-    async def main() -> None:
-        piece, written = text_delta("x" * 20_000), 0
+    piece, written = text_delta("x" * 20_000), 0
 
-        async def floods(asked: Asked, writer: asyncio.StreamWriter) -> None:
-            nonlocal written
-            writer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
-            writer.write(stream_head() + chunk(START + text_start()))
-            while written < 100_000_000:
-                writer.write(chunk(piece))
-                await writer.drain()
-                written += len(piece)
+    async def floods(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        writer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        writer.write(stream_head() + chunk(START + text_start()))
+        while written < 100_000_000:
+            writer.write(chunk(piece))
+            await writer.drain()
+            written += len(piece)
 
-        async with provider(floods) as up, proxy(up.url) as running:
-            slow = socket.socket()
-            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-            slow.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(slow, ("127.0.0.1", running.address.port))
-            await asyncio.get_running_loop().sock_sendall(slow, request(body()))
-            await until(lambda: written)
-            before = -1
-            while before != written:
-                before = written
-                await asyncio.sleep(0.2)
-            assert written < 20_000_000
-            # Others are served meanwhile.
-            assert (await ask(running, b"", "/wane/status", "GET")).status == 200
-            slow.close()
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-
-    run(main)
+    async with provider(floods) as up, proxy(up.url) as running:
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        slow.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(slow, ("127.0.0.1", running.address.port))
+        await asyncio.get_running_loop().sock_sendall(slow, request(body()))
+        await until(lambda: written)
+        before = -1
+        while before != written:
+            before = written
+            await asyncio.sleep(0.2)
+        assert written < 20_000_000
+        # Others are served meanwhile.
+        assert (await ask(running, b"", "/wane/status", "GET")).status == 200
+        slow.close()
+        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
 
 
-def test_client_that_takes_nothing_for_too_long_is_left() -> None:
+async def test_client_that_takes_nothing_for_too_long_is_left() -> None:
     async def floods(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(stream_head() + chunk(START + text_start()))
         while True:
             writer.write(chunk(text_delta("x" * 20_000)))
             await writer.drain()
 
-    async def main() -> None:
-        async with provider(floods) as up, proxy(up.url, timeouts={"client": 0.1}) as running:
-            async with support.connection(running) as it:
-                it.writer.transport.pause_reading()  # type: ignore[attr-defined]
-                it.send(request(body()))
-                await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-            await until(lambda: outcomes(running) == {"client_gone": 1})
-
-    run(main)
+    async with provider(floods) as up, proxy(up.url, timeouts={"client": 0.1}) as running:
+        async with support.connection(running) as it:
+            it.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            it.send(request(body()))
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+        await until(lambda: outcomes(running) == {"client_gone": 1})
 
 
 # The provider
 
 
 @pytest.mark.parametrize(("managed", "stream"), [(True, True), (True, False), (False, True)])
-def test_provider_that_cannot_be_reached(managed: bool, stream: bool) -> None:
-    async def main() -> None:
-        url = f"http://127.0.0.1:{free_port()}"
-        async with proxy(url) as running:
-            answer = await ask(running, body(tools=managed, stream=stream))
-            assert answer.status == 502
-            assert answer.header("content-type") == "application/json"
-            assert answer.json["error"]["message"] == f"{url} could not be reached"
-            chat = await ask(running, b"{}", "/v1/chat/completions")
-            assert chat.json["error"]["message"] == f"{url} could not be reached"
-            assert outcomes(running) == {"unreachable": 2}
-
-    run(main)
+async def test_provider_that_cannot_be_reached(managed: bool, stream: bool) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    async with proxy(url) as running:
+        answer = await ask(running, body(tools=managed, stream=stream))
+        assert answer.status == 502
+        assert answer.header("content-type") == "application/json"
+        assert answer.json["error"]["message"] == f"{url} could not be reached"
+        chat = await ask(running, b"{}", "/v1/chat/completions")
+        assert chat.json["error"]["message"] == f"{url} could not be reached"
+        assert outcomes(running) == {"unreachable": 2}
 
 
 @pytest.mark.parametrize("managed", [True, False])
-def test_provider_that_closes_before_it_answers(managed: bool) -> None:
+async def test_provider_that_closes_before_it_answers(managed: bool) -> None:
     async def resets(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
-    async def main() -> None:
-        async with provider(resets) as up, proxy(up.url) as running:
-            answer = await ask(running, body(tools=managed))
-            assert answer.status == 502
-            assert "closed the connection" in answer.json["error"]["message"]
-            assert outcomes(running) == {"unreachable": 1}
-
-    run(main)
+    async with provider(resets) as up, proxy(up.url) as running:
+        answer = await ask(running, body(tools=managed))
+        assert answer.status == 502
+        assert "closed the connection" in answer.json["error"]["message"]
+        assert outcomes(running) == {"unreachable": 1}
 
 
 @pytest.mark.parametrize("managed", [True, False])
-def test_provider_that_breaks_off_in_mid_stream(managed: bool) -> None:
-    async def main() -> None:
-        arrived = asyncio.Event()
+async def test_provider_that_breaks_off_in_mid_stream(managed: bool) -> None:
+    arrived = asyncio.Event()
 
-        async def breaks(asked: Asked, writer: asyncio.StreamWriter) -> None:
-            writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
-            await arrived.wait()
-            writer.transport.abort()
+    async def breaks(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
+        await arrived.wait()
+        writer.transport.abort()
 
-        async def rest(it: support.Connection) -> None:
-            while await it.piece():
-                pass
+    async def rest(it: support.Connection) -> None:
+        while await it.piece():
+            pass
 
-        async with provider(breaks) as up, proxy(up.url) as running, support.connection(running) as it:
-            it.send(request(body(tools=managed)))
-            assert (await it.head()).status == 200
-            assert b"one" in await it.piece()
-            arrived.set()
-            with pytest.raises((asyncio.IncompleteReadError, ValueError)):
-                await rest(it)
-            assert outcomes(running) == {"broken": 1}
-
-    run(main)
+    async with provider(breaks) as up, proxy(up.url) as running, support.connection(running) as it:
+        it.send(request(body(tools=managed)))
+        assert (await it.head()).status == 200
+        assert b"one" in await it.piece()
+        arrived.set()
+        with pytest.raises((asyncio.IncompleteReadError, ValueError)):
+            await rest(it)
+        assert outcomes(running) == {"broken": 1}
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_provider_that_breaks_off_before_anything_was_given(stream: bool) -> None:
+async def test_provider_that_breaks_off_before_anything_was_given(stream: bool) -> None:
     async def breaks(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(stream_head() + chunk(START) if stream else response(message())[:-5])
         writer.close()
 
-    async def main() -> None:
-        async with provider(breaks) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=stream))
-            assert answer.status == 502
-            assert "broke off" in answer.json["error"]["message"]
-
-    run(main)
+    async with provider(breaks) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=stream))
+        assert answer.status == 502
+        assert "broke off" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize("managed", [True, False])
-def test_provider_that_says_nothing_for_too_long(managed: bool) -> None:
-    async def main() -> None:
-        async with provider(never) as up, proxy(up.url, timeouts={"read": 0.1}) as running:
-            answer = await ask(running, body(tools=managed))
-            assert answer.status == 504
-            assert "in time" in answer.json["error"]["message"]
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-
-    run(main)
+async def test_provider_that_says_nothing_for_too_long(managed: bool) -> None:
+    async with provider(never) as up, proxy(up.url, timeouts={"read": 0.1}) as running:
+        answer = await ask(running, body(tools=managed))
+        assert answer.status == 504
+        assert "in time" in answer.json["error"]["message"]
+        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
 
 
-def test_provider_whose_answer_is_no_http() -> None:
+async def test_provider_whose_answer_is_no_http() -> None:
     async def talks(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example ESMTP\r\n\r\n")
 
-    async def main() -> None:
-        async with provider(talks) as up, proxy(up.url) as running:
-            assert (await ask(running, body())).status == 502
-
-    run(main)
+    async with provider(talks) as up, proxy(up.url) as running:
+        assert (await ask(running, body())).status == 502
 
 
 # Wane
@@ -341,54 +305,42 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
     assert "POST /v1/messages: Traceback" in caplog.text
 
 
-def test_failure_to_count_tokens() -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url, index=FailingIndex("peek")) as running:
-            answer = await ask(running, body(), "/v1/messages/count_tokens")
-            assert "KeyError" in (answer.header("x-wane-warning") or "")
-            assert up.asked[0].json == body()
-
-    run(main)
+async def test_failure_to_count_tokens() -> None:
+    async with provider(says) as up, proxy(up.url, index=FailingIndex("peek")) as running:
+        answer = await ask(running, body(), "/v1/messages/count_tokens")
+        assert "KeyError" in (answer.header("x-wane-warning") or "")
+        assert up.asked[0].json == body()
 
 
-def test_reply_that_cannot_be_recorded_is_the_clients_all_the_same() -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url, index=FailingIndex("answered")) as running:
-            answer = await ask(running, body())
-            assert answer.whole
-            assert answer.body.endswith(STOP[-40:])
-            assert len(up.asked) == 1
-
-    run(main)
+async def test_reply_that_cannot_be_recorded_is_the_clients_all_the_same() -> None:
+    async with provider(says) as up, proxy(up.url, index=FailingIndex("answered")) as running:
+        answer = await ask(running, body())
+        assert answer.whole
+        assert answer.body.endswith(STOP[-40:])
+        assert len(up.asked) == 1
 
 
-def test_failure_in_a_reply_that_has_begun_is_told_in_it() -> None:
-    async def main() -> None:
-        wires = {"anthropic": failing_wire("finish")}
-        async with provider(says) as up, proxy(up.url, wires=wires) as running:
-            answer = await ask(running, body())
-            assert (answer.status, answer.whole) == (200, True)
-            assert answer.body.rpartition(b"event: ")[2].startswith(b"error")
-            assert outcomes(running) == {"broken": 1}
-
-    run(main)
+async def test_failure_in_a_reply_that_has_begun_is_told_in_it() -> None:
+    wires = {"anthropic": failing_wire("finish")}
+    async with provider(says) as up, proxy(up.url, wires=wires) as running:
+        answer = await ask(running, body())
+        assert (answer.status, answer.whole) == (200, True)
+        assert answer.body.rpartition(b"event: ")[2].startswith(b"error")
+        assert outcomes(running) == {"broken": 1}
 
 
 # The server
 
 
-def test_a_proxy_that_ends_leaves_the_log_of_another_one_as_quiet() -> None:
+async def test_a_proxy_that_ends_leaves_the_log_of_another_one_as_quiet() -> None:
     usual = logging.LogRecord("uvicorn.error", logging.WARNING, "", 1, "Unsupported upgrade request.", None, None)
     log = logging.getLogger(usual.name)
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url):
-            async with proxy(up.url):
-                assert not log.filter(usual)
+    async with provider(says) as up, proxy(up.url):
+        async with proxy(up.url):
             assert not log.filter(usual)
-        assert log.filter(usual)
-
-    run(main)
+        assert not log.filter(usual)
+    assert log.filter(usual)
 
 
 def test_stopping_ends_open_streams_with_an_error_after_a_moment(caplog: pytest.LogCaptureFixture) -> None:
@@ -440,61 +392,52 @@ def test_stopping_tells_those_that_have_no_answer(path: str, caplog: pytest.LogC
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_stopping_breaks_what_is_passed_on_off() -> None:
+async def test_stopping_breaks_what_is_passed_on_off() -> None:
     async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(stream_head() + chunk(b"one"))
         await asyncio.sleep(60)
 
-    async def main() -> None:
-        async with provider(begins) as up:
-            async with proxy(up.url, timeouts={"grace": 0.05}) as running:
-                it = support.Connection(*await asyncio.open_connection("127.0.0.1", running.address.port))
-                it.send(request(body(), "/v1/files"))
-                await it.head()
-                await it.piece()
-            assert await it.reader.read() == b""
-            assert outcomes(running) == {"broken": 1}
-            it.close()
-
-    run(main)
+    async with provider(begins) as up:
+        async with proxy(up.url, timeouts={"grace": 0.05}) as running:
+            it = support.Connection(*await asyncio.open_connection("127.0.0.1", running.address.port))
+            it.send(request(body(), "/v1/files"))
+            await it.head()
+            await it.piece()
+        assert await it.reader.read() == b""
+        assert outcomes(running) == {"broken": 1}
+        it.close()
 
 
-def test_stopping_lets_a_stream_end() -> None:
-    async def main() -> None:
-        more = asyncio.Event()
+async def test_stopping_lets_a_stream_end() -> None:
+    more = asyncio.Event()
 
-        async def slowly(asked: Asked, writer: asyncio.StreamWriter) -> None:
-            writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
-            await more.wait()
-            writer.write(chunk(support.block_stop() + STOP) + b"0\r\n\r\n")
+    async def slowly(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
+        await more.wait()
+        writer.write(chunk(support.block_stop() + STOP) + b"0\r\n\r\n")
 
-        async with provider(slowly) as up:
-            async with proxy(up.url, timeouts={"grace": support.WAIT}) as running:
-                reader, writer = await asyncio.open_connection("127.0.0.1", running.address.port)
-                it = support.Connection(reader, writer)
-                it.send(request(body()))
-                await until(lambda: up.asked)
-                answering = asyncio.create_task(it.answer())
-                asyncio.get_running_loop().call_later(0.1, more.set)
-            answer = await answering
-            assert answer.whole
-            assert answer.body.endswith(STOP[-40:])
-            it.close()
-
-    run(main)
+    async with provider(slowly) as up:
+        async with proxy(up.url, timeouts={"grace": support.WAIT}) as running:
+            reader, writer = await asyncio.open_connection("127.0.0.1", running.address.port)
+            it = support.Connection(reader, writer)
+            it.send(request(body()))
+            await until(lambda: up.asked)
+            answering = asyncio.create_task(it.answer())
+            asyncio.get_running_loop().call_later(0.1, more.set)
+        answer = await answering
+        assert answer.whole
+        assert answer.body.endswith(STOP[-40:])
+        it.close()
 
 
-def test_connection_that_the_provider_closed_while_idle_is_not_used_again() -> None:
+async def test_connection_that_the_provider_closed_while_idle_is_not_used_again() -> None:
     async def once(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(response(message()))
         await writer.drain()
         writer.close()
 
-    async def main() -> None:
-        async with provider(once) as up, proxy(up.url) as running:
-            for _ in range(20):
-                answer = await ask(running, body(stream=False))
-                assert answer.status == 200, answer.body
-            assert len(up.asked) == 20
-
-    run(main)
+    async with provider(once) as up, proxy(up.url) as running:
+        for _ in range(20):
+            answer = await ask(running, body(stream=False))
+            assert answer.status == 200, answer.body
+        assert len(up.asked) == 20

@@ -22,7 +22,6 @@ from tests.proxy.server.support import (
     provider,
     proxy,
     response,
-    run,
     stream_head,
     text_block,
 )
@@ -49,44 +48,35 @@ def kinds(data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("headers", [JSON, {"content-type": "text/event-stream"}, {}])
-def test_json_for_a_stream_is_a_whole_reply_without_own_calls(headers: dict[str, str]) -> None:
-    async def main() -> None:
-        says = replies_with(response(b"\n \n" + BOTH, headers=headers))
-        async with provider(says) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert answer.header("content-type") == headers.get("content-type")
-            assert [block["type"] for block in answer.json["content"]] == ["text", "tool_use"]
-            assert b"delimiter" not in answer.body
-            assert len(running.sessions.status()) == 1
-
-    run(main)
+async def test_json_for_a_stream_is_a_whole_reply_without_own_calls(headers: dict[str, str]) -> None:
+    says = replies_with(response(b"\n \n" + BOTH, headers=headers))
+    async with provider(says) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert answer.header("content-type") == headers.get("content-type")
+        assert [block["type"] for block in answer.json["content"]] == ["text", "tool_use"]
+        assert b"delimiter" not in answer.body
+        assert len(running.sessions.status()) == 1
 
 
 @pytest.mark.parametrize("headers", [SSE, JSON, {}])
-def test_a_stream_for_json_is_a_stream_without_own_calls(headers: dict[str, str]) -> None:
-    async def main() -> None:
-        says = replies_with(response(b"\n" + BOTH_STREAMED, headers=headers))
-        async with provider(says) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=False))
-            assert kinds(answer.body).count("content_block_start") == 2
-            assert kinds(answer.body)[-1] == "message_stop"
-            assert b"delimiter" not in answer.body
-
-    run(main)
+async def test_a_stream_for_json_is_a_stream_without_own_calls(headers: dict[str, str]) -> None:
+    says = replies_with(response(b"\n" + BOTH_STREAMED, headers=headers))
+    async with provider(says) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=False))
+        assert kinds(answer.body).count("content_block_start") == 2
+        assert kinds(answer.body)[-1] == "message_stop"
+        assert b"delimiter" not in answer.body
 
 
-def test_rounds_of_another_form_are_one_reply() -> None:
+async def test_rounds_of_another_form_are_one_reply() -> None:
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
         alone = message(content=[OWN], stop_reason="tool_use")
         writer.write(response(BOTH if len(asked.json["messages"]) > 1 else alone, headers=JSON))
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert [block["type"] for block in answer.json["content"]] == ["text", "tool_use"]
-            assert len(up.asked) == 2
-
-    run(main)
+    async with provider(says) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert [block["type"] for block in answer.json["content"]] == ["text", "tool_use"]
+        assert len(up.asked) == 2
 
 
 HTML = b"<html>\n\n<p>delimiter maintenance\n\n</html>"
@@ -115,68 +105,53 @@ def later(bad: bytes, first: bytes) -> Any:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_later_round_that_is_none_ends_a_reply_that_has_begun_with_an_error(name: str) -> None:
-    async def main() -> None:
-        async with provider(later(BAD[name], SAID)) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert (answer.status, answer.whole) == (200, True)
-            events = [json.loads(line[6:]) for line in answer.body.split(b"\n") if line.startswith(b'data: {"')]
-            assert [it["type"] for it in events].count("error") == 1
-            assert events[-1]["error"]["type"] == "api_error"
-            assert up.url in events[-1]["error"]["message"]
-            assert b"html" not in answer.body
-            assert b"delimiter" not in answer.body
-            assert running.traffic.outcomes()["broken"] == 1
-            assert len(up.asked) == 2
-
-    run(main)
+async def test_later_round_that_is_none_ends_a_reply_that_has_begun_with_an_error(name: str) -> None:
+    async with provider(later(BAD[name], SAID)) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert (answer.status, answer.whole) == (200, True)
+        events = [json.loads(line[6:]) for line in answer.body.split(b"\n") if line.startswith(b'data: {"')]
+        assert [it["type"] for it in events].count("error") == 1
+        assert events[-1]["error"]["type"] == "api_error"
+        assert up.url in events[-1]["error"]["message"]
+        assert b"html" not in answer.body
+        assert b"delimiter" not in answer.body
+        assert running.traffic.outcomes()["broken"] == 1
+        assert len(up.asked) == 2
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_later_round_that_is_none_is_a_bad_gateway_before_anything_was_given(name: str) -> None:
-    async def main() -> None:
-        async with provider(later(BAD[name], ALONE)) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert b"delimiter" not in answer.body
-            if name in ("cut off", "half of a gzip"):
-                # Something of it was given before it broke.
-                assert kinds(answer.body)[-1] == "error"
-                return
-            assert (answer.status, answer.json["error"]["type"]) == (502, "api_error")
-
-    run(main)
+async def test_later_round_that_is_none_is_a_bad_gateway_before_anything_was_given(name: str) -> None:
+    async with provider(later(BAD[name], ALONE)) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert b"delimiter" not in answer.body
+        if name in ("cut off", "half of a gzip"):
+            # Something of it was given before it broke.
+            assert kinds(answer.body)[-1] == "error"
+            return
+        assert (answer.status, answer.json["error"]["type"]) == (502, "api_error")
 
 
-def test_error_of_the_provider_in_a_later_stream_is_told_once() -> None:
+async def test_error_of_the_provider_in_a_later_stream_is_told_once() -> None:
     error = b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}\n\n'
 
-    async def main() -> None:
-        async with provider(later(response(START + error, headers=SSE), SAID)) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert answer.body.endswith(error)
-            assert kinds(answer.body).count("error") == 1
-
-    run(main)
+    async with provider(later(response(START + error, headers=SSE), SAID)) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert answer.body.endswith(error)
+        assert kinds(answer.body).count("error") == 1
 
 
-def test_whole_reply_that_is_cut_off_tells_nothing_of_own_calls() -> None:
-    async def main() -> None:
-        async with provider(replies_with(response(BOTH[:-50], headers=JSON))) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=False))
-            assert (answer.status, answer.json["error"]["type"]) == (502, "api_error")
-
-    run(main)
+async def test_whole_reply_that_is_cut_off_tells_nothing_of_own_calls() -> None:
+    async with provider(replies_with(response(BOTH[:-50], headers=JSON))) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=False))
+        assert (answer.status, answer.json["error"]["type"]) == (502, "api_error")
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_page_instead_of_a_reply_is_given_as_it_came(stream: bool) -> None:
+async def test_page_instead_of_a_reply_is_given_as_it_came(stream: bool) -> None:
     page = b"<html>the delimiter of tool_use is under repair</html>"
 
-    async def main() -> None:
-        says = replies_with(response(page, headers={"content-type": "text/html"}))
-        async with provider(says) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=stream))
-            assert (answer.status, answer.body) == (200, page)
-            assert answer.header("x-wane-warning")
-
-    run(main)
+    says = replies_with(response(page, headers={"content-type": "text/html"}))
+    async with provider(says) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=stream))
+        assert (answer.status, answer.body) == (200, page)
+        assert answer.header("x-wane-warning")

@@ -74,167 +74,140 @@ def kinds(data: bytes) -> list[str]:
 ALONE = streamed(START, call_block("delimiter", MARK), CALLED)
 
 
-def test_request_gains_the_tool_and_the_reply_headers() -> None:
-    async def main() -> None:
-        async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
-            sent = {"anthropic-version": "2023-06-01", "accept-encoding": "gzip, br"}
-            answer = await ask(running, body(), "/v1/messages?beta=true", headers=sent)
-            asked = up.asked[0]
-            assert asked.target == "/v1/messages?beta=true"
-            assert [tool["name"] for tool in asked.json["tools"]] == ["read", "delimiter"]
-            assert asked.json["messages"] == body()["messages"]
-            assert asked.header("accept-encoding") == "identity"
-            assert asked.header("x-api-key") == KEY
-            assert asked.header("anthropic-version") == "2023-06-01"
-            assert answer.whole
-            assert texts(answer.body) == "hi"
-            assert answer.header("request-id") == "req_1"
-            assert answer.header("x-wane-budget") == "80000"
-            assert answer.header("x-wane-evicted") == "0"
-            assert int(answer.header("x-wane-view") or 0) > 0
-            assert answer.header("x-wane-session")
-            assert answer.header("x-wane-warning") is None
-
-    run(main)
+async def test_request_gains_the_tool_and_the_reply_headers() -> None:
+    async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
+        sent = {"anthropic-version": "2023-06-01", "accept-encoding": "gzip, br"}
+        answer = await ask(running, body(), "/v1/messages?beta=true", headers=sent)
+        asked = up.asked[0]
+        assert asked.target == "/v1/messages?beta=true"
+        assert [tool["name"] for tool in asked.json["tools"]] == ["read", "delimiter"]
+        assert asked.json["messages"] == body()["messages"]
+        assert asked.header("accept-encoding") == "identity"
+        assert asked.header("x-api-key") == KEY
+        assert asked.header("anthropic-version") == "2023-06-01"
+        assert answer.whole
+        assert texts(answer.body) == "hi"
+        assert answer.header("request-id") == "req_1"
+        assert answer.header("x-wane-budget") == "80000"
+        assert answer.header("x-wane-evicted") == "0"
+        assert int(answer.header("x-wane-view") or 0) > 0
+        assert answer.header("x-wane-session")
+        assert answer.header("x-wane-warning") is None
 
 
-def test_azures_form_of_chat_completions_is_managed() -> None:
+async def test_azures_form_of_chat_completions_is_managed() -> None:
     said = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}
     reply = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [said]}
     tool = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
     sent = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "tools": [tool]}
     path = "/openai/deployments/a-name/chat/completions?api-version=2024-10-21"
 
-    async def main() -> None:
-        async with provider(replies(response(json.dumps(reply).encode()))) as up, proxy(up.url) as running:
-            answer = await ask(running, sent, path, headers={"api-key": "of-azure"})
-            asked = up.asked[0]
-            assert asked.target == path
-            assert asked.header("api-key") == "of-azure"
-            assert [it["function"]["name"] for it in asked.json["tools"]] == ["read", "delimiter"]
-            assert answer.json["choices"][0]["message"]["content"] == "hi"
-            assert answer.header("x-wane-session")
-
-    run(main)
+    async with provider(replies(response(json.dumps(reply).encode()))) as up, proxy(up.url) as running:
+        answer = await ask(running, sent, path, headers={"api-key": "of-azure"})
+        asked = up.asked[0]
+        assert asked.target == path
+        assert asked.header("api-key") == "of-azure"
+        assert [it["function"]["name"] for it in asked.json["tools"]] == ["read", "delimiter"]
+        assert answer.json["choices"][0]["message"]["content"] == "hi"
+        assert answer.header("x-wane-session")
 
 
-def test_whole_reply_has_its_length() -> None:
-    async def main() -> None:
-        async with provider(replies(response(message("hi")))) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=False))
-            assert answer.json["content"] == [{"type": "text", "text": "hi"}]
-            assert answer.header("content-length") == str(len(answer.body))
-            assert answer.header("x-wane-session")
-
-    run(main)
+async def test_whole_reply_has_its_length() -> None:
+    async with provider(replies(response(message("hi")))) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=False))
+        assert answer.json["content"] == [{"type": "text", "text": "hi"}]
+        assert answer.header("content-length") == str(len(answer.body))
+        assert answer.header("x-wane-session")
 
 
-def test_rounds_of_own_calls_alone_are_one_reply() -> None:
-    async def main() -> None:
-        second = streamed(START, text_block("hi"), STOP)
-        async with provider(replies(ALONE, second)) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert len(up.asked) == 2
-            assert [it["role"] for it in up.asked[1].json["messages"]] == ["user", "assistant", "user"]
-            assert answer.whole
-            assert b"delimiter" not in answer.body
-            assert texts(answer.body) == "hi"
-            assert kinds(answer.body).count("message_start") == kinds(answer.body).count("message_stop") == 1
-            # The same connection serves the second round.
-            assert up.connections == 1
-
-    run(main)
+async def test_rounds_of_own_calls_alone_are_one_reply() -> None:
+    second = streamed(START, text_block("hi"), STOP)
+    async with provider(replies(ALONE, second)) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert len(up.asked) == 2
+        assert [it["role"] for it in up.asked[1].json["messages"]] == ["user", "assistant", "user"]
+        assert answer.whole
+        assert b"delimiter" not in answer.body
+        assert texts(answer.body) == "hi"
+        assert kinds(answer.body).count("message_start") == kinds(answer.body).count("message_stop") == 1
+        # The same connection serves the second round.
+        assert up.connections == 1
 
 
-def test_model_that_only_marks_is_asked_for_the_last_time_without_the_tool() -> None:
+async def test_model_that_only_marks_is_asked_for_the_last_time_without_the_tool() -> None:
     def marks(asked: Asked, writer: asyncio.StreamWriter) -> Any:
         number = len(asked.json["messages"])
         mark = {**MARK, "name": f"look {number}"}
         writer.write(streamed(START, call_block("delimiter", mark, number=number), CALLED))
         return asyncio.sleep(0)
 
-    async def main() -> None:
-        async with provider(replies(marks)) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert answer.whole
-            own = ["delimiter" in [tool["name"] for tool in it.json["tools"]] for it in up.asked]
-            assert own == [True] * (MAX_ROUNDS - 1) + [False]
-
-    run(main)
+    async with provider(replies(marks)) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert answer.whole
+        own = ["delimiter" in [tool["name"] for tool in it.json["tools"]] for it in up.asked]
+        assert own == [True] * (MAX_ROUNDS - 1) + [False]
 
 
-def test_first_token_does_not_wait_for_the_next() -> None:
-    async def main() -> None:
-        more = asyncio.Event()
+async def test_first_token_does_not_wait_for_the_next() -> None:
+    more = asyncio.Event()
 
-        async def slowly(asked: Asked, writer: asyncio.StreamWriter) -> None:
-            writer.write(stream_head() + chunk(START + text_start() + text_delta("one ")))
-            await more.wait()
-            writer.write(chunk(text_delta("two")) + chunk(support.block_stop() + STOP) + b"0\r\n\r\n")
+    async def slowly(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START + text_start() + text_delta("one ")))
+        await more.wait()
+        writer.write(chunk(text_delta("two")) + chunk(support.block_stop() + STOP) + b"0\r\n\r\n")
 
-        async with provider(slowly) as up, proxy(up.url) as running, support.connection(running) as it:
-            it.send(request(body()))
-            assert (await it.head()).status == 200
-            got = await it.piece()
-            assert texts(got) == "one "
-            more.set()
-            while piece := await it.piece():
-                got += piece
-            assert texts(got) == "one two"
-
-    run(main)
+    async with provider(slowly) as up, proxy(up.url) as running, support.connection(running) as it:
+        it.send(request(body()))
+        assert (await it.head()).status == 200
+        got = await it.piece()
+        assert texts(got) == "one "
+        more.set()
+        while piece := await it.piece():
+            got += piece
+        assert texts(got) == "one two"
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 500, 529])
 @pytest.mark.parametrize("stream", [True, False])
-def test_error_of_the_provider_passes_unchanged(status: int, stream: bool) -> None:
+async def test_error_of_the_provider_passes_unchanged(status: int, stream: bool) -> None:
     error = b'{"type": "error",  "error": {"type": "overloaded_error", "message": "later"}}'
     sent = {"retry-after": "7", "x-should-retry": "true", "content-type": "application/json", "request-id": "r"}
 
-    async def main() -> None:
-        async with provider(replies(response(error, status, sent))) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=stream))
-            assert (answer.status, answer.body) == (status, error)
-            assert dict(answer.headers) == {**sent, "content-length": str(len(error))}
-            assert len(up.asked) == 1
-
-    run(main)
+    async with provider(replies(response(error, status, sent))) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=stream))
+        assert (answer.status, answer.body) == (status, error)
+        assert dict(answer.headers) == {**sent, "content-length": str(len(error))}
+        assert len(up.asked) == 1
 
 
-def test_error_of_a_later_round_passes_unchanged_before_anything_was_given() -> None:
-    async def main() -> None:
-        refusal = response(b'{"error": 1}', 429, {"retry-after": "7"})
-        async with provider(replies(ALONE, refusal)) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert (answer.status, answer.body, answer.header("retry-after")) == (429, b'{"error": 1}', "7")
-
-    run(main)
+async def test_error_of_a_later_round_passes_unchanged_before_anything_was_given() -> None:
+    refusal = response(b'{"error": 1}', 429, {"retry-after": "7"})
+    async with provider(replies(ALONE, refusal)) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert (answer.status, answer.body, answer.header("retry-after")) == (429, b'{"error": 1}', "7")
 
 
 SAID = streamed(START, text_block("hi"), call_block("delimiter", MARK, 1), CALLED)
 
 
 @pytest.mark.parametrize("failure", ["status", "reset"])
-def test_error_of_a_later_round_ends_a_reply_that_has_begun(failure: str) -> None:
+async def test_error_of_a_later_round_ends_a_reply_that_has_begun(failure: str) -> None:
     async def fails(asked: Asked, writer: asyncio.StreamWriter) -> None:
         if failure == "status":
             writer.write(response(b'{"type":"error","error":{"type":"overloaded_error","message":"later"}}', 529))
         else:
             writer.transport.abort()
 
-    async def main() -> None:
-        async with provider(replies(SAID, fails)) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert answer.status == 200
-            assert answer.whole
-            assert texts(answer.body) == "hi"
-            assert kinds(answer.body)[-1] == "error"
-            assert len(up.asked) == 2
-
-    run(main)
+    async with provider(replies(SAID, fails)) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert answer.status == 200
+        assert answer.whole
+        assert texts(answer.body) == "hi"
+        assert kinds(answer.body)[-1] == "error"
+        assert len(up.asked) == 2
 
 
-def test_reasoning_that_a_provider_refuses_is_left_out_once() -> None:
+async def test_reasoning_that_a_provider_refuses_is_left_out_once() -> None:
     refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "x"}}
 
     class Wire(type(support.known_wires()["anthropic"])):  # type: ignore[misc]
@@ -242,104 +215,80 @@ def test_reasoning_that_a_provider_refuses_is_left_out_once() -> None:
             assert (status, json.loads(error)) == (400, refusal)
             return None if "metadata" in asked else lambda body, _: {**body, "metadata": {"user_id": "again"}}
 
-    async def main() -> None:
-        no = response(json.dumps(refusal).encode(), 400)
-        yes = streamed(START, text_block("hi"), STOP)
-        async with provider(replies(no, yes)) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
-            assert texts((await ask(running, body())).body) == "hi"
-            assert [it.json.get("metadata") for it in up.asked] == [None, {"user_id": "again"}]
-        async with provider(replies(no)) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
-            answer = await ask(running, body())
-            assert (answer.status, answer.json) == (400, refusal)
-            assert len(up.asked) == 2
-
-    run(main)
+    no = response(json.dumps(refusal).encode(), 400)
+    yes = streamed(START, text_block("hi"), STOP)
+    async with provider(replies(no, yes)) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
+        assert texts((await ask(running, body())).body) == "hi"
+        assert [it.json.get("metadata") for it in up.asked] == [None, {"user_id": "again"}]
+    async with provider(replies(no)) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
+        answer = await ask(running, body())
+        assert (answer.status, answer.json) == (400, refusal)
+        assert len(up.asked) == 2
 
 
-def test_reply_that_is_compressed_all_the_same_is_understood() -> None:
-    async def main() -> None:
-        zipped = response(gzip.compress(message("hi")), headers={"content-encoding": "gzip"})
-        async with provider(replies(zipped)) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=False))
-            assert answer.json["content"][0]["text"] == "hi"
-            assert answer.header("content-encoding") is None
-
-    run(main)
+async def test_reply_that_is_compressed_all_the_same_is_understood() -> None:
+    zipped = response(gzip.compress(message("hi")), headers={"content-encoding": "gzip"})
+    async with provider(replies(zipped)) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=False))
+        assert answer.json["content"][0]["text"] == "hi"
+        assert answer.header("content-encoding") is None
 
 
-def test_tokens_are_counted_as_they_would_be_sent() -> None:
-    async def main() -> None:
-        counted = response(b'{"input_tokens": 5}', headers={"content-type": "application/json"})
-        async with provider(replies(response(message("hi")), counted)) as up, proxy(up.url) as running:
-            await ask(running, body(stream=False))
-            content = {key: value for key, value in body().items() if key not in ("stream", "max_tokens")}
-            content["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "more"}]
-            answer = await ask(running, content, "/v1/messages/count_tokens")
-            assert answer.body == b'{"input_tokens": 5}'
-            assert [tool["name"] for tool in up.asked[1].json["tools"]] == ["read", "delimiter"]
-            assert [it.requests for it in running.sessions.status()] == [1]
-
-    run(main)
+async def test_tokens_are_counted_as_they_would_be_sent() -> None:
+    counted = response(b'{"input_tokens": 5}', headers={"content-type": "application/json"})
+    async with provider(replies(response(message("hi")), counted)) as up, proxy(up.url) as running:
+        await ask(running, body(stream=False))
+        content = {key: value for key, value in body().items() if key not in ("stream", "max_tokens")}
+        content["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "more"}]
+        answer = await ask(running, content, "/v1/messages/count_tokens")
+        assert answer.body == b'{"input_tokens": 5}'
+        assert [tool["name"] for tool in up.asked[1].json["tools"]] == ["read", "delimiter"]
+        assert [it.requests for it in running.sessions.status()] == [1]
 
 
 @pytest.mark.parametrize(
     "junk", [b"event: message_start\ndata: {nonsense\n\n", b"\xff\xfe\x00 no events", b"data: 7\n\n"]
 )
-def test_malformed_stream_passes_on(junk: bytes) -> None:
-    async def main() -> None:
-        async with provider(replies(streamed(junk))) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert (answer.status, answer.whole) == (200, True)
-            assert answer.body == junk
-
-    run(main)
+async def test_malformed_stream_passes_on(junk: bytes) -> None:
+    async with provider(replies(streamed(junk))) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert (answer.status, answer.whole) == (200, True)
+        assert answer.body == junk
 
 
-def test_malformed_whole_reply_passes_on() -> None:
-    async def main() -> None:
-        async with provider(replies(response(b"<html>hello"))) as up, proxy(up.url) as running:
-            answer = await ask(running, body(stream=False))
-            assert (answer.status, answer.body) == (200, b"<html>hello")
-            assert answer.header("x-wane-warning")
-
-    run(main)
+async def test_malformed_whole_reply_passes_on() -> None:
+    async with provider(replies(response(b"<html>hello"))) as up, proxy(up.url) as running:
+        answer = await ask(running, body(stream=False))
+        assert (answer.status, answer.body) == (200, b"<html>hello")
+        assert answer.header("x-wane-warning")
 
 
-def test_stream_that_ends_early_passes_on() -> None:
-    async def main() -> None:
-        async with provider(replies(streamed(START, text_start(), text_delta("hi")))) as up, proxy(up.url) as running:
-            answer = await ask(running, body())
-            assert (answer.status, answer.whole, texts(answer.body)) == (200, True, "hi")
-            assert "message_stop" not in kinds(answer.body)
-
-    run(main)
+async def test_stream_that_ends_early_passes_on() -> None:
+    async with provider(replies(streamed(START, text_start(), text_delta("hi")))) as up, proxy(up.url) as running:
+        answer = await ask(running, body())
+        assert (answer.status, answer.whole, texts(answer.body)) == (200, True, "hi")
+        assert "message_stop" not in kinds(answer.body)
 
 
-def test_refusal_of_the_wire_is_told_in_its_shape() -> None:
+async def test_refusal_of_the_wire_is_told_in_its_shape() -> None:
     class Wire(type(support.known_wires()["anthropic"])):  # type: ignore[misc]
         def refusal(self, body: dict[str, Any]) -> str | None:
             return "no such thing"
 
-    async def main() -> None:
-        async with provider(replies(b"")) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
-            answer = await ask(running, body())
-            assert answer.status == 400
-            assert answer.json["error"]["message"] == "no such thing"
-            assert not up.asked
-
-    run(main)
+    async with provider(replies(b"")) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
+        answer = await ask(running, body())
+        assert answer.status == 400
+        assert answer.json["error"]["message"] == "no such thing"
+        assert not up.asked
 
 
-def test_two_requests_of_one_session_at_once() -> None:
-    async def main() -> None:
-        async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
-            answers: Sequence[support.Answer] = await asyncio.gather(*(ask(running, body()) for _ in range(8)))
-            assert [(it.status, it.whole, texts(it.body)) for it in answers] == [(200, True, "hi")] * 8
-
-    run(main)
+async def test_two_requests_of_one_session_at_once() -> None:
+    async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
+        answers: Sequence[support.Answer] = await asyncio.gather(*(ask(running, body()) for _ in range(8)))
+        assert [(it.status, it.whole, texts(it.body)) for it in answers] == [(200, True, "hi")] * 8
 
 
-def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_with() -> None:
+async def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_with() -> None:
     """So is one that is compressed: what goes upstream is another body than came."""
     long = {"type": "tool_result", "tool_use_id": "c1", "content": "output " * 2_000}
     history: list[dict[str, Any]] = [
@@ -352,38 +301,32 @@ def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_
         {"role": "user", "content": "Further."},
     ]
 
-    async def main() -> None:
-        small = SessionIndex(open_store(None), ContextSettings(budget=1_500))
-        async with provider(replies(response(message("hi")))) as up, proxy(up.url, index=small) as running:
-            answer = await ask(running, body(stream=False, messages=history))
-            assert int(answer.header("x-wane-evicted") or 0) > 1_000
-            more = [*history, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "Summarise."}]
-            plain = body(stream=False, tools=False, messages=more)
-            sent = gzip.compress(json.dumps(plain).encode())
-            answer = await ask(running, sent, headers={"content-encoding": "gzip"})
-            assert answer.header("x-wane-unmanaged") == "it has no tools that the client runs"
-            assert up.asked[1].header("content-encoding") is None
-            shown = up.asked[1].json
-            assert "output" not in json.dumps(shown)
-            assert shown["messages"][-1] == more[-1]
-            assert "tools" not in shown
-            assert [it.requests for it in running.sessions.status()] == [1]
-
-    run(main)
+    small = SessionIndex(open_store(None), ContextSettings(budget=1_500))
+    async with provider(replies(response(message("hi")))) as up, proxy(up.url, index=small) as running:
+        answer = await ask(running, body(stream=False, messages=history))
+        assert int(answer.header("x-wane-evicted") or 0) > 1_000
+        more = [*history, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "Summarise."}]
+        plain = body(stream=False, tools=False, messages=more)
+        sent = gzip.compress(json.dumps(plain).encode())
+        answer = await ask(running, sent, headers={"content-encoding": "gzip"})
+        assert answer.header("x-wane-unmanaged") == "it has no tools that the client runs"
+        assert up.asked[1].header("content-encoding") is None
+        shown = up.asked[1].json
+        assert "output" not in json.dumps(shown)
+        assert shown["messages"][-1] == more[-1]
+        assert "tools" not in shown
+        assert [it.requests for it in running.sessions.status()] == [1]
 
 
 @pytest.mark.parametrize("strategy", ["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"])
-def test_a_request_over_the_budget_says_so_under_every_strategy_that_evicts(strategy: Any) -> None:
+async def test_a_request_over_the_budget_says_so_under_every_strategy_that_evicts(strategy: Any) -> None:
     index = SessionIndex(open_store(None), ContextSettings(budget=1_000, strategy=strategy))
 
-    async def main() -> None:
-        async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url, index=index) as it:
-            over = await ask(it, body("word " * 4_000))
-            warning = over.header("x-wane-warning") or ""
-            assert ("over the budget of 1,000" in warning) is (strategy != "none")
-            assert int(over.header("x-wane-view") or 0) > 1_000
-
-    run(main)
+    async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url, index=index) as it:
+        over = await ask(it, body("word " * 4_000))
+        warning = over.header("x-wane-warning") or ""
+        assert ("over the budget of 1,000" in warning) is (strategy != "none")
+        assert int(over.header("x-wane-view") or 0) > 1_000
 
 
 @pytest.mark.parametrize(("strategy", "warns"), [("cwl", True), ("truncate", True), ("none", False)])

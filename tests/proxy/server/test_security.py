@@ -63,89 +63,68 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_ambiguous_requests_are_refused(name: str) -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-            it.send(REFUSED[name].encode("latin-1"))
-            answer = await it.answer()
-            assert 400 <= answer.status < 500
-            assert not up.asked
-
-    run(main)
+async def test_ambiguous_requests_are_refused(name: str) -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        it.send(REFUSED[name].encode("latin-1"))
+        answer = await it.answer()
+        assert 400 <= answer.status < 500
+        assert not up.asked
 
 
 @pytest.mark.parametrize(
     "chunks", ["4\r\nabcdX\r\n0\r\n\r\n", "zz\r\nabcd\r\n0\r\n\r\n", "-1\r\n\r\n", "4 abcd\r\n0\r\n\r\n"]
 )
 @pytest.mark.parametrize("path", ["/v1/files", "/v1/messages"])
-def test_bad_chunks_never_become_a_whole_request(chunks: str, path: str) -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-            it.send(f"POST {path} HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n{chunks}".encode())
-            # To the end of the connection, whatever is said.
-            await it.reader.read()
-            assert not up.asked
-
-    run(main)
+async def test_bad_chunks_never_become_a_whole_request(chunks: str, path: str) -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        it.send(f"POST {path} HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n{chunks}".encode())
+        # To the end of the connection, whatever is said.
+        await it.reader.read()
+        assert not up.asked
 
 
-def test_second_request_in_a_body_stays_body() -> None:
+async def test_second_request_in_a_body_stays_body() -> None:
     inner = f"GET /evil HTTP/1.1\r\n{HOST}\r\n".encode()
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            await ask(running, inner, "/v1/files")
-            assert [(it.target, it.body) for it in up.asked] == [("/v1/files", inner)]
-
-    run(main)
+    async with provider(says) as up, proxy(up.url) as running:
+        await ask(running, inner, "/v1/files")
+        assert [(it.target, it.body) for it in up.asked] == [("/v1/files", inner)]
 
 
-def test_folded_header_is_one_line_upstream() -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-            it.send(f"GET /v1/models HTTP/1.1\r\n{HOST}X-A: one\r\n  Evil: two\r\n\r\n".encode())
-            await it.answer()
-            assert up.asked[0].header("x-a") == "one Evil: two"
-            assert up.asked[0].header("evil") is None
-
-    run(main)
+async def test_folded_header_is_one_line_upstream() -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        it.send(f"GET /v1/models HTTP/1.1\r\n{HOST}X-A: one\r\n  Evil: two\r\n\r\n".encode())
+        await it.answer()
+        assert up.asked[0].header("x-a") == "one Evil: two"
+        assert up.asked[0].header("evil") is None
 
 
 @pytest.mark.parametrize(
     "path", ["//evil.example/v1/models", "///evil", "/@evil.example/", "/:80/x", "/http://evil.example"]
 )
-def test_no_path_leads_elsewhere(path: str) -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(f"{up.url}/base") as running:
-            assert (await ask(running, path=path, method="GET")).status == 200
-            assert up.asked[0].target == f"/base{path}"
-            assert up.asked[0].header("host") == f"127.0.0.1:{up.port}"
-
-    run(main)
+async def test_no_path_leads_elsewhere(path: str) -> None:
+    async with provider(says) as up, proxy(f"{up.url}/base") as running:
+        assert (await ask(running, path=path, method="GET")).status == 200
+        assert up.asked[0].target == f"/base{path}"
+        assert up.asked[0].header("host") == f"127.0.0.1:{up.port}"
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8484", "127.0.0.1.evil.example", "localhost.evil", "[::2]", "a@b"]
 )
 @pytest.mark.parametrize("path", ["/v1/messages", "/wane/status"])
-def test_names_of_others_are_refused_on_loopback(host: str, path: str) -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-            it.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-            assert (await it.answer()).status == 421
-            assert not up.asked
-
-    run(main)
+async def test_names_of_others_are_refused_on_loopback(host: str, path: str) -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        it.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert (await it.answer()).status == 421
+        assert not up.asked
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:8484", "a.localhost", "127.9.9.9"])
-def test_names_of_this_machine_are_not(host: str) -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-            it.send(f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-            assert (await it.answer()).status == 200
-
-    run(main)
+async def test_names_of_this_machine_are_not(host: str) -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        it.send(f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert (await it.answer()).status == 200
 
 
 @pytest.mark.parametrize(
@@ -158,12 +137,9 @@ def test_names_of_this_machine_are_not(host: str) -> None:
         ("vscode-webview://abc", 200),
     ],
 )
-def test_web_pages_of_others_are_refused(origin: str, status: int) -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            assert (await ask(running, body(), headers={"origin": origin})).status == status
-
-    run(main)
+async def test_web_pages_of_others_are_refused(origin: str, status: int) -> None:
+    async with provider(says) as up, proxy(up.url) as running:
+        assert (await ask(running, body(), headers={"origin": origin})).status == status
 
 
 @pytest.mark.parametrize(
@@ -188,17 +164,14 @@ def test_web_pages_of_others_are_refused(origin: str, status: int) -> None:
         (f"/%257E{TOKEN}/v1/messages", {}, 401),
     ],
 )
-def test_token_is_asked_for(path: str, headers: Mapping[str, str], status: int) -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url, token=TOKEN) as running, support.connection(running) as it:
-            lines = {"host": "127.0.0.1", "content-length": "2", **headers}
-            head = f"POST {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-            it.send(head.encode("latin-1") + b"\r\n{}")
-            assert (await it.answer()).status == status
-            assert [it.target for it in up.asked] == (["/v1/messages"] if status == 200 else [])
-            assert not any(TOKEN in value for asked in up.asked for _, value in asked.headers)
-
-    run(main)
+async def test_token_is_asked_for(path: str, headers: Mapping[str, str], status: int) -> None:
+    async with provider(says) as up, proxy(up.url, token=TOKEN) as running, support.connection(running) as it:
+        lines = {"host": "127.0.0.1", "content-length": "2", **headers}
+        head = f"POST {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        it.send(head.encode("latin-1") + b"\r\n{}")
+        assert (await it.answer()).status == status
+        assert [it.target for it in up.asked] == (["/v1/messages"] if status == 200 else [])
+        assert not any(TOKEN in value for asked in up.asked for _, value in asked.headers)
 
 
 @pytest.mark.parametrize("token", [TOKEN, "~~a.token_of-other~characters"])
@@ -233,60 +206,48 @@ def test_token_is_in_no_line_of_the_log_however_it_is_written(token: str, caplog
     assert "POST /~***/v1/files 401" in told
 
 
-def test_status_page_is_behind_the_token_too() -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url, token=TOKEN) as running:
-            answer = await ask(running, path=f"/~{TOKEN}/wane/status", method="GET")
-            assert answer.json["upstream"] == up.url
-            assert not up.asked
-
-    run(main)
+async def test_status_page_is_behind_the_token_too() -> None:
+    async with provider(says) as up, proxy(up.url, token=TOKEN) as running:
+        answer = await ask(running, path=f"/~{TOKEN}/wane/status", method="GET")
+        assert answer.json["upstream"] == up.url
+        assert not up.asked
 
 
-def test_websockets_are_refused_so_that_clients_fall_back() -> None:
+async def test_websockets_are_refused_so_that_clients_fall_back() -> None:
     upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-key": "x", "sec-websocket-version": "13"}
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            answer = await ask(running, path="/v1/responses", method="GET", headers=upgrade)
-            assert answer.status == 426
-            assert "WebSocket" in answer.json["error"]["message"]
-            # Any other upgrade is an offer that need not be taken.
-            assert (await ask(running, body(), headers={"connection": "upgrade", "upgrade": "h2c"})).status == 200
-            assert up.asked[0].header("upgrade") is None
-
-    run(main)
+    async with provider(says) as up, proxy(up.url) as running:
+        answer = await ask(running, path="/v1/responses", method="GET", headers=upgrade)
+        assert answer.status == 426
+        assert "WebSocket" in answer.json["error"]["message"]
+        # Any other upgrade is an offer that need not be taken.
+        assert (await ask(running, body(), headers={"connection": "upgrade", "upgrade": "h2c"})).status == 200
+        assert up.asked[0].header("upgrade") is None
 
 
-def test_old_clients_are_served() -> None:
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-            data = request(body(stream=False)).replace(b"HTTP/1.1", b"HTTP/1.0")
-            it.send(data)
-            answer = await it.answer()
-            assert answer.json["content"][0]["text"] == "hi"
-            assert await it.reader.read() == b""
-
-    run(main)
+async def test_old_clients_are_served() -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        data = request(body(stream=False)).replace(b"HTTP/1.1", b"HTTP/1.0")
+        it.send(data)
+        answer = await it.answer()
+        assert answer.json["content"][0]["text"] == "hi"
+        assert await it.reader.read() == b""
 
 
-def test_client_that_waits_to_be_told_to_go_on() -> None:
+async def test_client_that_waits_to_be_told_to_go_on() -> None:
     waits = {"expect": "100-continue"}
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url, max_body=1000) as running:
-            async with support.connection(running) as it:
-                head, _, content = request(body(stream=False), headers=waits).partition(b"\r\n\r\n")
-                it.send(head + b"\r\n\r\n")
-                assert (await it.head()).status == 100
-                it.send(content)
-                assert (await it.answer()).status == 200
-                assert up.asked[0].header("expect") is None
-            async with support.connection(running) as it:
-                it.send(request(b"x" * 2000, headers=waits).partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
-                assert (await it.answer()).status == 413
-
-    run(main)
+    async with provider(says) as up, proxy(up.url, max_body=1000) as running:
+        async with support.connection(running) as it:
+            head, _, content = request(body(stream=False), headers=waits).partition(b"\r\n\r\n")
+            it.send(head + b"\r\n\r\n")
+            assert (await it.head()).status == 100
+            it.send(content)
+            assert (await it.answer()).status == 200
+            assert up.asked[0].header("expect") is None
+        async with support.connection(running) as it:
+            it.send(request(b"x" * 2000, headers=waits).partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+            assert (await it.answer()).status == 413
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:1", "[::]:1", "192.168.1.2:1", "proxy.example:1"])

@@ -23,7 +23,6 @@ from tests.proxy.server.support import (
     provider,
     proxy,
     response,
-    run,
     text_block,
 )
 from wane.account import Account
@@ -73,7 +72,7 @@ def test_earlier_versions_of_pi_are_known_by_a_header_beside_the_sdk(client: str
     assert sums_usage("auto", sent) == (not last)
 
 
-def test_no_count_of_an_earlier_round_stays_beside_those_of_the_last() -> None:
+async def test_no_count_of_an_earlier_round_stays_beside_those_of_the_last() -> None:
     """Clients keep what `message_start` reported unless a later event has another count."""
     first = json.loads(ALONE)
     first["usage"] |= {"cache_read_input_tokens": 5_000, "cache_creation_input_tokens": 700}
@@ -83,19 +82,16 @@ def test_no_count_of_an_earlier_round_stays_beside_those_of_the_last() -> None:
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(response(rounds.pop(0), headers={"content-type": "text/event-stream"}))
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            answer = await ask(running, body(), headers={"user-agent": PI})
-            said = [json.loads(line[6:]) for line in answer.body.decode().split("\n") if line.startswith("data: ")]
-            usage = {**said[0]["message"]["usage"], **said[-2]["usage"]}
-            assert usage == {
-                "input_tokens": 10,
-                "output_tokens": 5,
-                "cache_read_input_tokens": 0,
-                "cache_creation_input_tokens": 0,
-            }
-
-    run(main)
+    async with provider(says) as up, proxy(up.url) as running:
+        answer = await ask(running, body(), headers={"user-agent": PI})
+        said = [json.loads(line[6:]) for line in answer.body.decode().split("\n") if line.startswith("data: ")]
+        usage = {**said[0]["message"]["usage"], **said[-2]["usage"]}
+        assert usage == {
+            "input_tokens": 10,
+            "output_tokens": 5,
+            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": 0,
+        }
 
 
 async def marks(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -111,26 +107,23 @@ def turn(number: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("client", "told"), [(CLAUDE, (130, 5)), (OTHER, (230, 12))])
-def test_the_sums_stand_in_headers_status_and_metrics(client: str, told: tuple[int, int]) -> None:
-    async def main() -> None:
-        async with provider(marks) as up, proxy(up.url) as running:
-            for number in (1, 2):
-                answer = await ask(running, turn(number - 1), headers={"user-agent": client})
-                usage = answer.json["usage"]
-                assert (usage["input_tokens"], usage["output_tokens"]) == told
-                assert answer.header("x-wane-used-input") == str(230 * number)
-                assert answer.header("x-wane-used-output") == str(12 * number)
-            assert len(up.asked) == 4
-            status = await ask(running, b"", "/wane/status", "GET")
-            used = {"input": 460, "output": 24, "cache_read": 0, "cache_write": 0}
-            assert status.json["sessions"][0]["used"] == used
-            metrics = (await ask(running, b"", "/wane/metrics", "GET")).body.decode()
-            assert 'wane_tokens_total{api="anthropic",kind="input"} 460.0' in metrics
-
-    run(main)
+async def test_the_sums_stand_in_headers_status_and_metrics(client: str, told: tuple[int, int]) -> None:
+    async with provider(marks) as up, proxy(up.url) as running:
+        for number in (1, 2):
+            answer = await ask(running, turn(number - 1), headers={"user-agent": client})
+            usage = answer.json["usage"]
+            assert (usage["input_tokens"], usage["output_tokens"]) == told
+            assert answer.header("x-wane-used-input") == str(230 * number)
+            assert answer.header("x-wane-used-output") == str(12 * number)
+        assert len(up.asked) == 4
+        status = await ask(running, b"", "/wane/status", "GET")
+        used = {"input": 460, "output": 24, "cache_read": 0, "cache_write": 0}
+        assert status.json["sessions"][0]["used"] == used
+        metrics = (await ask(running, b"", "/wane/metrics", "GET")).body.decode()
+        assert 'wane_tokens_total{api="anthropic",kind="input"} 460.0' in metrics
 
 
-def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_path: Path) -> None:
+async def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_path: Path) -> None:
     each = {"input": 130, "output": 5, "cache_read": 0, "cache_write": 0}
 
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -139,52 +132,46 @@ def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_path: P
     async def status(running: Running) -> Any:
         return (await ask(running, b"", "/wane/status", "GET")).json
 
-    async def main() -> None:
-        price = cost_of(TokenUsage(130, 5), "claude-sonnet-4-5")
-        async with provider(says) as up:
-            async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
-                for number in range(3):
-                    await ask(running, turn(number, model="claude-sonnet-4-5"))
-                forked = turn(2, model="claude-sonnet-4-5")
-                forked["messages"][-1] = {"role": "user", "content": "Something else."}
-                answer = await ask(running, forked)
-                assert answer.header("x-wane-used-input") == "130"
-                told = await status(running)
-                assert price is not None
-                spent = running.traffic.registry.get_sample_value("wane_dollars_total", {"api": "anthropic"})
-                assert spent == pytest.approx(4 * price)
-                assert told["money"]["spent"] == pytest.approx(4 * price, abs=1e-6)
-                assert [session["used"] for session in told["sessions"]] == [each, {**each, "input": 390, "output": 15}]
-            journals = [read(path).records for path in tmp_path.rglob("*.jsonl")]
-            assert sorted(Account.of(records).calls for records in journals) == [1, 3]
-            # A restarted proxy goes on from there.
-            forked["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
-            async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
-                assert (await ask(running, forked)).header("x-wane-used-input") == "260"
-                (session,) = (await status(running))["sessions"]
-                assert session["money"]["spent"] == pytest.approx(2 * price, abs=1e-6)
-
-    run(main)
+    price = cost_of(TokenUsage(130, 5), "claude-sonnet-4-5")
+    async with provider(says) as up:
+        async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
+            for number in range(3):
+                await ask(running, turn(number, model="claude-sonnet-4-5"))
+            forked = turn(2, model="claude-sonnet-4-5")
+            forked["messages"][-1] = {"role": "user", "content": "Something else."}
+            answer = await ask(running, forked)
+            assert answer.header("x-wane-used-input") == "130"
+            told = await status(running)
+            assert price is not None
+            spent = running.traffic.registry.get_sample_value("wane_dollars_total", {"api": "anthropic"})
+            assert spent == pytest.approx(4 * price)
+            assert told["money"]["spent"] == pytest.approx(4 * price, abs=1e-6)
+            assert [session["used"] for session in told["sessions"]] == [each, {**each, "input": 390, "output": 15}]
+        journals = [read(path).records for path in tmp_path.rglob("*.jsonl")]
+        assert sorted(Account.of(records).calls for records in journals) == [1, 3]
+        # A restarted proxy goes on from there.
+        forked["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
+        async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
+            assert (await ask(running, forked)).header("x-wane-used-input") == "260"
+            (session,) = (await status(running))["sessions"]
+            assert session["money"]["spent"] == pytest.approx(2 * price, abs=1e-6)
 
 
 @pytest.mark.parametrize(
     "usage", [{"input_tokens": 0, "output_tokens": 0}, {"input_tokens": -9, "output_tokens": -1}, {}, None]
 )
-def test_a_report_of_nothing_is_no_report(usage: dict[str, int] | None) -> None:
+async def test_a_report_of_nothing_is_no_report(usage: dict[str, int] | None) -> None:
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(response(message("hi", usage=usage)))
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url) as running:
-            sent = body("word " * 2_000, stream=False)
-            views = []
-            for _ in range(2):
-                answer = await ask(running, sent)
-                assert (answer.status, answer.json["usage"]) == (200, usage)
-                views.append(int(answer.header("x-wane-view") or 0))
-                sent["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
-            # It is counted as if nothing had been said of it.
-            assert 2_500 < views[0] < views[1] < views[0] + 10
-            assert answer.header("x-wane-used-input") == "0"
-
-    run(main)
+    async with provider(says) as up, proxy(up.url) as running:
+        sent = body("word " * 2_000, stream=False)
+        views = []
+        for _ in range(2):
+            answer = await ask(running, sent)
+            assert (answer.status, answer.json["usage"]) == (200, usage)
+            views.append(int(answer.header("x-wane-view") or 0))
+            sent["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
+        # It is counted as if nothing had been said of it.
+        assert 2_500 < views[0] < views[1] < views[0] + 10
+        assert answer.header("x-wane-used-input") == "0"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.server.support import Answer, ask, body, message, provider, proxy, response, run, until
+from tests.proxy.server.support import Answer, ask, body, message, provider, proxy, response, until
 from tests.proxy.server.test_command import Process, wane_proxy
 from tests.proxy.server.test_managed import replies
 from tests.proxy.store.servers import Redis
@@ -31,30 +31,24 @@ def redis() -> Iterator[Redis]:
         server.remove()
 
 
-def test_health_asks_for_no_token_and_tells_nothing() -> None:
-    async def main() -> None:
-        async with provider(replies(SAID)) as up, proxy(up.url, token="a-token-of-some-length") as running:
-            for path in ("/wane/health", "/wane/ready"):
-                answer = await ask(running, path=path, method="GET")
-                assert (answer.status, answer.body) == (200, b"ok\n")
-            assert (await ask(running, path="/wane/status", method="GET")).status == 401
-            assert not up.asked
-
-    run(main)
+async def test_health_asks_for_no_token_and_tells_nothing() -> None:
+    async with provider(replies(SAID)) as up, proxy(up.url, token="a-token-of-some-length") as running:
+        for path in ("/wane/health", "/wane/ready"):
+            answer = await ask(running, path=path, method="GET")
+            assert (answer.status, answer.body) == (200, b"ok\n")
+        assert (await ask(running, path="/wane/status", method="GET")).status == 401
+        assert not up.asked
 
 
-def test_it_is_not_ready_while_sessions_cannot_be_stored() -> None:
+async def test_it_is_not_ready_while_sessions_cannot_be_stored() -> None:
     class Down(MemoryStore):
         async def check(self) -> None:
             raise StoreError("the store redis://somewhere does not serve")
 
-    async def main() -> None:
-        async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(Down())) as running:
-            answer = await ask(running, path="/wane/ready", method="GET")
-            assert (answer.status, answer.body) == (503, b"sessions cannot be stored\n")
-            assert (await ask(running, path="/wane/health", method="GET")).status == 200
-
-    run(main)
+    async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(Down())) as running:
+        answer = await ask(running, path="/wane/ready", method="GET")
+        assert (answer.status, answer.body) == (503, b"sessions cannot be stored\n")
+        assert (await ask(running, path="/wane/health", method="GET")).status == 200
 
 
 def children(process: Process) -> list[int]:
@@ -64,52 +58,46 @@ def children(process: Process) -> list[int]:
 
 @pytest.mark.full
 @forks
-def test_workers_share_sessions_and_a_killed_one_is_replaced(redis: Redis) -> None:
+async def test_workers_share_sessions_and_a_killed_one_is_replaced(redis: Redis) -> None:
     said = [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
 
     async def turn(it: Any, number: int) -> Answer:
         sent = body(stream=False)
         return await ask(it, {**sent, "messages": [*sent["messages"], *said * number]})
 
-    async def main() -> None:
-        async with (
-            provider(replies(SAID)) as up,
-            wane_proxy(up.url, "--workers", "3", "--store", redis.url) as it,
-        ):
-            await until(lambda: len(children(it)) == 3)
-            answers = [await turn(it, number) for number in range(12)]
-            killed, *others = children(it)
-            os.kill(killed, signal.SIGKILL)
-            assert f"worker {killed} was ended by signal 9; another one takes its place" in await it.warns("place")
-            await until(lambda: len(children(it)) == 3)
-            assert set(others) < set(children(it))
-            answers += [await turn(it, number) for number in range(12, 24)]
-            assert [answer.status for answer in answers] == [200] * 24
-            assert len({answer.header("x-wane-session") for answer in answers}) == 1
-            workers = children(it)
-            it.process.send_signal(signal.SIGTERM)
-            code, _, _ = await it.end()
-            assert code == 0
-            await until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
-
-    run(main)
+    async with (
+        provider(replies(SAID)) as up,
+        wane_proxy(up.url, "--workers", "3", "--store", redis.url) as it,
+    ):
+        await until(lambda: len(children(it)) == 3)
+        answers = [await turn(it, number) for number in range(12)]
+        killed, *others = children(it)
+        os.kill(killed, signal.SIGKILL)
+        assert f"worker {killed} was ended by signal 9; another one takes its place" in await it.warns("place")
+        await until(lambda: len(children(it)) == 3)
+        assert set(others) < set(children(it))
+        answers += [await turn(it, number) for number in range(12, 24)]
+        assert [answer.status for answer in answers] == [200] * 24
+        assert len({answer.header("x-wane-session") for answer in answers}) == 1
+        workers = children(it)
+        it.process.send_signal(signal.SIGTERM)
+        code, _, _ = await it.end()
+        assert code == 0
+        await until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
 @pytest.mark.full
 @forks
-def test_workers_end_with_their_parent(redis: Redis) -> None:
-    async def main() -> None:
-        async with (
-            provider(replies(SAID)) as up,
-            wane_proxy(up.url, "--workers", "2", "--store", redis.url) as it,
-        ):
-            await until(lambda: len(children(it)) == 2)
-            assert (await ask(it, body(stream=False))).status == 200  # type: ignore[arg-type]
-            workers = children(it)
-            it.process.kill()
-            await until(lambda: not any(alive(worker) for worker in workers))
-
-    run(main)
+async def test_workers_end_with_their_parent(redis: Redis) -> None:
+    async with (
+        provider(replies(SAID)) as up,
+        wane_proxy(up.url, "--workers", "2", "--store", redis.url) as it,
+    ):
+        await until(lambda: len(children(it)) == 2)
+        assert (await ask(it, body(stream=False))).status == 200  # type: ignore[arg-type]
+        workers = children(it)
+        it.process.kill()
+        await until(lambda: not any(alive(worker) for worker in workers))
 
 
 def alive(process: int) -> bool:

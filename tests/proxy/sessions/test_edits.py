@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, delimiters, disk, result, work, worker
 from tests.proxy.world import CLIENTS, AnthropicClient, ChatClient, Client, Upstream, exchange, run_turn
 from wane import Kind
@@ -48,93 +49,85 @@ def said(body: dict[str, Any]) -> str:
 
 @every_client
 @pytest.mark.parametrize("edit", [turned, padded])
-@pytest.mark.parametrize("seed", range(2))
-def test_what_was_evicted_stays_so_however_a_client_writes_it_now(make: type[Client], edit: Any, seed: int) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed, reasons=True)
-        await work(index, client, upstream, 8)
-        client.say("Go on.")
-        before = await exchange(index, client, upstream)
-        client.history = edit(client.history)
-        after = await exchange(index, client, upstream)
-        assert after.facts.session == before.facts.session
-        assert after.facts.evicted == before.facts.evicted > 0
-        gone = [number for number in range(200) if f"Saying {number}." not in said(before.bodies[0])]
-        assert not [number for number in gone if f"Saying {number}." in said(after.bodies[0])]
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
+async def test_what_was_evicted_stays_so_however_a_client_writes_it_now(
+    make: type[Client], edit: Any, seed: int
+) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed, reasons=True)
+    await work(index, client, upstream, 8)
+    client.say("Go on.")
+    before = await exchange(index, client, upstream)
+    client.history = edit(client.history)
+    after = await exchange(index, client, upstream)
+    assert after.facts.session == before.facts.session
+    assert after.facts.evicted == before.facts.evicted > 0
+    gone = [number for number in range(200) if f"Saying {number}." not in said(before.bodies[0])]
+    assert not [number for number in gone if f"Saying {number}." in said(after.bodies[0])]
 
-    asyncio.run(main())
 
-
-def test_what_a_user_adds_to_a_message_whose_results_are_gone_is_shown() -> None:
-    async def main() -> None:
-        client = AnthropicClient()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 1)
-        await work(index, client, upstream, 8)
-        for number, message in enumerate(client.history[:20]):
-            if message["role"] == "user" and message["content"][0]["type"] == "tool_result":
-                message["content"].append({"type": "text", "text": f"Mind number {number}!"})
-        client.say("Go on.")
-        done = await exchange(index, client, upstream)
-        assert len(index.status()) == 1
-        assert done.facts.evicted > 0
-        told = said(client.body())
-        wanted = [number for number in range(200) if f"Mind number {number}!" in told]
-        assert wanted
-        assert all(f"Mind number {number}!" in said(done.bodies[0]) for number in wanted)
-
-    asyncio.run(main())
+async def test_what_a_user_adds_to_a_message_whose_results_are_gone_is_shown() -> None:
+    client = AnthropicClient()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 1)
+    await work(index, client, upstream, 8)
+    for number, message in enumerate(client.history[:20]):
+        if message["role"] == "user" and message["content"][0]["type"] == "tool_result":
+            message["content"].append({"type": "text", "text": f"Mind number {number}!"})
+    client.say("Go on.")
+    done = await exchange(index, client, upstream)
+    assert len(index.status()) == 1
+    assert done.facts.evicted > 0
+    told = said(client.body())
+    wanted = [number for number in range(200) if f"Mind number {number}!" in told]
+    assert wanted
+    assert all(f"Mind number {number}!" in said(done.bodies[0]) for number in wanted)
 
 
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
-def test_a_client_may_go_back_to_a_message_that_it_has_edited(make: type[Client], stored: bool, tmp_path: Path) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL), worker(client, 1, steps=2)
-        lengths = []
-        for number in range(5):
-            client.say(f"User turn {number}.")
-            lengths.append(len(client.history))
-            await run_turn(index, client, upstream, result)
-        place = next(n for n in reversed(range(lengths[2])) if "User turn 2." in json.dumps(client.history[n]))
-        client.history[place] = json.loads(json.dumps(client.history[place]).replace("turn 2.", "turn 2, edited."))
-        client.say("Go on.")
+async def test_a_client_may_go_back_to_a_message_that_it_has_edited(
+    make: type[Client], stored: bool, tmp_path: Path
+) -> None:
+    client = make()
+    index, upstream = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL), worker(client, 1, steps=2)
+    lengths = []
+    for number in range(5):
+        client.say(f"User turn {number}.")
+        lengths.append(len(client.history))
         await run_turn(index, client, upstream, result)
-        back = client.copy()
-        back.history = back.history[: lengths[2]]
-        done = await run_turn(index, back, upstream, result)
-        done += await work(index, back, upstream, 2)
-        assert len({each.facts.session for each in done}) == 1
-        assert len(index.status()) == 2
-        await index.close()
-
-    asyncio.run(main())
+    place = next(n for n in reversed(range(lengths[2])) if "User turn 2." in json.dumps(client.history[n]))
+    client.history[place] = json.loads(json.dumps(client.history[place]).replace("turn 2.", "turn 2, edited."))
+    client.say("Go on.")
+    await run_turn(index, client, upstream, result)
+    back = client.copy()
+    back.history = back.history[: lengths[2]]
+    done = await run_turn(index, back, upstream, result)
+    done += await work(index, back, upstream, 2)
+    assert len({each.facts.session for each in done}) == 1
+    assert len(index.status()) == 2
+    await index.close()
 
 
 @every_client
-def test_sessions_that_begin_alike_keep_their_own_rounds(make: type[Client]) -> None:
+async def test_sessions_that_begin_alike_keep_their_own_rounds(make: type[Client]) -> None:
     def model(request: Request) -> Reply:
         if request.results:
             return Reply(text="Done.")
         return Reply(calls=(Call("delimiter", {"action": "start", "name": "a", "type": "expl"}), Call("read")))
 
-    async def main() -> None:
-        first = make()
-        upstream = Upstream(first.provider, model)
-        index = SessionIndex(MemoryStore(), SMALL)
-        first.say("The same for all.")
-        others = [first.copy() for _ in range(4)]
-        answers = [await exchange(index, client, upstream) for client in others]
-        for client, done in zip(others, answers, strict=True):
-            client.take(done.answer, result)
-            client.say("On.")
-            following = await exchange(index, client, upstream)
-            # Beside its definition, the call that the model made.
-            assert json.dumps(following.bodies[0]).count('"name": "delimiter"') > 1
-        assert len(index.status()) == 4
-
-    asyncio.run(main())
+    first = make()
+    upstream = Upstream(first.provider, model)
+    index = SessionIndex(MemoryStore(), SMALL)
+    first.say("The same for all.")
+    others = [first.copy() for _ in range(4)]
+    answers = [await exchange(index, client, upstream) for client in others]
+    for client, done in zip(others, answers, strict=True):
+        client.take(done.answer, result)
+        client.say("On.")
+        following = await exchange(index, client, upstream)
+        # Beside its definition, the call that the model made.
+        assert json.dumps(following.bodies[0]).count('"name": "delimiter"') > 1
+    assert len(index.status()) == 4
 
 
 def marking(secret: str) -> list[Reply]:
@@ -145,52 +138,46 @@ def marking(secret: str) -> list[Reply]:
 
 
 @every_client
-def test_a_history_that_has_the_same_answer_gets_no_rounds_of_another_session(make: type[Client]) -> None:
-    async def main() -> None:
-        alice, bob = make(), make()
-        script = [*marking("Carol earns 90,000"), Reply("Done."), Reply("Done."), Reply("Yes.")]
-        upstream = Upstream(alice.provider, lambda _: script.pop(0))
-        index = SessionIndex(MemoryStore(), SMALL)
-        alice.say("Look into the salaries.")
-        await exchange(index, alice, upstream)
-        bob.say("Rename the file.")
-        # Bob begins without this proxy.
-        begun = await exchange(SessionIndex(MemoryStore(), SMALL), bob, upstream)
-        bob.take(begun.answer, result)
-        bob.say("Now delete it.")
-        await exchange(index, bob, upstream)
-        assert "Carol" not in json.dumps(upstream.requests[-1].body)
-        assert delimiters(upstream) == 0
-
-    asyncio.run(main())
+async def test_a_history_that_has_the_same_answer_gets_no_rounds_of_another_session(make: type[Client]) -> None:
+    alice, bob = make(), make()
+    script = [*marking("Carol earns 90,000"), Reply("Done."), Reply("Done."), Reply("Yes.")]
+    upstream = Upstream(alice.provider, lambda _: script.pop(0))
+    index = SessionIndex(MemoryStore(), SMALL)
+    alice.say("Look into the salaries.")
+    await exchange(index, alice, upstream)
+    bob.say("Rename the file.")
+    # Bob begins without this proxy.
+    begun = await exchange(SessionIndex(MemoryStore(), SMALL), bob, upstream)
+    bob.take(begun.answer, result)
+    bob.say("Now delete it.")
+    await exchange(index, bob, upstream)
+    assert "Carol" not in json.dumps(upstream.requests[-1].body)
+    assert delimiters(upstream) == 0
 
 
 @every_client
-def test_a_client_that_rewrites_its_first_message_keeps_its_own_rounds(make: type[Client]) -> None:
-    async def main() -> None:
-        index, clients = SessionIndex(MemoryStore(), SMALL), [make(), make()]
-        for name, client in zip(("one", "two"), clients, strict=True):
-            script = [
-                *marking(f"facts of {name}"),
-                Reply("Done."),
-                Reply(f"It is {name}, {name} and again {name}." * 20),
-                Reply("Well."),
-            ]
-            upstream = Upstream(client.provider, lambda _, script=script: script.pop(0))
-            for text in (f"Today is Monday. Task of {name}.", "Tell me more.", "And on."):
-                client.say(text)
-                done = await exchange(index, client, upstream)
-                client.take(done.answer, result)
-        client, upstream = clients[1], Upstream(clients[1].provider, lambda _: Reply("Yes."))
-        client.history = json.loads(json.dumps(client.history).replace("Monday", "Tuesday"))
-        client.say("Go on.")
-        await exchange(index, client, upstream)
-        sent = json.dumps(upstream.requests[-1].body)
-        assert "facts of two" in sent
-        assert "facts of one" not in sent
-        assert len(index.status()) == 3
-
-    asyncio.run(main())
+async def test_a_client_that_rewrites_its_first_message_keeps_its_own_rounds(make: type[Client]) -> None:
+    index, clients = SessionIndex(MemoryStore(), SMALL), [make(), make()]
+    for name, client in zip(("one", "two"), clients, strict=True):
+        script = [
+            *marking(f"facts of {name}"),
+            Reply("Done."),
+            Reply(f"It is {name}, {name} and again {name}." * 20),
+            Reply("Well."),
+        ]
+        upstream = Upstream(client.provider, lambda _, script=script: script.pop(0))
+        for text in (f"Today is Monday. Task of {name}.", "Tell me more.", "And on."):
+            client.say(text)
+            done = await exchange(index, client, upstream)
+            client.take(done.answer, result)
+    client, upstream = clients[1], Upstream(clients[1].provider, lambda _: Reply("Yes."))
+    client.history = json.loads(json.dumps(client.history).replace("Monday", "Tuesday"))
+    client.say("Go on.")
+    await exchange(index, client, upstream)
+    sent = json.dumps(upstream.requests[-1].body)
+    assert "facts of two" in sent
+    assert "facts of one" not in sent
+    assert len(index.status()) == 3
 
 
 @every_client
@@ -221,105 +208,93 @@ def test_calls_that_a_server_numbers_do_not_mix_up_sessions_that_begin_alike(mak
 
 
 @every_client
-def test_a_later_reply_without_rounds_takes_the_place_of_one_with_rounds(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        script = [*marking("first"), Reply("OK."), Reply("OK."), Reply("Yes.")]
-        upstream = Upstream(client.provider, lambda _: script.pop(0))
-        index = SessionIndex(MemoryStore(), SMALL)
-        client.say("Go.")
-        await exchange(index, client, upstream)
-        done = await exchange(index, client, upstream)  # a retry
-        client.take(done.answer, result)
-        client.say("On.")
-        await exchange(index, client, upstream)
-        assert delimiters(upstream) == 0
-
-    asyncio.run(main())
+async def test_a_later_reply_without_rounds_takes_the_place_of_one_with_rounds(make: type[Client]) -> None:
+    client = make()
+    script = [*marking("first"), Reply("OK."), Reply("OK."), Reply("Yes.")]
+    upstream = Upstream(client.provider, lambda _: script.pop(0))
+    index = SessionIndex(MemoryStore(), SMALL)
+    client.say("Go.")
+    await exchange(index, client, upstream)
+    done = await exchange(index, client, upstream)  # a retry
+    client.take(done.answer, result)
+    client.say("On.")
+    await exchange(index, client, upstream)
+    assert delimiters(upstream) == 0
 
 
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
-def test_a_reply_that_ends_after_a_twin_has_gone_on_keeps_its_rounds(
+async def test_a_reply_that_ends_after_a_twin_has_gone_on_keeps_its_rounds(
     make: type[Client], stored: bool, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        first, second = make(), make()
-        upstream = Upstream(first.provider, lambda _: script.pop(0))
-        index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL)
-        for client in (first, second):
-            client.say("The same for all.")
-        body = second.body()
-        turn = await index.turn(second.wire, body)
-        script = [*marking("of the first"), Reply("I am the first."), Reply("Well.")]
-        done = await exchange(index, first, upstream)
-        first.take(done.answer, result)
-        first.say("On.")
-        await exchange(index, first, upstream)
-        script = [*marking("of the second"), Reply("I am the second."), Reply("Well.")]
-        reply, asked, out = second.wire.reply(body, turn.own, sums=True), turn.body, b""
-        while asked is not None:
-            out += reply.feed(upstream.ask(asked))
-            asked = await turn.answered(reply.end())
-        second.take(json.loads(out + reply.finish()), result)
-        second.say("On.")
-        await exchange(index, second, upstream)
-        sent = json.dumps(upstream.requests[-1].body)
-        assert "of the second" in sent
-        assert "of the first" not in sent
-        await index.close()
-
-    asyncio.run(main())
+    first, second = make(), make()
+    upstream = Upstream(first.provider, lambda _: script.pop(0))
+    index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL)
+    for client in (first, second):
+        client.say("The same for all.")
+    body = second.body()
+    turn = await index.turn(second.wire, body)
+    script = [*marking("of the first"), Reply("I am the first."), Reply("Well.")]
+    done = await exchange(index, first, upstream)
+    first.take(done.answer, result)
+    first.say("On.")
+    await exchange(index, first, upstream)
+    script = [*marking("of the second"), Reply("I am the second."), Reply("Well.")]
+    reply, asked, out = second.wire.reply(body, turn.own, sums=True), turn.body, b""
+    while asked is not None:
+        out += reply.feed(upstream.ask(asked))
+        asked = await turn.answered(reply.end())
+    second.take(json.loads(out + reply.finish()), result)
+    second.say("On.")
+    await exchange(index, second, upstream)
+    sent = json.dumps(upstream.requests[-1].body)
+    assert "of the second" in sent
+    assert "of the first" not in sent
+    await index.close()
 
 
 @every_client
-def test_a_client_that_compacts_to_two_answers_keeps_their_rounds(make: type[Client]) -> None:
-    async def main() -> None:
-        client, script = make(), list[Reply]()
-        upstream = Upstream(client.provider, lambda _: script.pop(0))
-        index = SessionIndex(MemoryStore(), SMALL)
-        kept = 0
-        for number in range(3):
-            script[:] = [*marking(f"facts {number}"), Reply(f"Answer {number}. " * 30)]
-            if number == 1:
-                kept = len(client.history)
-            client.say(f"Question {number}?")
-            client.take((await exchange(index, client, upstream)).answer, result)
-        other = make()
-        other.say("Summary: much was asked.")
-        other.history += client.history[kept:]
-        other.say("Go on.")
-        script[:] = [Reply("Yes.")]
-        await exchange(index, other, upstream)
-        sent = json.dumps(upstream.requests[-1].body)
-        assert "facts 1" in sent
-        assert "facts 2" in sent
-        assert "facts 0" not in sent
-
-    asyncio.run(main())
+async def test_a_client_that_compacts_to_two_answers_keeps_their_rounds(make: type[Client]) -> None:
+    client, script = make(), list[Reply]()
+    upstream = Upstream(client.provider, lambda _: script.pop(0))
+    index = SessionIndex(MemoryStore(), SMALL)
+    kept = 0
+    for number in range(3):
+        script[:] = [*marking(f"facts {number}"), Reply(f"Answer {number}. " * 30)]
+        if number == 1:
+            kept = len(client.history)
+        client.say(f"Question {number}?")
+        client.take((await exchange(index, client, upstream)).answer, result)
+    other = make()
+    other.say("Summary: much was asked.")
+    other.history += client.history[kept:]
+    other.say("Go on.")
+    script[:] = [Reply("Yes.")]
+    await exchange(index, other, upstream)
+    sent = json.dumps(upstream.requests[-1].body)
+    assert "facts 1" in sent
+    assert "facts 2" in sent
+    assert "facts 0" not in sent
 
 
-def test_a_damaged_session_is_told_of_and_refused_where_it_is_to_be_strict(tmp_path: Path) -> None:
-    async def main() -> None:
-        client = ChatClient()
-        upstream = worker(client, 1)
-        index = SessionIndex(disk(tmp_path), SMALL)
-        await work(index, client, upstream, 4)
-        await index.close()
-        (path,) = tmp_path.rglob("*.jsonl")
-        lines = path.read_bytes().splitlines(keepends=True)
-        lines[3] = lines[3].replace(b"a", b"b")
-        path.write_bytes(b"".join(lines))
-        client.say("Go on.")
-        strict = SessionIndex(disk(tmp_path), SMALL, strict=True)
-        with pytest.raises(Exception, match="damaged"):
-            await strict.turn(client.wire, client.body())
-        await strict.close()
-        index = SessionIndex(disk(tmp_path), SMALL)
-        done = await exchange(index, copy.copy(client), upstream)
-        assert "damaged" in done.facts.note
-        again = await exchange(index, client, upstream)
-        assert again.facts.note == ""
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_damaged_session_is_told_of_and_refused_where_it_is_to_be_strict(tmp_path: Path) -> None:
+    client = ChatClient()
+    upstream = worker(client, 1)
+    index = SessionIndex(disk(tmp_path), SMALL)
+    await work(index, client, upstream, 4)
+    await index.close()
+    (path,) = tmp_path.rglob("*.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b"a", b"b")
+    path.write_bytes(b"".join(lines))
+    client.say("Go on.")
+    strict = SessionIndex(disk(tmp_path), SMALL, strict=True)
+    with pytest.raises(Exception, match="damaged"):
+        await strict.turn(client.wire, client.body())
+    await strict.close()
+    index = SessionIndex(disk(tmp_path), SMALL)
+    done = await exchange(index, copy.copy(client), upstream)
+    assert "damaged" in done.facts.note
+    again = await exchange(index, client, upstream)
+    assert again.facts.note == ""
+    await index.close()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import cross_quick, first_quick
 from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import (
     CLIENTS,
@@ -61,98 +62,56 @@ def worker(client: Client, seed: int, **options: Any) -> Upstream:
 
 
 @pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed, reasons=seed % 2 == 1)
-        done = await work(index, client, upstream, 8)
-        assert "delimiter" not in json.dumps(client.history)
-        assert INDEX not in json.dumps(client.history)
-        assert any(INDEX in text for request in upstream.requests for text in request.texts(Kind.USER))
-        assert len(index.status()) == 1
-        assert done[-1].facts.evicted > 0
-        said = [f"User turn {number}: please do thing {number}." for number in range(8)]
-        for request in upstream.requests:
-            users = [text for text in request.texts(Kind.USER) if not is_notice(text)]
-            assert users == said[: len(users)]
-            assert request.tools[-1] == "delimiter"
-
-    asyncio.run(main())
+@pytest.mark.parametrize("seed", first_quick(*range(3)))
+async def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed, reasons=seed % 2 == 1)
+    done = await work(index, client, upstream, 8)
+    assert "delimiter" not in json.dumps(client.history)
+    assert INDEX not in json.dumps(client.history)
+    assert any(INDEX in text for request in upstream.requests for text in request.texts(Kind.USER))
+    assert len(index.status()) == 1
+    assert done[-1].facts.evicted > 0
+    said = [f"User turn {number}: please do thing {number}." for number in range(8)]
+    for request in upstream.requests:
+        users = [text for text in request.texts(Kind.USER) if not is_notice(text)]
+        assert users == said[: len(users)]
+        assert request.tools[-1] == "delimiter"
 
 
 @every_client
-def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_they_are(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = worker(client, 3, marks=False)
-        index = SessionIndex(MemoryStore(), replace(SMALL, budget=10**6))
-        for number in range(3):
-            client.say(f"Turn {number}.")
-            for _ in range(20):
-                sent = client.body()
-                done = await exchange(index, client, upstream)
-                key = "input" if "input" in sent else "messages"
-                begins = 1 if key == "messages" and sent[key][0]["role"] == "system" else 0  # with the guidance
-                assert done.bodies[0][key][begins:] == sent[key][begins:]
-                if not client.take(done.answer, result):
-                    break
-
-    asyncio.run(main())
-
-
-@every_client
-@pytest.mark.parametrize(("strategy", "seed"), [("cwl", 0), ("paper", 1), ("truncate", 1), ("clear-tools", 2)])
-def test_a_restart_before_every_request_changes_nothing(
-    make: type[Client], seed: int, strategy: Any, tmp_path: Path
-) -> None:
-    settings = replace(SMALL, strategy=strategy, remind_at=0.2)
-
-    async def main() -> None:
-        one, other = make(), make()
-        upstream, twin = worker(one, seed, reasons=True), worker(other, seed, reasons=True)
-        steady = SessionIndex(disk(tmp_path / "steady"), settings)
-        for number in range(6):
-            one.say(f"User turn {number}.")
-            other.say(f"User turn {number}.")
-            while True:
-                restarted = SessionIndex(disk(tmp_path / "restarted"), settings)
-                first = await exchange(steady, one, upstream)
-                second = await exchange(restarted, other, twin)
-                await restarted.close()
-                assert second.bodies == first.bodies
-                assert second.facts.evicted == first.facts.evicted
-                assert len(restarted.status()) == 0
-                calls = one.take(first.answer, result)
-                assert other.take(second.answer, result) == calls
-                if not calls:
-                    break
-        await steady.close()
-        assert first.facts.evicted > 0
-        assert len(list((tmp_path / "restarted").rglob("*.jsonl"))) == 1
-
-    asyncio.run(main())
+async def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_they_are(make: type[Client]) -> None:
+    client = make()
+    upstream = worker(client, 3, marks=False)
+    index = SessionIndex(MemoryStore(), replace(SMALL, budget=10**6))
+    for number in range(3):
+        client.say(f"Turn {number}.")
+        for _ in range(20):
+            sent = client.body()
+            done = await exchange(index, client, upstream)
+            key = "input" if "input" in sent else "messages"
+            begins = 1 if key == "messages" and sent[key][0]["role"] == "system" else 0  # with the guidance
+            assert done.bodies[0][key][begins:] == sent[key][begins:]
+            if not client.take(done.answer, result):
+                break
 
 
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
-@pytest.mark.parametrize("seed", range(2))
-def test_a_fork_goes_its_own_way(make: type[Client], seed: int, stored: bool, tmp_path: Path) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = worker(client, seed)
-        index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL)
-        await work(index, client, upstream, 4)
-        fork = client.copy()
-        await work(index, client, upstream, 3)
-        fork.say("Something else instead.")
-        await run_turn(index, fork, upstream, result)
-        await work(index, fork, upstream, 3)
-        await work(index, client, upstream, 2)
-        assert len(index.status()) == 2
-        await index.close()
-
-    asyncio.run(main())
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
+async def test_a_fork_goes_its_own_way(make: type[Client], seed: int, stored: bool, tmp_path: Path) -> None:
+    client = make()
+    upstream = worker(client, seed)
+    index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL)
+    await work(index, client, upstream, 4)
+    fork = client.copy()
+    await work(index, client, upstream, 3)
+    fork.say("Something else instead.")
+    await run_turn(index, fork, upstream, result)
+    await work(index, fork, upstream, 3)
+    await work(index, client, upstream, 2)
+    assert len(index.status()) == 2
+    await index.close()
 
 
 def with_reminder(client: Client) -> Callable[[list[Any]], list[Any]]:
@@ -177,18 +136,15 @@ def with_reminder(client: Client) -> Callable[[list[Any]], list[Any]]:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
-def test_reminders_that_come_and_go_are_no_fork(make: type[Client], seed: int) -> None:
-    async def main() -> None:
-        client = make()
-        client.edit = with_reminder(client)
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
-        done = await work(index, client, upstream, 10)
-        assert len(index.status()) == 1
-        assert done[-1].facts.evicted > 0
-        assert all(request.raw.count(b"<reminder>") <= 1 for request in upstream.requests)
-
-    asyncio.run(main())
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
+async def test_reminders_that_come_and_go_are_no_fork(make: type[Client], seed: int) -> None:
+    client = make()
+    client.edit = with_reminder(client)
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
+    done = await work(index, client, upstream, 10)
+    assert len(index.status()) == 1
+    assert done[-1].facts.evicted > 0
+    assert all(request.raw.count(b"<reminder>") <= 1 for request in upstream.requests)
 
 
 def cleared(value: Any) -> Any:
@@ -207,20 +163,17 @@ def entry_is_result(owner: dict[str, Any], key: str) -> bool:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
-def test_a_client_that_clears_its_results_goes_on(make: type[Client], seed: int) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
-        await work(index, client, upstream, 4)
-        marks = delimiters(upstream)
-        client.history = [*cleared(client.history[:-6]), *client.history[-6:]]
-        done = await work(index, client, upstream, 3)
-        assert done[0].facts.view < 2_400
-        assert marks
-        assert delimiters(upstream) >= 1
-
-    asyncio.run(main())
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
+async def test_a_client_that_clears_its_results_goes_on(make: type[Client], seed: int) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
+    await work(index, client, upstream, 4)
+    marks = delimiters(upstream)
+    client.history = [*cleared(client.history[:-6]), *client.history[-6:]]
+    done = await work(index, client, upstream, 3)
+    assert done[0].facts.view < 2_400
+    assert marks
+    assert delimiters(upstream) >= 1
 
 
 def delimiters(upstream: Upstream) -> int:
@@ -228,212 +181,178 @@ def delimiters(upstream: Upstream) -> int:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
-def test_a_client_that_compacts_its_history_goes_on(make: type[Client], seed: int) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
-        await work(index, client, upstream, 4)
-        fresh = make()
-        fresh.say("Summary of what was done so far: much.")
-        await run_turn(index, fresh, upstream, result)
-        await work(index, fresh, upstream, 3)
-        assert len(index.status()) == 2
-
-    asyncio.run(main())
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
+async def test_a_client_that_compacts_its_history_goes_on(make: type[Client], seed: int) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
+    await work(index, client, upstream, 4)
+    fresh = make()
+    fresh.say("Summary of what was done so far: much.")
+    await run_turn(index, fresh, upstream, result)
+    await work(index, fresh, upstream, 3)
+    assert len(index.status()) == 2
 
 
 @every_client
-def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = worker(client, 1, marks=False)
-        await work(SessionIndex(MemoryStore(), replace(SMALL, strategy="none")), client, upstream, 6)
-        index = SessionIndex(MemoryStore(), SMALL)
-        client.say("Go on.")
-        done = await exchange(index, client, upstream)
-        assert done.facts.evicted > 0
-        assert done.facts.view <= 2_400
-
-    asyncio.run(main())
+async def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type[Client]) -> None:
+    client = make()
+    upstream = worker(client, 1, marks=False)
+    await work(SessionIndex(MemoryStore(), replace(SMALL, strategy="none")), client, upstream, 6)
+    index = SessionIndex(MemoryStore(), SMALL)
+    client.say("Go on.")
+    done = await exchange(index, client, upstream)
+    assert done.facts.evicted > 0
+    assert done.facts.view <= 2_400
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(2))
-def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), replace(SMALL, annotate="infer")), worker(client, seed)
-        done = await work(index, client, upstream, 8)
-        assert done[-1].facts.evicted > 0
-        assert all("delimiter" not in request.tools for request in upstream.requests)
-
-    asyncio.run(main())
+@pytest.mark.parametrize("seed", first_quick(*range(2)))
+async def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), replace(SMALL, annotate="infer")), worker(client, seed)
+    done = await work(index, client, upstream, 8)
+    assert done[-1].facts.evicted > 0
+    assert all("delimiter" not in request.tools for request in upstream.requests)
 
 
-@every_client
-@pytest.mark.parametrize("strategy", ["paper", "truncate", "clear-tools", "none"])
-def test_every_strategy_sends_what_a_provider_takes(make: type[Client], strategy: Any) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = (
-            SessionIndex(MemoryStore(), replace(SMALL, strategy=strategy)),
-            worker(client, 5, reasons=True),
-        )
-        done = await work(index, client, upstream, 8)
-        assert (done[-1].facts.evicted > 0) == (strategy != "none")
-
-    asyncio.run(main())
+@pytest.mark.parametrize(
+    ("make", "strategy"),
+    cross_quick((AnthropicClient, ChatClient, ResponsesClient), ("paper", "truncate", "clear-tools", "none")),
+)
+async def test_every_strategy_sends_what_a_provider_takes(make: type[Client], strategy: Any) -> None:
+    client = make()
+    index, upstream = (
+        SessionIndex(MemoryStore(), replace(SMALL, strategy=strategy)),
+        worker(client, 5, reasons=True),
+    )
+    done = await work(index, client, upstream, 8)
+    assert (done[-1].facts.evicted > 0) == (strategy != "none")
 
 
 @every_client
-def test_what_was_evicted_does_not_come_back(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 2)
-        await work(index, client, upstream, 8)
-        gone: set[str] = set()
-        before: set[str] = set()
-        for request in upstream.requests:
-            ids = set(request.results)
-            assert not ids & gone
-            gone |= before - ids
-            before = ids
-        assert gone
-
-    asyncio.run(main())
+async def test_what_was_evicted_does_not_come_back(make: type[Client]) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 2)
+    await work(index, client, upstream, 8)
+    gone: set[str] = set()
+    before: set[str] = set()
+    for request in upstream.requests:
+        ids = set(request.results)
+        assert not ids & gone
+        gone |= before - ids
+        before = ids
+    assert gone
 
 
 @every_client
-def test_a_retry_gets_the_same_view(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
-        await work(index, client, upstream, 5)
-        client.say("Again.")
-        first = await exchange(index, client, upstream)
-        second = await exchange(index, client, upstream)
-        assert first.bodies[0] == second.bodies[0]
-        client.take(second.answer, result)
-        await run_turn(index, client, upstream, result)
-        assert len(index.status()) == 1
-
-    asyncio.run(main())
+async def test_a_retry_gets_the_same_view(make: type[Client]) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
+    await work(index, client, upstream, 5)
+    client.say("Again.")
+    first = await exchange(index, client, upstream)
+    second = await exchange(index, client, upstream)
+    assert first.bodies[0] == second.bodies[0]
+    client.take(second.answer, result)
+    await run_turn(index, client, upstream, result)
+    assert len(index.status()) == 1
 
 
 @every_client
-def test_two_requests_of_one_session_at_once(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
-        await work(index, client, upstream, 5)
-        other = client.copy()
-        client.say("One way.")
-        other.say("Another way.")
-        first, second = await asyncio.gather(exchange(index, client, upstream), exchange(index, other, upstream))
-        client.take(first.answer, result)
-        other.take(second.answer, result)
-        await asyncio.gather(
-            run_turn(index, client, upstream, result) if client.history else asyncio.sleep(0),
-            run_turn(index, other, upstream, result),
-        )
-        assert len(index.status()) == 2
-
-    asyncio.run(main())
+async def test_two_requests_of_one_session_at_once(make: type[Client]) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
+    await work(index, client, upstream, 5)
+    other = client.copy()
+    client.say("One way.")
+    other.say("Another way.")
+    first, second = await asyncio.gather(exchange(index, client, upstream), exchange(index, other, upstream))
+    client.take(first.answer, result)
+    other.take(second.answer, result)
+    await asyncio.gather(
+        run_turn(index, client, upstream, result) if client.history else asyncio.sleep(0),
+        run_turn(index, other, upstream, result),
+    )
+    assert len(index.status()) == 2
 
 
 @every_client
-def test_a_model_that_only_ever_marks_is_stopped(make: type[Client]) -> None:
+async def test_a_model_that_only_ever_marks_is_stopped(make: type[Client]) -> None:
     def model(request: Any) -> Reply:
         if "delimiter" not in request.tools:
             return Reply(text="At last.")
         return Reply(calls=(Call("delimiter", {"action": "end"}),))
 
-    async def main() -> None:
-        client = make()
-        client.say("Go.")
-        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, Upstream(client.provider, model))
-        assert len(done.bodies) == 8
-        assert client.take(done.answer, result) == 0
-        assert "At last." in json.dumps(client.history)
-
-    asyncio.run(main())
+    client = make()
+    client.say("Go.")
+    done = await exchange(SessionIndex(MemoryStore(), SMALL), client, Upstream(client.provider, model))
+    assert len(done.bodies) == 8
+    assert client.take(done.answer, result) == 0
+    assert "At last." in json.dumps(client.history)
 
 
 @every_client
-def test_a_client_with_a_delimiter_of_its_own_keeps_it(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make(("read", "bash", "edit", "delimiter"))
-        upstream = worker(client, 2)
-        index = SessionIndex(MemoryStore(), SMALL)
+async def test_a_client_with_a_delimiter_of_its_own_keeps_it(make: type[Client]) -> None:
+    client = make(("read", "bash", "edit", "delimiter"))
+    upstream = worker(client, 2)
+    index = SessionIndex(MemoryStore(), SMALL)
 
-        def answer(tool: str, arguments: Any) -> str:
-            return result(tool, arguments) if tool != "delimiter" else "noted"
+    def answer(tool: str, arguments: Any) -> str:
+        return result(tool, arguments) if tool != "delimiter" else "noted"
 
-        client.say("Go.")
-        done = await run_turn(index, client, upstream, answer)
-        assert all(list(request.tools).count("delimiter") == 1 for request in upstream.requests)
-        assert all(len(each.bodies) == 1 for each in done)
-
-    asyncio.run(main())
+    client.say("Go.")
+    done = await run_turn(index, client, upstream, answer)
+    assert all(list(request.tools).count("delimiter") == 1 for request in upstream.requests)
+    assert all(len(each.bodies) == 1 for each in done)
 
 
 @every_client
-def test_a_session_that_was_idle_leaves_memory_and_is_found_again(make: type[Client], tmp_path: Path) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = worker(client, 4)
-        index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
-        await work(index, client, upstream, 5)
-        await index.sweep()
-        assert not index.status()
-        done = await work(index, client, upstream, 1)
-        assert done[0].facts.evicted > 0
-        assert len(list(tmp_path.rglob("*.jsonl"))) == 1
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_session_that_was_idle_leaves_memory_and_is_found_again(make: type[Client], tmp_path: Path) -> None:
+    client = make()
+    upstream = worker(client, 4)
+    index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
+    await work(index, client, upstream, 5)
+    await index.sweep()
+    assert not index.status()
+    done = await work(index, client, upstream, 1)
+    assert done[0].facts.evicted > 0
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+    await index.close()
 
 
 @every_client
-def test_counting_tokens_takes_nothing_in(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
-        await work(index, client, upstream, 5)
-        client.say("Count me.")
-        before = copy.deepcopy(index.status()[0])
-        counted = await index.peek(client.wire, client.body())
-        assert index.status()[0] == before
-        done = await exchange(index, client, upstream)
-        assert done.bodies[0] == counted
-
-    asyncio.run(main())
+async def test_counting_tokens_takes_nothing_in(make: type[Client]) -> None:
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
+    await work(index, client, upstream, 5)
+    client.say("Count me.")
+    before = copy.deepcopy(index.status()[0])
+    counted = await index.peek(client.wire, client.body())
+    assert index.status()[0] == before
+    done = await exchange(index, client, upstream)
+    assert done.bodies[0] == counted
 
 
 @every_client
-def test_a_session_that_was_cut_short_while_it_was_written_goes_on(make: type[Client], tmp_path: Path) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = worker(client, 4)
-        index = SessionIndex(disk(tmp_path), SMALL)
-        await work(index, client, upstream, 4)
-        whole = client.copy()
-        client.say("Go on.")
-        await exchange(index, client, upstream)
-        await index.close()
-        (path,) = tmp_path.rglob("*.jsonl")
-        lines = path.read_bytes().splitlines(keepends=True)
-        last = max(number for number, line in enumerate(lines) if b'"topic":"client"' in line)
-        path.write_bytes(b"".join(lines[: last + 1]))
-        index = SessionIndex(disk(tmp_path), SMALL)
-        done = await work(index, whole, upstream, 2)
-        assert done[0].facts.evicted > 0
-        assert len(index.status()) == 1
-        assert len(list(tmp_path.rglob("*.jsonl"))) == 2
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_session_that_was_cut_short_while_it_was_written_goes_on(make: type[Client], tmp_path: Path) -> None:
+    client = make()
+    upstream = worker(client, 4)
+    index = SessionIndex(disk(tmp_path), SMALL)
+    await work(index, client, upstream, 4)
+    whole = client.copy()
+    client.say("Go on.")
+    await exchange(index, client, upstream)
+    await index.close()
+    (path,) = tmp_path.rglob("*.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if b'"topic":"client"' in line)
+    path.write_bytes(b"".join(lines[: last + 1]))
+    index = SessionIndex(disk(tmp_path), SMALL)
+    done = await work(index, whole, upstream, 2)
+    assert done[0].facts.evicted > 0
+    assert len(index.status()) == 1
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 2
+    await index.close()
 
 
 class Full(DiskStore):
@@ -455,65 +374,56 @@ class Full(DiskStore):
 
 
 @every_client
-def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[Client], tmp_path: Path) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = worker(client, 4)
-        store = Full(SessionStore(tmp_path), fsync=False)
-        index = SessionIndex(store, SMALL)
-        await work(index, client, upstream, 2)
-        store.full = True
-        told = await work(index, client, upstream, 2)
-        assert "no space left" in told[-1].facts.note
-        store.full = False
-        done = await work(index, client, upstream, 2)
-        assert done[-1].facts.note == ""
-        before = done[-1].facts
-        await index.close()
-        index = SessionIndex(disk(tmp_path), SMALL)
-        client.say("Still there?")
-        after = await exchange(index, client, upstream)
-        assert after.facts.session == before.session
-        assert after.facts.evicted >= before.evicted
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[Client], tmp_path: Path) -> None:
+    client = make()
+    upstream = worker(client, 4)
+    store = Full(SessionStore(tmp_path), fsync=False)
+    index = SessionIndex(store, SMALL)
+    await work(index, client, upstream, 2)
+    store.full = True
+    told = await work(index, client, upstream, 2)
+    assert "no space left" in told[-1].facts.note
+    store.full = False
+    done = await work(index, client, upstream, 2)
+    assert done[-1].facts.note == ""
+    before = done[-1].facts
+    await index.close()
+    index = SessionIndex(disk(tmp_path), SMALL)
+    client.say("Still there?")
+    after = await exchange(index, client, upstream)
+    assert after.facts.session == before.session
+    assert after.facts.evicted >= before.evicted
+    await index.close()
 
 
-def test_however_much_waits_is_stored_when_there_is_room(tmp_path: Path) -> None:
-    async def main() -> None:
-        client = AnthropicClient()
-        for number in range(10_001):
-            client.history.append({"role": ("user", "assistant")[number % 2], "content": f"{number}"})
-        upstream = Upstream(client.provider, lambda _: Reply("Done."))
-        store = Full(SessionStore(tmp_path), fsync=False)
-        index = SessionIndex(store, ContextSettings())
-        store.full = True
-        await exchange(index, client, upstream)
-        store.full = False
-        client.say("Is it stored?")
-        before = await exchange(index, client, upstream)
-        assert before.facts.note == ""
-        await index.close()
-        index = SessionIndex(disk(tmp_path), ContextSettings())
-        client.say("Still there?")
-        assert (await exchange(index, client, upstream)).facts.session == before.facts.session
-        await index.close()
-
-    asyncio.run(main())
+async def test_however_much_waits_is_stored_when_there_is_room(tmp_path: Path) -> None:
+    client = AnthropicClient()
+    for number in range(10_001):
+        client.history.append({"role": ("user", "assistant")[number % 2], "content": f"{number}"})
+    upstream = Upstream(client.provider, lambda _: Reply("Done."))
+    store = Full(SessionStore(tmp_path), fsync=False)
+    index = SessionIndex(store, ContextSettings())
+    store.full = True
+    await exchange(index, client, upstream)
+    store.full = False
+    client.say("Is it stored?")
+    before = await exchange(index, client, upstream)
+    assert before.facts.note == ""
+    await index.close()
+    index = SessionIndex(disk(tmp_path), ContextSettings())
+    client.say("Still there?")
+    assert (await exchange(index, client, upstream)).facts.session == before.facts.session
+    await index.close()
 
 
-def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path: Path) -> None:
-    async def main() -> None:
-        client = CLIENTS[0]()
-        client.say("Go.")
-        (tmp_path / "file").write_text("")
-        with pytest.raises(StoreError):
-            await SessionIndex(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
-        done = await exchange(SessionIndex(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
-        assert "not stored" in done.facts.note
-
-    asyncio.run(main())
+async def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path: Path) -> None:
+    client = CLIENTS[0]()
+    client.say("Go.")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        await SessionIndex(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
+    done = await exchange(SessionIndex(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
+    assert "not stored" in done.facts.note
 
 
 USAGES = {
@@ -525,7 +435,9 @@ USAGES = {
 
 @every_client
 @pytest.mark.parametrize(("sums", "told"), [(True, 300), (False, 200)])
-def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Client], sums: bool, told: int) -> None:
+async def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(
+    make: type[Client], sums: bool, told: int
+) -> None:
     replies = iter(
         [
             Reply(calls=(Call("delimiter", {"action": "start", "name": "a", "type": "expl"}),), usage=Usage(100, 1)),
@@ -533,72 +445,60 @@ def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Clien
         ]
     )
 
-    async def main() -> None:
-        client = make()
-        client.say("Go.")
-        upstream = Upstream(client.provider, lambda _: next(replies))
-        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, upstream, sums=sums)
-        assert USAGES[client.wire.name](done.answer["usage"]) == told
-
-    asyncio.run(main())
+    client = make()
+    client.say("Go.")
+    upstream = Upstream(client.provider, lambda _: next(replies))
+    done = await exchange(SessionIndex(MemoryStore(), SMALL), client, upstream, sums=sums)
+    assert USAGES[client.wire.name](done.answer["usage"]) == told
 
 
 @every_client
-def test_a_provider_that_counts_a_part_only_is_not_believed(make: type[Client]) -> None:
+async def test_a_provider_that_counts_a_part_only_is_not_believed(make: type[Client]) -> None:
     """Some services report what was not in their cache, as if that were all."""
 
-    async def main() -> None:
-        client = make()
-        agent = Worker(2)
-        upstream = Upstream(client.provider, lambda request: replace(agent(request), usage=Usage(10, 10)))
-        done = await work(SessionIndex(MemoryStore(), SMALL), client, upstream, 8)
-        assert done[-1].facts.evicted > 0
-        assert done[-1].facts.view > 500
-
-    asyncio.run(main())
+    client = make()
+    agent = Worker(2)
+    upstream = Upstream(client.provider, lambda request: replace(agent(request), usage=Usage(10, 10)))
+    done = await work(SessionIndex(MemoryStore(), SMALL), client, upstream, 8)
+    assert done[-1].facts.evicted > 0
+    assert done[-1].facts.view > 500
 
 
 @every_client
-def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_view(make: type[Client]) -> None:
+async def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_view(make: type[Client]) -> None:
     """As when a client asks for a summary of all that it has, which may be more than any window holds."""
 
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
-        client.say("Little.")
-        await exchange(index, client, upstream)
-        assert await index.shortened(client.wire, client.body()) is None
-        await work(index, client, upstream, 8)
-        client.say("Summarise all of it.")
-        asked = client.body()
-        asked.pop("tools")
-        shortened = await index.shortened(client.wire, asked)
-        assert shortened is not None
-        assert len(json.dumps(shortened)) < len(json.dumps(asked))
-        assert "tools" not in shortened
-        assert "Summarise all of it." in json.dumps(shortened)
-        assert {**shortened, "messages": 0, "input": 0} == {**asked, "messages": 0, "input": 0}
-        upstream.ask(shortened)
-        other = make()
-        other.say("Nothing that is known.")
-        assert await index.shortened(other.wire, other.body()) is None
-
-    asyncio.run(main())
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
+    client.say("Little.")
+    await exchange(index, client, upstream)
+    assert await index.shortened(client.wire, client.body()) is None
+    await work(index, client, upstream, 8)
+    client.say("Summarise all of it.")
+    asked = client.body()
+    asked.pop("tools")
+    shortened = await index.shortened(client.wire, asked)
+    assert shortened is not None
+    assert len(json.dumps(shortened)) < len(json.dumps(asked))
+    assert "tools" not in shortened
+    assert "Summarise all of it." in json.dumps(shortened)
+    assert {**shortened, "messages": 0, "input": 0} == {**asked, "messages": 0, "input": 0}
+    upstream.ask(shortened)
+    other = make()
+    other.say("Nothing that is known.")
+    assert await index.shortened(other.wire, other.body()) is None
 
 
-def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
-    async def main() -> None:
-        client = CLIENTS[0]()
-        client.say("Go.")
-        index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
-        turn = await index.turn(client.wire, client.body())
-        await index.sweep()
-        assert len(index.status()) == 1
-        del turn
-        await index.sweep()
-        assert not index.status()
-
-    asyncio.run(main())
+async def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
+    client = CLIENTS[0]()
+    client.say("Go.")
+    index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
+    turn = await index.turn(client.wire, client.body())
+    await index.sweep()
+    assert len(index.status()) == 1
+    del turn
+    await index.sweep()
+    assert not index.status()
 
 
 @every_client
@@ -615,29 +515,25 @@ def test_the_strategy_paper_takes_the_smallest_steps(make: type[Client]) -> None
 
 
 @every_client
-def test_the_first_request_counts_what_it_gains(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        client.say("Go.")
-        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, worker(client, 1))
-        alone = await exchange(SessionIndex(MemoryStore(), replace(SMALL, strategy="none")), client, worker(client, 1))
-        gained = len(json.dumps(done.bodies[0])) - len(json.dumps(alone.bodies[0]))
-        assert done.facts.view - alone.facts.view > 0.8 * gained / 4
-
-    asyncio.run(main())
+async def test_the_first_request_counts_what_it_gains(make: type[Client]) -> None:
+    client = make()
+    client.say("Go.")
+    done = await exchange(SessionIndex(MemoryStore(), SMALL), client, worker(client, 1))
+    alone = await exchange(SessionIndex(MemoryStore(), replace(SMALL, strategy="none")), client, worker(client, 1))
+    gained = len(json.dumps(done.bodies[0])) - len(json.dumps(alone.bodies[0]))
+    assert done.facts.view - alone.facts.view > 0.8 * gained / 4
 
 
 @every_client
-def test_a_session_that_repeats_another_word_for_word_is_one_session_too(make: type[Client], tmp_path: Path) -> None:
-    async def main() -> None:
-        index = SessionIndex(disk(tmp_path), SMALL)
-        found = []
-        for _ in range(2):
-            client = make()
-            done = await work(index, client, worker(client, 3), 4)
-            found.append({exchange.facts.session for exchange in done})
-        assert [len(ids) for ids in found] == [1, 1]
-        assert found[0] != found[1]
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_session_that_repeats_another_word_for_word_is_one_session_too(
+    make: type[Client], tmp_path: Path
+) -> None:
+    index = SessionIndex(disk(tmp_path), SMALL)
+    found = []
+    for _ in range(2):
+        client = make()
+        done = await work(index, client, worker(client, 3), 4)
+        found.append({exchange.facts.session for exchange in done})
+    assert [len(ids) for ids in found] == [1, 1]
+    assert found[0] != found[1]
+    await index.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -66,27 +65,24 @@ def test_a_request_of_unknown_cost_makes_the_sum_a_bound(usage: TokenUsage, mode
 
 
 @pytest.mark.parametrize("make", [AnthropicClient, ChatClient], ids=lambda client: client.__name__)
-def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_path: Path) -> None:
-    async def main() -> None:
-        client = make()
-        model = worker(client, 3)
-        index = SessionIndex(disk(tmp_path), SMALL)
-        await work(index, client, model, 5)
-        (before,) = index.status()
-        await index.close()
-        assert before.money.unmanaged > before.money.account.at_least > 0
-        rates = Prices.of(before.facts.model).tiers[0]
-        spent = before.used.input * rates.input + before.used.output * rates.output
-        assert before.money.account.at_least == pytest.approx(spent)
-        assert any(view.evicted for view in before.views)
-        index = SessionIndex(disk(tmp_path), SMALL)
-        client.say("One more.")
-        await index.turn(client.wire, client.body())
-        (after,) = index.status()
-        assert after.money == before.money
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_path: Path) -> None:
+    client = make()
+    model = worker(client, 3)
+    index = SessionIndex(disk(tmp_path), SMALL)
+    await work(index, client, model, 5)
+    (before,) = index.status()
+    await index.close()
+    assert before.money.unmanaged > before.money.account.at_least > 0
+    rates = Prices.of(before.facts.model).tiers[0]
+    spent = before.used.input * rates.input + before.used.output * rates.output
+    assert before.money.account.at_least == pytest.approx(spent)
+    assert any(view.evicted for view in before.views)
+    index = SessionIndex(disk(tmp_path), SMALL)
+    client.say("One more.")
+    await index.turn(client.wire, client.body())
+    (after,) = index.status()
+    assert after.money == before.money
+    await index.close()
 
 
 def test_a_request_that_another_one_overtook_is_paid_for_and_recorded() -> None:

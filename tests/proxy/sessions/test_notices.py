@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.world import AnthropicClient, Client, Exchange, RemindedClient, ResponsesClient, exchange
 from wane import Kind, Policy
@@ -87,7 +88,7 @@ def breakpoints(value: Any) -> int:
     return ("cache_control" in value) + sum(map(breakpoints, value.values()))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_quick(*range(3)))
 @pytest.mark.parametrize("make", [RemindedClient, Queuing, Folding, Codex])
 def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int) -> None:
     client = make()
@@ -122,43 +123,37 @@ def test_views_of_notices_are_smaller_than_those_of_turns() -> None:
     assert marked[-1].facts.satisfied
 
 
-def test_a_session_that_begins_with_a_summary_stays_one_when_a_person_speaks() -> None:
-    async def main() -> None:
-        client = AnthropicClient()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 2, marks=False)
-        client.history = [{"role": "user", "content": SUMMARY}]
-        names = set()
-        for number in range(4):
-            done = await exchange(index, client, upstream)
-            names.add(done.facts.session)
-            if not client.take(done.answer, result):
-                client.say(f"Turn {number}.")
-        assert len(names) == len(index.status()) == 1
-        other = AnthropicClient()
-        other.history = copy.deepcopy(client.history)
-        other.history[0] = {"role": "user", "content": SUMMARY.replace("harness", "client")}
-        assert (await exchange(index, other, upstream)).facts.session not in names
-
-    asyncio.run(main())
+async def test_a_session_that_begins_with_a_summary_stays_one_when_a_person_speaks() -> None:
+    client = AnthropicClient()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 2, marks=False)
+    client.history = [{"role": "user", "content": SUMMARY}]
+    names = set()
+    for number in range(4):
+        done = await exchange(index, client, upstream)
+        names.add(done.facts.session)
+        if not client.take(done.answer, result):
+            client.say(f"Turn {number}.")
+    assert len(names) == len(index.status()) == 1
+    other = AnthropicClient()
+    other.history = copy.deepcopy(client.history)
+    other.history[0] = {"role": "user", "content": SUMMARY.replace("harness", "client")}
+    assert (await exchange(index, other, upstream)).facts.session not in names
 
 
-def test_what_a_person_adds_beside_notices_is_shown() -> None:
+async def test_what_a_person_adds_beside_notices_is_shown() -> None:
     """An edited message whose notices are gone keeps what is a person's in it."""
 
-    async def main() -> None:
-        client = RemindedClient()
-        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 1)
-        await work(index, client, upstream, 8)
-        edited = next(
-            message
-            for message in client.history[4:]
-            if message["role"] == "user" and message["content"][0]["type"] == "tool_result"
-        )
-        edited["content"].append({"type": "text", "text": "Mind that!"})
-        client.say("Go on.")
-        done = await exchange(index, client, upstream)
-        assert len(index.status()) == 1
-        assert "Mind that!" in upstream.requests[-1].texts(Kind.USER)
-        assert done.facts.evicted > 0
-
-    asyncio.run(main())
+    client = RemindedClient()
+    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 1)
+    await work(index, client, upstream, 8)
+    edited = next(
+        message
+        for message in client.history[4:]
+        if message["role"] == "user" and message["content"][0]["type"] == "tool_result"
+    )
+    edited["content"].append({"type": "text", "text": "Mind that!"})
+    client.say("Go on.")
+    done = await exchange(index, client, upstream)
+    assert len(index.status()) == 1
+    assert "Mind that!" in upstream.requests[-1].texts(Kind.USER)
+    assert done.facts.evicted > 0

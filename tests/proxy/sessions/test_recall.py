@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from collections.abc import Sequence
@@ -12,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.clients.sdks import SDKS, Headers
 from tests.proxy.clients.world import proxy
 from tests.proxy.recaller import Recaller, recalled
 from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
-from tests.proxy.world import Client, Upstream, exchange, run_turn
+from tests.proxy.world import Client, Upstream, run_turn
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
@@ -53,102 +53,67 @@ def hidden(client: Client) -> bool:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(3))
-def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:
-    async def main() -> None:
-        client, agent = make(), Recaller(seed, reasons=seed % 2 == 1)
-        settings = replace(RECALLING, strategy="paper" if seed == 2 else "cwl")
-        index, upstream = SessionIndex(MemoryStore(), settings), Upstream(make.provider, agent)
-        done = await work(index, client, upstream, 12)
-        assert agent.check() >= 3
-        assert agent.removed & set(agent.whole)
-        assert hidden(client)
-        assert len(index.status()) == 1
-        assert done[-1].facts.evicted > 0
-        # What was recalled is evicted as other results are.
-        first = next(pages for pages in map(recalled, upstream.requests) if pages)
-        assert not set(first) & set(recalled(upstream.requests[-1]))
-
-    asyncio.run(main())
-
-
-@every_client
-def test_a_restart_before_every_request_changes_nothing(make: type[Client], tmp_path: Path) -> None:
-    async def main() -> None:
-        one, other = make(), make()
-        agent, twin = Recaller(1), Recaller(1)
-        upstream, twins = Upstream(make.provider, agent), Upstream(make.provider, twin)
-        steady = SessionIndex(MemoryStore(), RECALLING)
-        for number in range(10):
-            one.say(f"User turn {number}.")
-            other.say(f"User turn {number}.")
-            while True:
-                restarted = SessionIndex(disk(tmp_path), RECALLING)
-                first, second = await exchange(steady, one, upstream), await exchange(restarted, other, twins)
-                await restarted.close()
-                assert second.bodies == first.bodies
-                calls = one.take(first.answer, result)
-                assert other.take(second.answer, result) == calls
-                if not calls:
-                    break
-        assert twin.check() >= 3
-        assert twin.removed & set(twin.whole)
-        assert len(list(tmp_path.rglob("*.jsonl"))) == 1
-
-    asyncio.run(main())
+@pytest.mark.parametrize("seed", first_quick(*range(3)))
+async def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:
+    client, agent = make(), Recaller(seed, reasons=seed % 2 == 1)
+    settings = replace(RECALLING, strategy="paper" if seed == 2 else "cwl")
+    index, upstream = SessionIndex(MemoryStore(), settings), Upstream(make.provider, agent)
+    done = await work(index, client, upstream, 12)
+    assert agent.check() >= 3
+    assert agent.removed & set(agent.whole)
+    assert hidden(client)
+    assert len(index.status()) == 1
+    assert done[-1].facts.evicted > 0
+    # What was recalled is evicted as other results are.
+    first = next(pages for pages in map(recalled, upstream.requests) if pages)
+    assert not set(first) & set(recalled(upstream.requests[-1]))
 
 
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
-def test_a_fork_recalls_what_was_before_it_and_its_own(make: type[Client], stored: bool, tmp_path: Path) -> None:
-    async def main() -> None:
-        client, agent = make(), Recaller(3, share=0.1)
-        index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), RECALLING)
-        await work(index, client, Upstream(make.provider, agent), 6)
-        fork, forked = client.copy(), copy.deepcopy(agent)
-        agent.share = forked.share = 0.6
-        forked.label = "fork"
-        await work(index, client, Upstream(make.provider, agent), 5)
-        fork.say("Something else instead.")
-        await run_turn(index, fork, Upstream(make.provider, forked), result)
-        await work(index, fork, Upstream(make.provider, forked), 5)
-        assert len(index.status()) == 2
-        assert min(agent.check(), forked.check()) >= 3
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_fork_recalls_what_was_before_it_and_its_own(make: type[Client], stored: bool, tmp_path: Path) -> None:
+    client, agent = make(), Recaller(3, share=0.1)
+    index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), RECALLING)
+    await work(index, client, Upstream(make.provider, agent), 6)
+    fork, forked = client.copy(), copy.deepcopy(agent)
+    agent.share = forked.share = 0.6
+    forked.label = "fork"
+    await work(index, client, Upstream(make.provider, agent), 5)
+    fork.say("Something else instead.")
+    await run_turn(index, fork, Upstream(make.provider, forked), result)
+    await work(index, fork, Upstream(make.provider, forked), 5)
+    assert len(index.status()) == 2
+    assert min(agent.check(), forked.check()) >= 3
+    await index.close()
 
 
 @every_client
-def test_an_edited_message_is_recalled_as_the_client_has_it_now(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        replies = [
-            Reply(calls=(start("look"), Call("read", {"path": "a"}), Call("bash", {"run": "b"}))),
-            Reply("Seen.", calls=(Call("read", {"path": "c"}), END)),
-            Reply("Done."),
-            Reply("Done again."),
-            Reply(calls=(recall("look"),)),
-            Reply("Read."),
-        ]
-        index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
-        await work(index, client, upstream, 2)
-        client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
-        done = await work(index, client, upstream, 1)
-        (text,) = recalled(upstream.requests[-1])
-        assert text.count("[result]\n[cleared]") == 3
-        assert text.count("[call read]") == 2
-        assert '"path":"c"' in text
-        assert text.index("Started") < text.index("Seen.") < text.index("Ended")
-        assert "line of output" not in text
-        assert len(index.status()) == 1
-        assert len(done[-1].bodies) == 2
-
-    asyncio.run(main())
+async def test_an_edited_message_is_recalled_as_the_client_has_it_now(make: type[Client]) -> None:
+    client = make()
+    replies = [
+        Reply(calls=(start("look"), Call("read", {"path": "a"}), Call("bash", {"run": "b"}))),
+        Reply("Seen.", calls=(Call("read", {"path": "c"}), END)),
+        Reply("Done."),
+        Reply("Done again."),
+        Reply(calls=(recall("look"),)),
+        Reply("Read."),
+    ]
+    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+    await work(index, client, upstream, 2)
+    client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
+    done = await work(index, client, upstream, 1)
+    (text,) = recalled(upstream.requests[-1])
+    assert text.count("[result]\n[cleared]") == 3
+    assert text.count("[call read]") == 2
+    assert '"path":"c"' in text
+    assert text.index("Started") < text.index("Seen.") < text.index("Ended")
+    assert "line of output" not in text
+    assert len(index.status()) == 1
+    assert len(done[-1].bodies) == 2
 
 
 @every_client
-def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(make: type[Client]) -> None:
+async def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(make: type[Client]) -> None:
     replies = [
         Reply(calls=(start("look"), Call("read", {"path": "a"}), Call("bash", {"run": "needle-7"}))),
         Reply("The needle-8 is seen.", calls=(END,)),
@@ -158,24 +123,21 @@ def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(make: t
         Reply("Read."),
     ]
 
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
-        await work(index, client, upstream, 2)
-        client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
-        await work(index, client, upstream, 1)
-        found, changed = recalled(upstream.requests[-1])
-        assert "found in 2 places" in found
-        assert found.index("The needle-8 is seen.") < found.index('{"run":"needle-7"}')
-        assert found.count('in episode "look", in view') == 2
-        assert changed.count("result of `") == 2
-        assert hidden(client)
-
-    asyncio.run(main())
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+    await work(index, client, upstream, 2)
+    client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
+    await work(index, client, upstream, 1)
+    found, changed = recalled(upstream.requests[-1])
+    assert "found in 2 places" in found
+    assert found.index("The needle-8 is seen.") < found.index('{"run":"needle-7"}')
+    assert found.count('in episode "look", in view') == 2
+    assert changed.count("result of `") == 2
+    assert hidden(client)
 
 
 @every_client
-def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
+async def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
     """Those that are wrong as well; and what was marked in this very reply is not in the history yet."""
     calls = (
         recall("look"),
@@ -187,21 +149,18 @@ def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
     )
     replies = [Reply(calls=(start("look"), READ)), Reply(calls=calls), Reply(calls=calls[4:5]), Reply("Done.")]
 
-    async def main() -> None:
-        client = make()
-        upstream = scripted(client, replies)
-        await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
-        texts = list(upstream.requests[-1].results.values())[2:]
-        begins = ['Episode "look", ', "Ended", "Error: `recall` needs", "Started", "Error: no episode", "Ended"]
-        assert [text.startswith(begin) for text, begin in zip(texts, begins, strict=False)] == [True] * 6, texts
-        assert texts[6].startswith("Error: no episode is named 'new'")
-        assert hidden(client)
-
-    asyncio.run(main())
+    client = make()
+    upstream = scripted(client, replies)
+    await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
+    texts = list(upstream.requests[-1].results.values())[2:]
+    begins = ['Episode "look", ', "Ended", "Error: `recall` needs", "Started", "Error: no episode", "Ended"]
+    assert [text.startswith(begin) for text, begin in zip(texts, begins, strict=False)] == [True] * 6, texts
+    assert texts[6].startswith("Error: no episode is named 'new'")
+    assert hidden(client)
 
 
 @every_client
-def test_offsets_and_names_that_are_wrong_are_told_of(make: type[Client]) -> None:
+async def test_offsets_and_names_that_are_wrong_are_told_of(make: type[Client]) -> None:
     wrong = {
         '{"name":"look","offset":true}': "must be a whole number",
         '{"name":"look","offset":-1}': "is outside it",
@@ -214,18 +173,15 @@ def test_offsets_and_names_that_are_wrong_are_told_of(make: type[Client]) -> Non
         Reply("Done."),
     ]
 
-    async def main() -> None:
-        client = make()
-        upstream = scripted(client, replies)
-        await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
-        told = recalled(upstream.requests[-1])
-        assert all(text in answer for text, answer in zip(wrong.values(), told, strict=True)), told
-
-    asyncio.run(main())
+    client = make()
+    upstream = scripted(client, replies)
+    await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
+    told = recalled(upstream.requests[-1])
+    assert all(text in answer for text, answer in zip(wrong.values(), told, strict=True)), told
 
 
 @every_client
-def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> None:
+async def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> None:
     many = tuple(recall("look", offset=number) for number in range(MOST_RECALLS))
     replies = [
         Reply(calls=(start("look"), READ)),
@@ -236,18 +192,15 @@ def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> 
         Reply("Done."),
     ]
 
-    async def main() -> None:
-        client = make()
-        upstream = scripted(client, replies)
-        await work(SessionIndex(MemoryStore(), replace(RECALLING, budget=9_000)), client, upstream, 1)
-        refused = [text == TOO_MANY for text in recalled(upstream.requests[-1])]
-        assert refused == [False] * MOST_RECALLS + [True, True, False]
-
-    asyncio.run(main())
+    client = make()
+    upstream = scripted(client, replies)
+    await work(SessionIndex(MemoryStore(), replace(RECALLING, budget=9_000)), client, upstream, 1)
+    refused = [text == TOO_MANY for text in recalled(upstream.requests[-1])]
+    assert refused == [False] * MOST_RECALLS + [True, True, False]
 
 
 @every_client
-def test_pages_of_one_reply_stay_within_the_budget_by_the_providers_count(make: type[Client]) -> None:
+async def test_pages_of_one_reply_stay_within_the_budget_by_the_providers_count(make: type[Client]) -> None:
     ratio, budget, episodes = 1.8, 34_000, 12
     replies: list[Reply] = []
     for number in range(episodes):
@@ -258,18 +211,15 @@ def test_pages_of_one_reply_stay_within_the_budget_by_the_providers_count(make: 
     def model(request: Request) -> Reply:
         return replace(next(left), usage=Usage(round(ratio * request.tokens), 10))
 
-    async def main() -> None:
-        client = make()
-        upstream = Upstream(client.provider, model)
-        client.say("Go on.")
-        index = SessionIndex(MemoryStore(), replace(RECALLING, budget=budget))
-        await run_turn(index, client, upstream, lambda *_: "what a file says " * 1_100)
-        pages = recalled(upstream.requests[-1])
-        assert len(pages) == MOST_RECALLS
-        assert max(ratio * len(page) / 4 for page in pages) == pytest.approx(0.1 * budget, rel=0.1)
-        assert max(round(ratio * request.tokens) for request in upstream.requests) <= budget
-
-    asyncio.run(main())
+    client = make()
+    upstream = Upstream(client.provider, model)
+    client.say("Go on.")
+    index = SessionIndex(MemoryStore(), replace(RECALLING, budget=budget))
+    await run_turn(index, client, upstream, lambda *_: "what a file says " * 1_100)
+    pages = recalled(upstream.requests[-1])
+    assert len(pages) == MOST_RECALLS
+    assert max(ratio * len(page) / 4 for page in pages) == pytest.approx(0.1 * budget, rel=0.1)
+    assert max(round(ratio * request.tokens) for request in upstream.requests) <= budget
 
 
 @every_client
@@ -287,39 +237,35 @@ def test_pages_of_one_reply_stay_within_the_budget_by_the_providers_count(make: 
         (replace(SMALL, strategy="truncate"), (), ()),
     ],
 )
-def test_who_gains_the_tool(make: type[Client], settings: Any, tools: Sequence[str], gained: Sequence[str]) -> None:
-    async def main() -> None:
-        client = make(("read", *tools))
-        upstream = scripted(client, [Reply(calls=(recall("mine"),) if "recall" in tools else (READ,)), Reply("Done.")])
-        done = await work(SessionIndex(MemoryStore(), settings), client, upstream, 1)
-        assert all(request.tools == ("read", *tools, *gained) for request in upstream.requests)
-        system = upstream.requests[0].system
-        assert ("`recall` it by its name" in system) == (gained == ("delimiter", "recall"))
-        assert (RECALL_ALONE in system) == (gained == ("recall",))
-        assert [len(each.bodies) for each in done] == [1, 1]
-
-    asyncio.run(main())
+async def test_who_gains_the_tool(
+    make: type[Client], settings: Any, tools: Sequence[str], gained: Sequence[str]
+) -> None:
+    client = make(("read", *tools))
+    upstream = scripted(client, [Reply(calls=(recall("mine"),) if "recall" in tools else (READ,)), Reply("Done.")])
+    done = await work(SessionIndex(MemoryStore(), settings), client, upstream, 1)
+    assert all(request.tools == ("read", *tools, *gained) for request in upstream.requests)
+    system = upstream.requests[0].system
+    assert ("`recall` it by its name" in system) == (gained == ("delimiter", "recall"))
+    assert (RECALL_ALONE in system) == (gained == ("recall",))
+    assert [len(each.bodies) for each in done] == [1, 1]
 
 
 @every_client
 @pytest.mark.parametrize("values", [{"annotate": "infer"}, {"strategy": "truncate"}])
-def test_a_model_that_marks_nothing_recalls(make: type[Client], values: dict[str, Any]) -> None:
+async def test_a_model_that_marks_nothing_recalls(make: type[Client], values: dict[str, Any]) -> None:
     """By a search, and by the name of an inferred episode that it found; the client sees nothing of either."""
     reads = [Reply(calls=(Call("read", {"path": f"f{number}"}),)) for number in range(40)]
     name = Call("recall", {"name": "explore-1:f0"})
     replies = [*reads, Reply(calls=(Call("recall", {"search": '"f0"'}), name)), Reply("Found."), Reply("On.")]
 
-    async def main() -> None:
-        client = make()
-        index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, **values)), scripted(client, replies)
-        await work(index, client, upstream, 2)
-        found, read = recalled(upstream.requests[-1])
-        assert "was found in " in found
-        assert "not in view" in found
-        assert ('Episode "explore-1:f0"' in read) == ("annotate" in values)
-        assert hidden(client)
-
-    asyncio.run(main())
+    client = make()
+    index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, **values)), scripted(client, replies)
+    await work(index, client, upstream, 2)
+    found, read = recalled(upstream.requests[-1])
+    assert "was found in " in found
+    assert "not in view" in found
+    assert ('Episode "explore-1:f0"' in read) == ("annotate" in values)
+    assert hidden(client)
 
 
 def test_recall_where_nothing_is_evicted_is_a_mistake() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import first_quick
+from tests.marks import cross_quick
 from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, run_turn
 from wane import ConfigError, Kind, chars
@@ -114,56 +114,10 @@ class Builder(Worker):
         return replace(reply, calls=tuple(Call("read", call.arguments) for call in reply.calls))
 
 
-async def unrecorded(index: SessionIndex, client: Client, upstream: Upstream) -> Exchange:
-    """An exchange whose proxy dies as the client has got its answer."""
-    body = client.body()
-    turn = await index.turn(client.wire, body)
-    reply = client.wire.reply(body, turn.own)
-    out = reply.feed(upstream.ask(turn.body))
-    reply.end()
-    return Exchange([turn.body], json.loads(out + reply.finish()), turn.facts)
-
-
 @every_client
-@pytest.mark.parametrize(
-    ("kind", "share", "dies"),
-    first_quick((Worker, 0.2, False), (Worker, 0.2, True), (Endless, 0.2, False), (Builder, 1.0, False)),
-)
-def test_a_restart_before_every_request_changes_no_reminder(
-    make: type[Client], kind: type[Worker], share: float, dies: bool, tmp_path: Path
+async def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room(
+    make: type[Client], tmp_path: Path
 ) -> None:
-    settings = replace(SETTINGS, budget=3_000, remind_at=share)
-    ask = unrecorded if dies else exchange
-
-    def index(name: str) -> SessionIndex:
-        return SessionIndex(DiskStore(SessionStore(tmp_path / name), fsync=False), settings)
-
-    async def main() -> None:
-        clients = make(), make()
-        upstreams = [Upstream(each.provider, kind(3, steps=20, marks=False)) for each in clients]
-        steady, notes = index("steady"), 0
-        for number in range(4):
-            calls = 1
-            for client in clients:
-                client.say(f"User turn {number}.")
-            while calls:
-                restarted = index("restarted")
-                one = await ask(steady, clients[0], upstreams[0])
-                other = await ask(restarted, clients[1], upstreams[1])
-                await restarted.close()
-                assert one.bodies == other.bodies
-                notes += bool(text_of(one.bodies[0]))
-                calls, _ = (
-                    client.take(each.answer, result) for client, each in zip(clients, (one, other), strict=True)
-                )
-        await steady.close()
-        assert notes >= (1 if kind is Builder else 3)
-
-    asyncio.run(main())
-
-
-@every_client
-def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room(make: type[Client], tmp_path: Path) -> None:
     settings = replace(SETTINGS, budget=3_000)
 
     def model(request: Request) -> Reply:
@@ -192,17 +146,14 @@ def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room(make:
         await known.close()
         return done
 
-    async def main() -> None:
-        small = (await live(1_000, restarts=False))[2]
-        size = 1_000 + 2_990 - small.facts.view
-        steady, restarted = await live(size, restarts=False), await live(size, restarts=True)
-        assert [each.bodies for each in restarted] == [each.bodies for each in steady]
-        # The third view leaves room for 10 tokens, until the round within that request has a pass run.
-        assert [bool(text_of(each.bodies[0])) for each in steady] == [False, True, False, True]
-        assert steady[2].facts.view == 2_990
-        assert ["<0400>" in json.dumps(body) for body in steady[2].bodies] == [True, False]
-
-    asyncio.run(main())
+    small = (await live(1_000, restarts=False))[2]
+    size = 1_000 + 2_990 - small.facts.view
+    steady, restarted = await live(size, restarts=False), await live(size, restarts=True)
+    assert [each.bodies for each in restarted] == [each.bodies for each in steady]
+    # The third view leaves room for 10 tokens, until the round within that request has a pass run.
+    assert [bool(text_of(each.bodies[0])) for each in steady] == [False, True, False, True]
+    assert steady[2].facts.view == 2_990
+    assert ["<0400>" in json.dumps(body) for body in steady[2].bodies] == [True, False]
 
 
 def test_a_round_that_only_marks_is_not_reminded_again() -> None:
@@ -220,8 +171,7 @@ def test_a_round_that_only_marks_is_not_reminded_again() -> None:
     assert not text_of(second)
 
 
-@every_client
-@pytest.mark.parametrize("why", ["off", "inferred", "marks by itself", "no episodes"])
+@pytest.mark.parametrize(("make", "why"), cross_quick(CLIENTS, ("off", "inferred", "marks by itself", "no episodes")))
 def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Client], why: str) -> None:
     changes: dict[str, dict[str, Any]] = {
         "off": {"remind_at": None},
@@ -235,19 +185,16 @@ def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Clien
 
 
 @every_client
-def test_a_history_that_comes_as_a_whole_is_no_reason(make: type[Client]) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = Upstream(client.provider, Worker(3, steps=20, marks=False))
-        before = SessionIndex(MemoryStore(), replace(SETTINGS, strategy="none"))
-        for number in range(3):
-            client.say(f"User turn {number}.")
-            await run_turn(before, client, upstream, result)
-        client.say("Go on.")
-        done = await exchange(SessionIndex(MemoryStore(), SETTINGS), client, upstream)
-        assert not text_of(done.bodies[0])
-
-    asyncio.run(main())
+async def test_a_history_that_comes_as_a_whole_is_no_reason(make: type[Client]) -> None:
+    client = make()
+    upstream = Upstream(client.provider, Worker(3, steps=20, marks=False))
+    before = SessionIndex(MemoryStore(), replace(SETTINGS, strategy="none"))
+    for number in range(3):
+        client.say(f"User turn {number}.")
+        await run_turn(before, client, upstream, result)
+    client.say("Go on.")
+    done = await exchange(SessionIndex(MemoryStore(), SETTINGS), client, upstream)
+    assert not text_of(done.bodies[0])
 
 
 def test_the_share_is_an_option() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,9 @@ from tests.marks import first_quick
 from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
 from wane import Policy
-from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store.base import MemoryStore, Store
-from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.base import MemoryStore
 
 BUDGET = 6_000
 SETTINGS = ContextSettings(budget=BUDGET, policy=Policy(index_share=0.05))
@@ -46,44 +43,34 @@ def result(tool: str, arguments: Any) -> str:
     return f"{tool} {json.dumps(arguments)}\n" + "line of output, as long as lines are\n" * 25
 
 
-async def session(
-    client: AnthropicClient, upstream: Upstream, store: Store, *, restarts: bool = False
-) -> list[Exchange]:
+async def session(client: AnthropicClient, upstream: Upstream) -> list[Exchange]:
     """Three turns of the user; every request that the provider would refuse raises."""
-    index, done = SessionIndex(store, SETTINGS), list[Exchange]()
+    index, done = SessionIndex(MemoryStore(), SETTINGS), list[Exchange]()
     for number in range(3):
         client.say(f"User turn {number}: please do thing {number}.")
         for _ in range(100):
-            if restarts:
-                await index.close()
-                index = SessionIndex(store, SETTINGS)
             done.append(await exchange(index, client, upstream))
             if not client.take(done[-1].answer, result):
                 break
     return done
 
 
-@pytest.mark.parametrize("make", [ThinkingClient, RemindingClient])
-@pytest.mark.parametrize("reasons", [False, True], ids=["at its begin", "between calls"])
+@pytest.mark.parametrize(
+    ("make", "reasons"),  # whether it thinks between calls, too
+    [
+        (ThinkingClient, False),
+        (RemindingClient, True),
+        pytest.param(ThinkingClient, True, marks=pytest.mark.full),
+        pytest.param(RemindingClient, False, marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize("seed", first_quick(*range(4)))
 def test_no_request_is_sent_that_the_provider_refuses(make: type[AnthropicClient], reasons: bool, seed: int) -> None:
     client = make()
     upstream = Upstream(client.provider, Worker(seed, steps=60, reasons=reasons))
-    done = asyncio.run(session(client, upstream, MemoryStore()))
+    done = asyncio.run(session(client, upstream))
     assert len(upstream.requests) > 60
     assert done[-1].facts.evicted > 3 * BUDGET
     assert max(request.tokens for request in upstream.requests) <= BUDGET
     # It goes on thinking: what the provider demands is kept.
     assert all(request.body["thinking"] == ENABLED for request in upstream.requests)
-
-
-@pytest.mark.full
-def test_what_is_kept_for_the_provider_is_the_same_after_a_restart(tmp_path: Path) -> None:
-    bodies = []
-    for restarts in (False, True):
-        client = ThinkingClient()
-        upstream = Upstream(client.provider, Worker(0, steps=60))
-        store = DiskStore(SessionStore(tmp_path / str(restarts)), fsync=False)
-        asyncio.run(session(client, upstream, store, restarts=restarts))
-        bodies.append([request.body for request in upstream.requests])
-    assert bodies[0] == bodies[1]

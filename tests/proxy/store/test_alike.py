@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import Any
 
 import pytest
 
+from tests.marks import cross_quick
 from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.support import Place, new_root
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, Upstream, exchange
@@ -16,7 +16,6 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.testing import Call, Reply
 
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 ALIKE = 48
 
 
@@ -44,86 +43,73 @@ async def begun(
     return client, upstream, done.facts.session
 
 
-@every_client
-@pytest.mark.parametrize("steps", [2, 3])
-def test_all_of_them_are_resumed_after_a_restart(make: type[Client], steps: int, place: Place) -> None:
-    async def main() -> None:
-        opening = new_root()  # others have used the server
-        index = SessionIndex(open_store(place.where), SMALL)
-        sessions = [await begun(index, make, number, steps, opening) for number in range(ALIKE)]
-        await index.close()
-        index = SessionIndex(open_store(place.where), SMALL)
-        resumed = 0
-        for client, upstream, session in sessions:
-            done = await exchange(index, client, upstream)
-            resumed += done.facts.session == session
-        assert resumed == ALIKE
-        await index.close()
-
-    asyncio.run(main())
+@pytest.mark.parametrize(("steps", "make"), cross_quick((3, 2), CLIENTS))
+async def test_all_of_them_are_resumed_after_a_restart(make: type[Client], steps: int, place: Place) -> None:
+    opening = new_root()  # others have used the server
+    index = SessionIndex(open_store(place.where), SMALL)
+    sessions = [await begun(index, make, number, steps, opening) for number in range(ALIKE)]
+    await index.close()
+    index = SessionIndex(open_store(place.where), SMALL)
+    resumed = 0
+    for client, upstream, session in sessions:
+        done = await exchange(index, client, upstream)
+        resumed += done.facts.session == session
+    assert resumed == ALIKE
+    await index.close()
 
 
-def test_requests_that_are_sent_again_after_a_restart_find_their_sessions(place: Place) -> None:
+async def test_requests_that_are_sent_again_after_a_restart_find_their_sessions(place: Place) -> None:
     """The proxy was killed before their replies, so that nothing but the user's words tells the sessions apart."""
 
-    async def main() -> None:
-        opening = new_root()  # others have used the server
-        index = SessionIndex(open_store(place.where), SMALL)
-        sessions = []
-        for number in range(ALIKE):
-            client, upstream, session = await begun(index, AnthropicClient, number, 1, opening)
-            await index.turn(client.wire, client.body())
-            sessions.append((client, upstream, session))
-        await index.close()
-        index = SessionIndex(open_store(place.where), SMALL)
-        assert [(await exchange(index, client, up)).facts.session for client, up, _ in sessions] == [
-            session for _, _, session in sessions
-        ]
-        await index.close()
-
-    asyncio.run(main())
+    opening = new_root()  # others have used the server
+    index = SessionIndex(open_store(place.where), SMALL)
+    sessions = []
+    for number in range(ALIKE):
+        client, upstream, session = await begun(index, AnthropicClient, number, 1, opening)
+        await index.turn(client.wire, client.body())
+        sessions.append((client, upstream, session))
+    await index.close()
+    index = SessionIndex(open_store(place.where), SMALL)
+    assert [(await exchange(index, client, up)).facts.session for client, up, _ in sessions] == [
+        session for _, _, session in sessions
+    ]
+    await index.close()
 
 
-def test_a_session_rewound_after_a_restart_forks_the_right_one(place: Place) -> None:
-    async def main() -> None:
-        opening = new_root()  # others have used the server
-        index = SessionIndex(open_store(place.where), SMALL)
-        sessions = [await begun(index, AnthropicClient, number, 3, opening) for number in range(ALIKE)]
-        rewound = []
-        for client, upstream, session in sessions:
-            before = client.copy()
-            client.say("And now?")
-            await exchange(index, client, upstream)
-            before.say("No, something else.")
-            rewound.append((before, upstream, session))
-        await index.close()
-        index = SessionIndex(open_store(place.where), SMALL)
-        for client, upstream, session in rewound:
-            done = await exchange(index, client, upstream)
-            assert done.facts.session != session
-            # Read from the session's records, not begun anew.
-            records = await place.store().read(done.facts.session)
-            assert [record for record in records if isinstance(record, NoteRecord) and record.topic == FORK_NOTE]
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_session_rewound_after_a_restart_forks_the_right_one(place: Place) -> None:
+    opening = new_root()  # others have used the server
+    index = SessionIndex(open_store(place.where), SMALL)
+    sessions = [await begun(index, AnthropicClient, number, 3, opening) for number in range(ALIKE)]
+    rewound = []
+    for client, upstream, session in sessions:
+        before = client.copy()
+        client.say("And now?")
+        await exchange(index, client, upstream)
+        before.say("No, something else.")
+        rewound.append((before, upstream, session))
+    await index.close()
+    index = SessionIndex(open_store(place.where), SMALL)
+    for client, upstream, session in rewound:
+        done = await exchange(index, client, upstream)
+        assert done.facts.session != session
+        # Read from the session's records, not begun anew.
+        records = await place.store().read(done.facts.session)
+        assert [record for record in records if isinstance(record, NoteRecord) and record.topic == FORK_NOTE]
+    await index.close()
 
 
-def test_copies_of_one_session_are_told_apart_by_how_far_they_went(place: Place) -> None:
-    async def main() -> None:
-        opening = new_root()  # others have used the server
-        index = SessionIndex(open_store(place.where), SMALL)
-        client, upstream, _ = await begun(index, AnthropicClient, 0, 3, opening)
-        copies = []
-        for number in range(12):
-            other = copy.deepcopy(client)
-            other.say(f"Way {number}.")
-            turn = await index.turn(other.wire, other.body())
-            copies.append((other, turn.facts.session))
-        await index.close()
-        index = SessionIndex(open_store(place.where), SMALL)
-        for other, session in copies:
-            assert (await exchange(index, other, upstream)).facts.session == session
-        await index.close()
-
-    asyncio.run(main())
+async def test_copies_of_one_session_are_told_apart_by_how_far_they_went(place: Place) -> None:
+    opening = new_root()  # others have used the server
+    index = SessionIndex(open_store(place.where), SMALL)
+    client, upstream, _ = await begun(index, AnthropicClient, 0, 3, opening)
+    copies = []
+    for number in range(12):
+        other = copy.deepcopy(client)
+        other.say(f"Way {number}.")
+        turn = await index.turn(other.wire, other.body())
+        copies.append((other, turn.facts.session))
+    await index.close()
+    index = SessionIndex(open_store(place.where), SMALL)
+    for other, session in copies:
+        assert (await exchange(index, other, upstream)).facts.session == session
+    await index.close()

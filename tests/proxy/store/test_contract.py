@@ -36,28 +36,25 @@ async def opened(place: Place) -> AsyncIterator[Store]:
         await store.close()
 
 
-def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
-    async def act() -> None:
-        root = new_root()
-        async with opened(place) as store:
-            assert store.persistent
-            assert (await found(store, root)) == []
-            log = await store.create(root, "openai")
-            assert log.header.id == log.id
-            assert log.header.format == "openai"
-            assert list(await add(log, note(1), note(2))) == []
-            await log.sync()
-            await log.close()
-        async with opened(place) as store:
-            assert (await found(store, root)) == [log.id]
-            again = await store.open(log.id)
-            assert again.header == log.header
-            assert topics(await add(again, note(3))) == ["1", "2"]
-            assert list(await add(again)) == []
-            assert topics(await store.read(log.id)) == ["1", "2", "3"]
-            await again.close()
-
-    asyncio.run(act())
+async def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
+    root = new_root()
+    async with opened(place) as store:
+        assert store.persistent
+        assert (await found(store, root)) == []
+        log = await store.create(root, "openai")
+        assert log.header.id == log.id
+        assert log.header.format == "openai"
+        assert list(await add(log, note(1), note(2))) == []
+        await log.sync()
+        await log.close()
+    async with opened(place) as store:
+        assert (await found(store, root)) == [log.id]
+        again = await store.open(log.id)
+        assert again.header == log.header
+        assert topics(await add(again, note(3))) == ["1", "2"]
+        assert list(await add(again)) == []
+        assert topics(await store.read(log.id)) == ["1", "2", "3"]
+        await again.close()
 
 
 @settings(times(0.5), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -84,248 +81,212 @@ def test_records_of_every_kind_come_back_as_they_were(place: Place, batches: Seq
         assert after == replace(before, at=before.at or after.at)
 
 
-def test_a_session_of_megabytes_comes_back(place: Place) -> None:
+async def test_a_session_of_megabytes_comes_back(place: Place) -> None:
     big = [MessageRecord({"role": "user", "content": chr(97 + n) * 700_000}) for n in range(8)]
 
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            await add(log, *big, *(note(n) for n in range(3000)))
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        await add(log, *big, *(note(n) for n in range(3000)))
+        await log.close()
+        again = await store.open(log.id)
+        async with again.hold() as held:
+            assert [record.message for record in held if isinstance(record, MessageRecord)] == [
+                record.message for record in big
+            ]
+            assert topics(held) == [str(n) for n in range(3000)]
+        await again.close()
+
+
+async def test_the_session_written_last_is_found_first(place: Place) -> None:
+    root, other = new_root(), new_root()
+    async with opened(place) as store:
+        await add(await store.create(other, "openai"), note(1))
+        logs = [await store.create(root, "openai") for _ in range(3)]
+        for log in (logs[1], logs[2], logs[0]):
+            # Longer than the steps of a clock.
+            await asyncio.sleep(0.02)
+            await add(log, note(1))
+        assert await found(store, root) == [logs[0].id, logs[2].id, logs[1].id]
+        assert await found(store, other) != []
+        for log in logs:
             await log.close()
-            again = await store.open(log.id)
-            async with again.hold() as held:
-                assert [record.message for record in held if isinstance(record, MessageRecord)] == [
-                    record.message for record in big
-                ]
-                assert topics(held) == [str(n) for n in range(3000)]
-            await again.close()
-
-    asyncio.run(act())
 
 
-def test_the_session_written_last_is_found_first(place: Place) -> None:
-    async def act() -> None:
-        root, other = new_root(), new_root()
-        async with opened(place) as store:
-            await add(await store.create(other, "openai"), note(1))
-            logs = [await store.create(root, "openai") for _ in range(3)]
-            for log in (logs[1], logs[2], logs[0]):
-                # Longer than the steps of a clock.
-                await asyncio.sleep(0.02)
-                await add(log, note(1))
-            assert await found(store, root) == [logs[0].id, logs[2].id, logs[1].id]
-            assert await found(store, other) != []
-            for log in logs:
-                await log.close()
-
-    asyncio.run(act())
-
-
-def test_a_session_is_found_by_its_latest_answer_however_many_share_the_others(place: Place) -> None:
+async def test_a_session_is_found_by_its_latest_answer_however_many_share_the_others(place: Place) -> None:
     shared = [f"{number:016x}" for number in range(1, 400)]
 
-    async def act() -> None:
-        root = new_root()
-        own = [new_root()[:16] for _ in range(40)]
-        async with opened(place) as store:
-            logs = [await store.create(root, "openai") for _ in own]
-            for log, key in zip(logs, own, strict=True):
-                await add(log, note(1), keys=shared)
-                await add(log, note(2), keys=[key])
-            for log, key in zip(logs, own, strict=True):
-                assert await found(store, root, "f" * 16, key, *shared[::-1]) == [log.id]
-            # More keys than one batch has, before the first that is known.
-            unknown = [new_root()[:16] for _ in range(300)]
-            assert await found(store, root, *unknown, own[3], shared[0]) == [logs[3].id]
-            assert set(await found(store, root, *unknown, shared[7])) == {log.id for log in logs}
-            assert await found(store, root, *unknown) == []
-            await logs[0].close()
-            await store.delete(logs[0].id)
-            assert await found(store, root, own[0]) == []
-            assert len(await found(store, root, shared[0])) == len(own) - 1
-            for log in logs[1:]:
-                await log.close()
-
-    asyncio.run(act())
-
-
-def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
-    first, second = (f"{number}" * 32 for number in (1, 2))
-
-    async def act() -> None:
-        root = new_root()
-        async with opened(place) as store:
-            log = await store.create(root, "openai")
-            for head in (first, second):
-                async with log.hold():
-                    await log.append((note(1),), Marks(head, ["a" * 16]))
-                await log.sync()
-            assert not (await store.find(root, Sought((), [first]))).sessions
-            for sought in (Sought((), [second]), Sought(["a" * 16])):
-                assert (await store.find(root, sought)).sessions == [Match(log.id, second)]
+    root = new_root()
+    own = [new_root()[:16] for _ in range(40)]
+    async with opened(place) as store:
+        logs = [await store.create(root, "openai") for _ in own]
+        for log, key in zip(logs, own, strict=True):
+            await add(log, note(1), keys=shared)
+            await add(log, note(2), keys=[key])
+        for log, key in zip(logs, own, strict=True):
+            assert await found(store, root, "f" * 16, key, *shared[::-1]) == [log.id]
+        # More keys than one batch has, before the first that is known.
+        unknown = [new_root()[:16] for _ in range(300)]
+        assert await found(store, root, *unknown, own[3], shared[0]) == [logs[3].id]
+        assert set(await found(store, root, *unknown, shared[7])) == {log.id for log in logs}
+        assert await found(store, root, *unknown) == []
+        await logs[0].close()
+        await store.delete(logs[0].id)
+        assert await found(store, root, own[0]) == []
+        assert len(await found(store, root, shared[0])) == len(own) - 1
+        for log in logs[1:]:
             await log.close()
 
-    asyncio.run(act())
+
+async def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
+    first, second = (f"{number}" * 32 for number in (1, 2))
+
+    root = new_root()
+    async with opened(place) as store:
+        log = await store.create(root, "openai")
+        for head in (first, second):
+            async with log.hold():
+                await log.append((note(1),), Marks(head, ["a" * 16]))
+            await log.sync()
+        assert not (await store.find(root, Sought((), [first]))).sessions
+        for sought in (Sought((), [second]), Sought(["a" * 16])):
+            assert (await store.find(root, sought)).sessions == [Match(log.id, second)]
+        await log.close()
 
 
 @pytest.mark.parametrize("root", ["", "*", "../../etc", "ab" * 13, "AB" * 12, "ab" * 11 + "*?", "}" * 24])
-def test_what_is_no_root_and_no_id_is_refused(place: Place, root: str) -> None:
-    async def act() -> None:
-        async with opened(place) as store:
-            for attempt in (
-                found(store, root),
-                store.create(root, "openai"),
-                store.open(root),
-                store.read(root),
-                store.open(f"{root}-{'0' * 16}"),
-            ):
-                with pytest.raises(StoreError):
-                    await attempt
-
-    asyncio.run(act())
+async def test_what_is_no_root_and_no_id_is_refused(place: Place, root: str) -> None:
+    async with opened(place) as store:
+        for attempt in (
+            found(store, root),
+            store.create(root, "openai"),
+            store.open(root),
+            store.read(root),
+            store.open(f"{root}-{'0' * 16}"),
+        ):
+            with pytest.raises(StoreError):
+                await attempt
 
 
-def test_a_session_that_is_not_there_is_said(place: Place) -> None:
+async def test_a_session_that_is_not_there_is_said(place: Place) -> None:
     session_id = f"{new_root()}-{'0' * 16}"
 
-    async def act() -> None:
-        async with opened(place) as store:
-            for attempt in (store.open(session_id), store.read(session_id)):
-                with pytest.raises(StoreError, match=rf"there is no session {session_id}"):
-                    await attempt
-
-    asyncio.run(act())
+    async with opened(place) as store:
+        for attempt in (store.open(session_id), store.read(session_id)):
+            with pytest.raises(StoreError, match=rf"there is no session {session_id}"):
+                await attempt
 
 
-def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
-    async def act() -> None:
-        async with opened(place) as store:
-            root = new_root()
-            logs = [await store.create(root, "openai") for _ in range(3)]
-            for log in logs:
-                await add(log, note(1, text="x" * 1_000))
-                await log.close()
-                await asyncio.sleep(0.02)
-            ids = {log.id for log in logs}
-            listed = [session for session in await store.unwritten(0) if session.id in ids]
-            assert [session.id for session in listed] == [log.id for log in logs]
-            assert all(session.size > 1_000 and session.written.tzinfo is not None for session in listed)
-            assert not [session for session in await store.unwritten(3_600) if session.id in ids]
-            await store.delete(logs[1].id)
-            assert set(await found(store, root)) == {logs[0].id, logs[2].id}
-            for attempt in (store.delete(logs[1].id), store.read(logs[1].id), store.delete("no-session")):
-                with pytest.raises(StoreError, match="there is no session"):
-                    await attempt
-            assert topics(await store.read(logs[2].id)) == ["1"]
-
-    asyncio.run(act())
-
-
-def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            with pytest.raises(StoreError, match="is not held"):
-                await log.append((note(1),))
-            await add(log, note(2))
-            with pytest.raises(StoreError, match="is not held"):
-                await log.append((note(3),))
-            async with log.hold():
-                with pytest.raises(StoreError, match="is not held"):
-                    await asyncio.create_task(log.append((note(4),)))
-            assert topics(await store.read(log.id)) == ["2"]
+async def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
+    async with opened(place) as store:
+        root = new_root()
+        logs = [await store.create(root, "openai") for _ in range(3)]
+        for log in logs:
+            await add(log, note(1, text="x" * 1_000))
             await log.close()
+            await asyncio.sleep(0.02)
+        ids = {log.id for log in logs}
+        listed = [session for session in await store.unwritten(0) if session.id in ids]
+        assert [session.id for session in listed] == [log.id for log in logs]
+        assert all(session.size > 1_000 and session.written.tzinfo is not None for session in listed)
+        assert not [session for session in await store.unwritten(3_600) if session.id in ids]
+        await store.delete(logs[1].id)
+        assert set(await found(store, root)) == {logs[0].id, logs[2].id}
+        for attempt in (store.delete(logs[1].id), store.read(logs[1].id), store.delete("no-session")):
+            with pytest.raises(StoreError, match="there is no session"):
+                await attempt
+        assert topics(await store.read(logs[2].id)) == ["1"]
 
-    asyncio.run(act())
+
+async def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        with pytest.raises(StoreError, match="is not held"):
+            await log.append((note(1),))
+        await add(log, note(2))
+        with pytest.raises(StoreError, match="is not held"):
+            await log.append((note(3),))
+        async with log.hold():
+            with pytest.raises(StoreError, match="is not held"):
+                await asyncio.create_task(log.append((note(4),)))
+        assert topics(await store.read(log.id)) == ["2"]
+        await log.close()
 
 
-def test_records_are_added_all_or_none(place: Place) -> None:
+async def test_records_are_added_all_or_none(place: Place) -> None:
     impossible = NoteRecord("impossible", {"value": object()})
 
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            async with log.hold():
-                await log.append((note(1),))
-                with pytest.raises(StoreError, match=r"kind 'note' cannot be written as JSON"):
-                    await log.append((note(2), impossible, note(3)))
-                await log.append(())
-                await log.append((note(4), note(5)))
-            assert topics(await store.read(log.id)) == ["1", "4", "5"]
-            await log.close()
-
-    asyncio.run(act())
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        async with log.hold():
+            await log.append((note(1),))
+            with pytest.raises(StoreError, match=r"kind 'note' cannot be written as JSON"):
+                await log.append((note(2), impossible, note(3)))
+            await log.append(())
+            await log.append((note(4), note(5)))
+        assert topics(await store.read(log.id)) == ["1", "4", "5"]
+        await log.close()
 
 
-def test_tasks_of_one_process_take_turns(place: Place) -> None:
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            inside = 0
+async def test_tasks_of_one_process_take_turns(place: Place) -> None:
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        inside = 0
 
-            async def work(number: int) -> None:
-                nonlocal inside
-                async with log.hold() as new:
-                    assert list(new) == []
-                    inside += 1
-                    assert inside == 1
-                    await log.append((note(number),))
-                    await asyncio.sleep(0)
-                    assert inside == 1
-                    inside -= 1
+        async def work(number: int) -> None:
+            nonlocal inside
+            async with log.hold() as new:
+                assert list(new) == []
+                inside += 1
+                assert inside == 1
+                await log.append((note(number),))
+                await asyncio.sleep(0)
+                assert inside == 1
+                inside -= 1
 
-            await asyncio.gather(*(work(number) for number in range(100)))
-            assert topics(await store.read(log.id)) == [str(number) for number in range(100)]
-            await log.close()
-
-    asyncio.run(act())
+        await asyncio.gather(*(work(number) for number in range(100)))
+        assert topics(await store.read(log.id)) == [str(number) for number in range(100)]
+        await log.close()
 
 
-def test_who_is_cancelled_leaves_whole_batches_and_no_holder(place: Place) -> None:
+async def test_who_is_cancelled_leaves_whole_batches_and_no_holder(place: Place) -> None:
     rng = random.Random(3)
 
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            for number in range(40):
-                # Some heavy enough for a thread.
-                text = "x" * rng.choice((10, 100_000))
-                task = asyncio.create_task(add(log, note(number, text=text), note(number)))
-                for _ in range(rng.randrange(8)):
-                    await asyncio.sleep(0)
-                if rng.random() < 0.3:
-                    await asyncio.sleep(rng.random() * 0.002)
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    # What this process wrote itself, it knows of, also where it was not told.
-                    assert list(await task) == []
-            assert list(await add(log, note(-1))) == []
-            counts = Counter(topics(await store.read(log.id)))
-            assert counts.pop("-1") == 1
-            assert set(counts.values()) <= {2}
-            await log.close()
-
-    asyncio.run(act())
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        for number in range(40):
+            # Some heavy enough for a thread.
+            text = "x" * rng.choice((10, 100_000))
+            task = asyncio.create_task(add(log, note(number, text=text), note(number)))
+            for _ in range(rng.randrange(8)):
+                await asyncio.sleep(0)
+            if rng.random() < 0.3:
+                await asyncio.sleep(rng.random() * 0.002)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                # What this process wrote itself, it knows of, also where it was not told.
+                assert list(await task) == []
+        assert list(await add(log, note(-1))) == []
+        counts = Counter(topics(await store.read(log.id)))
+        assert counts.pop("-1") == 1
+        assert set(counts.values()) <= {2}
+        await log.close()
 
 
-def test_a_cancelled_opening_lets_go(place: Place) -> None:
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            await add(log, *(note(number) for number in range(2000)))
-            await log.close()
-            for turns in range(6):
-                task = asyncio.create_task(store.open(log.id))
-                for _ in range(turns):
-                    await asyncio.sleep(0.0005)
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await (await task).close()
-            again = await store.open(log.id)
-            assert len(await add(again)) == 2000
-            await again.close()
-
-    asyncio.run(act())
+async def test_a_cancelled_opening_lets_go(place: Place) -> None:
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        await add(log, *(note(number) for number in range(2000)))
+        await log.close()
+        for turns in range(6):
+            task = asyncio.create_task(store.open(log.id))
+            for _ in range(turns):
+                await asyncio.sleep(0.0005)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await (await task).close()
+        again = await store.open(log.id)
+        assert len(await add(again)) == 2000
+        await again.close()
 
 
 async def process(act: str, place: Place, session_id: str, name: str, count: int = 0) -> asyncio.subprocess.Process:
@@ -343,126 +304,105 @@ async def said(worker: asyncio.subprocess.Process) -> str:
     return (await worker.stdout.readline()).decode().strip()
 
 
-def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -> None:
+async def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -> None:
     count = 250
 
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            await log.close()
-            workers = [await process("add", place, log.id, name, count) for name in ("a", "b")]
-            for worker in workers:
-                assert await said(worker) == "ready"
-            for worker in workers:
-                assert worker.stdin is not None
-                worker.stdin.write(b"go\n")
-            assert [await worker.wait() for worker in workers] == [0, 0]
-            records = [record for record in await store.read(log.id) if isinstance(record, NoteRecord)]
-        assert len(records) == 2 * count
-        for name in ("a", "b"):
-            numbers = [record.data["number"] for record in records if record.topic == name]
-            assert sorted(numbers) == list(range(count))
-            if not place.shared:
-                assert numbers == sorted(numbers)
-        if place.shared:
-            # Each knew of all that stood before it, of the other process too.
-            assert [record.data["before"] for record in records] == list(range(2 * count))
-
-    asyncio.run(act())
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        await log.close()
+        workers = [await process("add", place, log.id, name, count) for name in ("a", "b")]
+        for worker in workers:
+            assert await said(worker) == "ready"
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write(b"go\n")
+        assert [await worker.wait() for worker in workers] == [0, 0]
+        records = [record for record in await store.read(log.id) if isinstance(record, NoteRecord)]
+    assert len(records) == 2 * count
+    for name in ("a", "b"):
+        numbers = [record.data["number"] for record in records if record.topic == name]
+        assert sorted(numbers) == list(range(count))
+        if not place.shared:
+            assert numbers == sorted(numbers)
+    if place.shared:
+        # Each knew of all that stood before it, of the other process too.
+        assert [record.data["before"] for record in records] == list(range(2 * count))
 
 
-def test_who_holds_a_session_gets_what_others_added_since(shared: Place) -> None:
-    async def act() -> None:
-        async with opened(shared) as here, opened(shared) as there:
-            one = await here.create(new_root(), "openai")
-            other = await there.open(one.id)
-            assert topics(await add(one, note(1))) == []
-            assert topics(await add(other, note(2), note(3))) == ["1"]
-            assert topics(await add(other)) == []
-            assert topics(await add(one, note(4))) == ["2", "3"]
-            assert topics(await add(other)) == ["4"]
-
-    asyncio.run(act())
+async def test_who_holds_a_session_gets_what_others_added_since(shared: Place) -> None:
+    async with opened(shared) as here, opened(shared) as there:
+        one = await here.create(new_root(), "openai")
+        other = await there.open(one.id)
+        assert topics(await add(one, note(1))) == []
+        assert topics(await add(other, note(2), note(3))) == ["1"]
+        assert topics(await add(other)) == []
+        assert topics(await add(one, note(4))) == ["2", "3"]
+        assert topics(await add(other)) == ["4"]
 
 
-def test_nothing_is_added_on_old_knowledge(shared: Place) -> None:
-    async def act() -> None:
-        async with opened(shared) as here, opened(shared) as there:
-            one = await here.create(new_root(), "openai")
-            other = await there.open(one.id)
-            async with one.hold():
-                await add(other, note(1))
-                for _ in range(2):
-                    with pytest.raises(SessionChangedError, match="another process has added to it"):
-                        await one.append((note(2),))
-            assert topics(await add(one, note(3))) == ["1"]
-            assert topics(await add(other)) == ["3"]
-            assert topics(await here.read(one.id)) == ["1", "3"]
-
-    asyncio.run(act())
+async def test_nothing_is_added_on_old_knowledge(shared: Place) -> None:
+    async with opened(shared) as here, opened(shared) as there:
+        one = await here.create(new_root(), "openai")
+        other = await there.open(one.id)
+        async with one.hold():
+            await add(other, note(1))
+            for _ in range(2):
+                with pytest.raises(SessionChangedError, match="another process has added to it"):
+                    await one.append((note(2),))
+        assert topics(await add(one, note(3))) == ["1"]
+        assert topics(await add(other)) == ["3"]
+        assert topics(await here.read(one.id)) == ["1", "3"]
 
 
-def test_who_begins_again_gets_all_records(shared: Place) -> None:
-    async def act() -> None:
-        async with opened(shared) as store:
-            log = await store.create(new_root(), "openai")
-            await add(log, note(1), note(2))
-            log.rewind()
-            assert topics(await add(log, note(3))) == ["1", "2"]
-            assert topics(await add(log)) == []
-
-    asyncio.run(act())
+async def test_who_begins_again_gets_all_records(shared: Place) -> None:
+    async with opened(shared) as store:
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1), note(2))
+        log.rewind()
+        assert topics(await add(log, note(3))) == ["1", "2"]
+        assert topics(await add(log)) == []
 
 
-def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
+async def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
 
-    async def act() -> None:
-        async with opened(place) as here, opened(place) as there:
-            log = await here.create(new_root(), "openai")
-            await add(log, note(1))
-            with pytest.raises(SessionBusyError, match=r"is open in another process"):
-                await there.open(log.id)
-            assert topics(await there.read(log.id)) == ["1"]
-            await log.close()
-            await (await there.open(log.id)).close()
-
-    asyncio.run(act())
+    async with opened(place) as here, opened(place) as there:
+        log = await here.create(new_root(), "openai")
+        await add(log, note(1))
+        with pytest.raises(SessionBusyError, match=r"is open in another process"):
+            await there.open(log.id)
+        assert topics(await there.read(log.id)) == ["1"]
+        await log.close()
+        await (await there.open(log.id)).close()
 
 
-def test_a_killed_holder_frees_the_session(tmp_path: Path) -> None:
+async def test_a_killed_holder_frees_the_session(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
 
-    async def act() -> None:
-        async with opened(place) as store:
-            log = await store.create(new_root(), "openai")
-            await add(log, note(1))
-            await log.close()
-            holder = await process("hold", place, log.id, "holder")
-            assert await said(holder) == "held"
-            with pytest.raises(SessionBusyError):
-                await store.open(log.id)
-            holder.kill()
-            await holder.wait()
-            assert await add_anew(store, log.id, note(2)) == 1
-            assert topics(await store.read(log.id)) == ["1", "2"]
-
-    asyncio.run(act())
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1))
+        await log.close()
+        holder = await process("hold", place, log.id, "holder")
+        assert await said(holder) == "held"
+        with pytest.raises(SessionBusyError):
+            await store.open(log.id)
+        holder.kill()
+        await holder.wait()
+        assert await add_anew(store, log.id, note(2)) == 1
+        assert topics(await store.read(log.id)) == ["1", "2"]
 
 
-def test_a_process_that_stood_still_holds_up_nobody_and_cannot_add(shared: Place) -> None:
-    async def act() -> None:
-        async with opened(shared) as store:
-            log = await store.create(new_root(), "openai")
-            stalled, killed = [await process("hold", shared, log.id, name) for name in ("stalled", "killed")]
-            assert [await said(worker) for worker in (stalled, killed)] == ["held", "held"]
-            killed.kill()
-            await killed.wait()
-            assert topics(await add(log, note(1))) == []
-            assert stalled.stdin is not None
-            stalled.stdin.close()
-            assert await said(stalled) == "SessionChangedError"
-            assert await stalled.wait() == 0
-            assert topics(await store.read(log.id)) == ["1"]
-
-    asyncio.run(act())
+async def test_a_process_that_stood_still_holds_up_nobody_and_cannot_add(shared: Place) -> None:
+    async with opened(shared) as store:
+        log = await store.create(new_root(), "openai")
+        stalled, killed = [await process("hold", shared, log.id, name) for name in ("stalled", "killed")]
+        assert [await said(worker) for worker in (stalled, killed)] == ["held", "held"]
+        killed.kill()
+        await killed.wait()
+        assert topics(await add(log, note(1))) == []
+        assert stalled.stdin is not None
+        stalled.stdin.close()
+        assert await said(stalled) == "SessionChangedError"
+        assert await stalled.wait() == 0
+        assert topics(await store.read(log.id)) == ["1"]

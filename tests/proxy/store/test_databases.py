@@ -94,180 +94,153 @@ def test_a_wrong_password_is_not_shown(
     assert "another-Pass" not in shown(caught.value) + caplog.text
 
 
-def test_a_unix_socket_serves_too(redis_server: Redis) -> None:
-    async def act() -> None:
-        store = open_store(redis_server.unix_url)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1))
-        assert topics(await store.read(log.id)) == ["1"]
-        await store.close()
-
-    asyncio.run(act())
+async def test_a_unix_socket_serves_too(redis_server: Redis) -> None:
+    store = open_store(redis_server.unix_url)
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1))
+    assert topics(await store.read(log.id)) == ["1"]
+    await store.close()
 
 
-def test_postgresql_goes_on_after_a_restart(postgres_server: Postgres) -> None:
-    async def act() -> None:
-        store = open_store(postgres_server.url)
-        logs = [await store.create(new_root(), "openai") for _ in range(4)]
-        # Several connections, which all break.
-        await asyncio.gather(*(add(log, note(1)) for log in logs))
-        await asyncio.gather(*(log.sync() for log in logs))
-        postgres_server.stop()
-        with pytest.raises(StoreError, match="refused"):
-            await add(logs[0], note(2))
-        postgres_server.start()
-        await asyncio.gather(*(add(log, note(3)) for log in logs))
-        postgres_server.stop()
-        postgres_server.start()
-        # Not noticed at all, where nothing was asked meanwhile.
-        await asyncio.gather(*(add(log, note(4)) for log in logs))
-        for log in logs:
-            assert topics(await store.read(log.id)) == ["1", "3", "4"]
-        await store.close()
-
-    asyncio.run(act())
+async def test_postgresql_goes_on_after_a_restart(postgres_server: Postgres) -> None:
+    store = open_store(postgres_server.url)
+    logs = [await store.create(new_root(), "openai") for _ in range(4)]
+    # Several connections, which all break.
+    await asyncio.gather(*(add(log, note(1)) for log in logs))
+    await asyncio.gather(*(log.sync() for log in logs))
+    postgres_server.stop()
+    with pytest.raises(StoreError, match="refused"):
+        await add(logs[0], note(2))
+    postgres_server.start()
+    await asyncio.gather(*(add(log, note(3)) for log in logs))
+    postgres_server.stop()
+    postgres_server.start()
+    # Not noticed at all, where nothing was asked meanwhile.
+    await asyncio.gather(*(add(log, note(4)) for log in logs))
+    for log in logs:
+        assert topics(await store.read(log.id)) == ["1", "3", "4"]
+    await store.close()
 
 
-def test_redis_that_forgot_everything_is_noticed(own_redis: Redis) -> None:
-    async def act() -> None:
-        store, root = open_store(own_redis.url), new_root()
-        logs = [await store.create(root, "openai") for _ in range(4)]
-        await asyncio.gather(*(add(log, note(1)) for log in logs))
-        own_redis.stop()
-        with pytest.raises(StoreError, match="does not work"):
-            await add(logs[0], note(2))
-        own_redis.start()
-        for log in logs:
-            with pytest.raises(SessionLostError, match=rf"the session {log.id} is no longer in redis://127\.0\.0\.1"):
-                await add(log, note(3))
-        assert (await found(store, root)) == []
-        await add(await store.create(root, "openai"), note(4))
-        await store.close()
-
-    asyncio.run(act())
-
-
-def test_redis_without_memory_is_said_and_goes_on_when_there_is_some(own_redis: Redis) -> None:
-    async def act() -> None:
-        store, server = open_store(own_redis.url), raw(own_redis)
-        log = await store.create(new_root(), "openai")
-        async with log.hold():
-            server.config_set("maxmemory", "1")
-            with pytest.raises(StoreError, match=r"does not work: .*maxmemory"):
-                await log.append([note(number) for number in range(10)])
-            server.config_set("maxmemory", "0")
-            await log.append((note(1),))
-        assert topics(await store.read(log.id)) == ["1"]
-        await store.close()
-
-    asyncio.run(act())
-
-
-def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.FixtureRequest) -> None:
-    async def act() -> None:
-        store = open_store(shared.where)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1), note(2))
-        if shared.kind == "redis":
-            raw(request.getfixturevalue("redis_server")).rpop(f"wane:{{{log.id[:24]}}}:{log.id}:lines")
-        else:
-            server = request.getfixturevalue("postgres_server")
-            run_sql(server, f"DELETE FROM wane_line WHERE session = '{log.id}' AND number = 3")
-            run_sql(
-                server,
-                f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 10), 8) FROM wane_line"
-                f" WHERE session = '{log.id}' AND number = 2) WHERE id = '{log.id}'",
-            )
-        with pytest.raises(SessionLostError, match=r"ends with line 2, but does not continue line 3"):
+async def test_redis_that_forgot_everything_is_noticed(own_redis: Redis) -> None:
+    store, root = open_store(own_redis.url), new_root()
+    logs = [await store.create(root, "openai") for _ in range(4)]
+    await asyncio.gather(*(add(log, note(1)) for log in logs))
+    own_redis.stop()
+    with pytest.raises(StoreError, match="does not work"):
+        await add(logs[0], note(2))
+    own_redis.start()
+    for log in logs:
+        with pytest.raises(SessionLostError, match=rf"the session {log.id} is no longer in redis://127\.0\.0\.1"):
             await add(log, note(3))
-        # What is there is whole, and can be gone on with.
-        again = await store.open(log.id)
-        assert topics(await add(again, note(4))) == ["1"]
-        with pytest.raises(SessionLostError, match=r"does not continue line"):
-            await add(log, note(5))
-        # Longer than this process knew it, and another one all the same.
-        await add(again, note(6))
-        with pytest.raises(SessionLostError, match=r"line 4 is damaged.*do not continue line 3"):
-            await add(log, note(7))
-        assert topics(await store.read(log.id)) == ["1", "4", "6"]
-        await store.close()
-
-    asyncio.run(act())
+    assert (await found(store, root)) == []
+    await add(await store.create(root, "openai"), note(4))
+    await store.close()
 
 
-def test_a_session_that_was_deleted_is_lost(shared: Place, request: pytest.FixtureRequest) -> None:
-    async def act() -> None:
-        store = open_store(shared.where)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1))
-        async with log.hold():
-            if shared.kind == "redis":
-                raw(request.getfixturevalue("redis_server")).flushall()
-            else:
-                server = request.getfixturevalue("postgres_server")
-                run_sql(server, f"DELETE FROM wane_session WHERE id = '{log.id}'")
-            with pytest.raises(SessionLostError, match="is no longer in"):
-                await log.append((note(2),))
-        for _ in range(2):
-            with pytest.raises(SessionLostError, match="is no longer in"):
-                await add(log, note(3))
-        with pytest.raises(SessionLostError, match="is no longer in"):
-            await log.append((note(4),))
-        await store.close()
-
-    asyncio.run(act())
+async def test_redis_without_memory_is_said_and_goes_on_when_there_is_some(own_redis: Redis) -> None:
+    store, server = open_store(own_redis.url), raw(own_redis)
+    log = await store.create(new_root(), "openai")
+    async with log.hold():
+        server.config_set("maxmemory", "1")
+        with pytest.raises(StoreError, match=r"does not work: .*maxmemory"):
+            await log.append([note(number) for number in range(10)])
+        server.config_set("maxmemory", "0")
+        await log.append((note(1),))
+    assert topics(await store.read(log.id)) == ["1"]
+    await store.close()
 
 
-def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server: Postgres) -> None:
-    async def act() -> None:
-        plain, root = open_store(postgres_server.url), new_root()
-        for _ in range(60):
-            await plain.create(root, "openai")
-        await asyncio.sleep(0.3)
-        store = open_store(postgres_server.url, keep=0.25)
-        for _ in range(8):
-            await store.create(new_root(), "openai")
-        assert (await found(plain, root)) == []
-        await asyncio.gather(plain.close(), store.close())
+async def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.FixtureRequest) -> None:
+    store = open_store(shared.where)
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1), note(2))
+    if shared.kind == "redis":
+        raw(request.getfixturevalue("redis_server")).rpop(f"wane:{{{log.id[:24]}}}:{log.id}:lines")
+    else:
+        server = request.getfixturevalue("postgres_server")
+        run_sql(server, f"DELETE FROM wane_line WHERE session = '{log.id}' AND number = 3")
+        run_sql(
+            server,
+            f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 10), 8) FROM wane_line"
+            f" WHERE session = '{log.id}' AND number = 2) WHERE id = '{log.id}'",
+        )
+    with pytest.raises(SessionLostError, match=r"ends with line 2, but does not continue line 3"):
+        await add(log, note(3))
+    # What is there is whole, and can be gone on with.
+    again = await store.open(log.id)
+    assert topics(await add(again, note(4))) == ["1"]
+    with pytest.raises(SessionLostError, match=r"does not continue line"):
+        await add(log, note(5))
+    # Longer than this process knew it, and another one all the same.
+    await add(again, note(6))
+    with pytest.raises(SessionLostError, match=r"line 4 is damaged.*do not continue line 3"):
+        await add(log, note(7))
+    assert topics(await store.read(log.id)) == ["1", "4", "6"]
+    await store.close()
 
-    asyncio.run(act())
 
-
-def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.FixtureRequest) -> None:
-    async def act() -> None:
-        store = open_store(shared.where)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1), note(2))
-        (_, line, _) = await database_at(shared.where).fetch(log.id)
-        changed = line.decode().replace('"1"', '"7"')
+async def test_a_session_that_was_deleted_is_lost(shared: Place, request: pytest.FixtureRequest) -> None:
+    store = open_store(shared.where)
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1))
+    async with log.hold():
         if shared.kind == "redis":
-            raw(request.getfixturevalue("redis_server")).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
+            raw(request.getfixturevalue("redis_server")).flushall()
         else:
             server = request.getfixturevalue("postgres_server")
-            run_sql(server, f"UPDATE wane_line SET line = '{changed}' WHERE session = '{log.id}' AND number = 2")
-        again = await store.open(log.id)
-        message = rf"session {log.id} in .*, line 2 is damaged"
-        with pytest.raises(StoreError, match=message):
-            await store.read(log.id)
-        with pytest.raises(StoreError, match=message):
-            await add(again)
-        await store.close()
+            run_sql(server, f"DELETE FROM wane_session WHERE id = '{log.id}'")
+        with pytest.raises(SessionLostError, match="is no longer in"):
+            await log.append((note(2),))
+    for _ in range(2):
+        with pytest.raises(SessionLostError, match="is no longer in"):
+            await add(log, note(3))
+    with pytest.raises(SessionLostError, match="is no longer in"):
+        await log.append((note(4),))
+    await store.close()
 
-    asyncio.run(act())
+
+async def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server: Postgres) -> None:
+    plain, root = open_store(postgres_server.url), new_root()
+    for _ in range(60):
+        await plain.create(root, "openai")
+    await asyncio.sleep(0.3)
+    store = open_store(postgres_server.url, keep=0.25)
+    for _ in range(8):
+        await store.create(new_root(), "openai")
+    assert (await found(plain, root)) == []
+    await asyncio.gather(plain.close(), store.close())
 
 
-def test_a_session_of_another_version_is_refused_by_name(shared: Place) -> None:
-    async def act() -> None:
-        store, database = open_store(shared.where), database_at(shared.where)
-        session_id = f"{new_root()}-{'1' * 16}"
-        await database.begin(session_id, b'{"kind":"session","version":99,"crc":"00000000"}')
-        for reading in (store.open(session_id), store.read(session_id)):
-            with pytest.raises(StoreError, match=rf"session {session_id} in .*, line 1: version 99 .* --upgrade wane"):
-                await reading
-        await database.close()
-        await store.close()
+async def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.FixtureRequest) -> None:
+    store = open_store(shared.where)
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1), note(2))
+    (_, line, _) = await database_at(shared.where).fetch(log.id)
+    changed = line.decode().replace('"1"', '"7"')
+    if shared.kind == "redis":
+        raw(request.getfixturevalue("redis_server")).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
+    else:
+        server = request.getfixturevalue("postgres_server")
+        run_sql(server, f"UPDATE wane_line SET line = '{changed}' WHERE session = '{log.id}' AND number = 2")
+    again = await store.open(log.id)
+    message = rf"session {log.id} in .*, line 2 is damaged"
+    with pytest.raises(StoreError, match=message):
+        await store.read(log.id)
+    with pytest.raises(StoreError, match=message):
+        await add(again)
+    await store.close()
 
-    asyncio.run(act())
+
+async def test_a_session_of_another_version_is_refused_by_name(shared: Place) -> None:
+    store, database = open_store(shared.where), database_at(shared.where)
+    session_id = f"{new_root()}-{'1' * 16}"
+    await database.begin(session_id, b'{"kind":"session","version":99,"crc":"00000000"}')
+    for reading in (store.open(session_id), store.read(session_id)):
+        with pytest.raises(StoreError, match=rf"session {session_id} in .*, line 1: version 99 .* --upgrade wane"):
+            await reading
+    await database.close()
+    await store.close()
 
 
 def test_what_the_database_prints_is_a_sessions_file(
@@ -320,80 +293,68 @@ async def _use(store: Store) -> None:
     await store.close()
 
 
-def test_every_step_may_be_done_twice(shared: Place) -> None:
-    async def act() -> None:
-        store, database = open_store(shared.where), database_at(shared.where)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1), note(2))
-        header, first, second = await database.fetch(log.id)
-        await database.begin(log.id, header)
-        with pytest.raises(StoreError, match="already a session"):
-            await database.begin(log.id, first)
-        session_id = f"{new_root()}-{'1' * 16}"
-        after = End(1, int(header[-10:-2], 16))
-        for _ in range(2):
-            await database.begin(session_id, header)
-        assert await database.new_lines(session_id, 1) == (after, [])
-        for _ in range(2):
-            assert await database.append(session_id, after, (first, second))
-        assert not await database.append(session_id, after, (first,))
-        assert not await database.append(session_id, End(3, after.checksum), (first,))
-        assert await database.new_lines(session_id, 2) == (End(3, int(second[-10:-2], 16)), [second])
-        assert list(await database.fetch(session_id)) == [header, first, second]
-        await database.close()
-        await store.close()
-
-    asyncio.run(act())
+async def test_every_step_may_be_done_twice(shared: Place) -> None:
+    store, database = open_store(shared.where), database_at(shared.where)
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1), note(2))
+    header, first, second = await database.fetch(log.id)
+    await database.begin(log.id, header)
+    with pytest.raises(StoreError, match="already a session"):
+        await database.begin(log.id, first)
+    session_id = f"{new_root()}-{'1' * 16}"
+    after = End(1, int(header[-10:-2], 16))
+    for _ in range(2):
+        await database.begin(session_id, header)
+    assert await database.new_lines(session_id, 1) == (after, [])
+    for _ in range(2):
+        assert await database.append(session_id, after, (first, second))
+    assert not await database.append(session_id, after, (first,))
+    assert not await database.append(session_id, End(3, after.checksum), (first,))
+    assert await database.new_lines(session_id, 2) == (End(3, int(second[-10:-2], 16)), [second])
+    assert list(await database.fetch(session_id)) == [header, first, second]
+    await database.close()
+    await store.close()
 
 
-def test_sessions_expire(shared: Place) -> None:
+async def test_sessions_expire(shared: Place) -> None:
     keep = 0.5
 
-    async def act() -> None:
-        store, root = open_store(shared.where, keep), new_root()
-        log = await store.create(root, "openai")
-        kept = await open_store(shared.where, keep=0).create(new_root(), "openai")
-        await asyncio.sleep(keep + 0.2)
-        # PostgreSQL deletes them when a process begins its first session, and every hour from then on.
-        await open_store(shared.where, keep).create(new_root(), "openai")
-        assert (await found(store, root)) == []
-        for attempt in (store.read(log.id), store.open(log.id), add(log, note(2))):
-            with pytest.raises(StoreError, match="expired"):
-                await attempt
-        if shared.kind == "redis":
-            assert topics(await store.read(kept.id)) == []
-
-    asyncio.run(act())
+    store, root = open_store(shared.where, keep), new_root()
+    log = await store.create(root, "openai")
+    kept = await open_store(shared.where, keep=0).create(new_root(), "openai")
+    await asyncio.sleep(keep + 0.2)
+    # PostgreSQL deletes them when a process begins its first session, and every hour from then on.
+    await open_store(shared.where, keep).create(new_root(), "openai")
+    assert (await found(store, root)) == []
+    for attempt in (store.read(log.id), store.open(log.id), add(log, note(2))):
+        with pytest.raises(StoreError, match="expired"):
+            await attempt
+    if shared.kind == "redis":
+        assert topics(await store.read(kept.id)) == []
 
 
-def test_keys_have_their_prefix_and_expire(own_redis: Redis) -> None:
-    async def act() -> None:
-        store, root = open_store(f"{own_redis.url}?prefix=team-a"), new_root()
-        log = await store.create(root, "openai")
-        await add(log, note(1), keys=["a" * 16])
-        keys = {key.decode(): raw(own_redis).pttl(key) for key in raw(own_redis).scan_iter()}
-        of_root, of_session = f"team-a:{{{root}}}", f"team-a:{{{root}}}:{log.id}"
-        # Marks stay longer than what they belong to, so that the next session of the root takes them out.
-        months = {f"{of_root}:ids": 2, f"{of_root}:heads": 2, f"{of_root}:keys": 2}
-        months |= {f"{of_session}:lines": 1, f"{of_session}:marks": 3}
-        month = 30 * 86_400_000
-        assert set(keys) == set(months)
-        assert all(month * count - 60_000 < keys[key] <= month * count for key, count in months.items())
-        await store.close()
-
-    asyncio.run(act())
+async def test_keys_have_their_prefix_and_expire(own_redis: Redis) -> None:
+    store, root = open_store(f"{own_redis.url}?prefix=team-a"), new_root()
+    log = await store.create(root, "openai")
+    await add(log, note(1), keys=["a" * 16])
+    keys = {key.decode(): raw(own_redis).pttl(key) for key in raw(own_redis).scan_iter()}
+    of_root, of_session = f"team-a:{{{root}}}", f"team-a:{{{root}}}:{log.id}"
+    # Marks stay longer than what they belong to, so that the next session of the root takes them out.
+    months = {f"{of_root}:ids": 2, f"{of_root}:heads": 2, f"{of_root}:keys": 2}
+    months |= {f"{of_session}:lines": 1, f"{of_session}:marks": 3}
+    month = 30 * 86_400_000
+    assert set(keys) == set(months)
+    assert all(month * count - 60_000 < keys[key] <= month * count for key, count in months.items())
+    await store.close()
 
 
-def test_processes_make_the_tables_once(postgres_server: Postgres) -> None:
+async def test_processes_make_the_tables_once(postgres_server: Postgres) -> None:
     run_sql(postgres_server, "DROP TABLE IF EXISTS wane_key, wane_line, wane_session, wane_schema")
 
-    async def act() -> None:
-        stores = [open_store(postgres_server.url) for _ in range(8)]
-        logs = await asyncio.gather(*(store.create(new_root(), "openai") for store in stores))
-        await asyncio.gather(*(add(log, note(1)) for log in logs))
-        await asyncio.gather(*(store.close() for store in stores))
-
-    asyncio.run(act())
+    stores = [open_store(postgres_server.url) for _ in range(8)]
+    logs = await asyncio.gather(*(store.create(new_root(), "openai") for store in stores))
+    await asyncio.gather(*(add(log, note(1)) for log in logs))
+    await asyncio.gather(*(store.close() for store in stores))
 
 
 def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> None:
@@ -405,17 +366,14 @@ def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> Non
         asyncio.run(found(store, new_root()))
 
 
-def test_commits_are_waited_for_in_sync_alone(postgres_server: Postgres) -> None:
-    async def act() -> None:
-        store = open_store(postgres_server.url)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1))
-        await log.sync()
-        await add(log, note(2))
-        assert topics(await store.read(log.id)) == ["1", "2"]
-        await store.close()
-
-    asyncio.run(act())
+async def test_commits_are_waited_for_in_sync_alone(postgres_server: Postgres) -> None:
+    store = open_store(postgres_server.url)
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1))
+    await log.sync()
+    await add(log, note(2))
+    assert topics(await store.read(log.id)) == ["1", "2"]
+    await store.close()
 
 
 def test_statements_hold_no_values() -> None:
@@ -427,44 +385,38 @@ def test_statements_hold_no_values() -> None:
         assert not re.search(r"[{}]|%[^(]", statement)
 
 
-def test_sessions_of_the_first_version_are_resumed(shared: Place, request: pytest.FixtureRequest) -> None:
+async def test_sessions_of_the_first_version_are_resumed(shared: Place, request: pytest.FixtureRequest) -> None:
     """They have no marks, and PostgreSQL's tables no place for them."""
 
-    async def act() -> None:
-        opening = new_root()
-        index = SessionIndex(open_store(shared.where), SMALL)
-        sessions = [await begun(index, AnthropicClient, number, 3, opening) for number in range(12)]
-        await index.close()
-        if shared.kind == "redis":
-            server = raw(request.getfixturevalue("redis_server"))
-            for kind in ("keys", "heads", "marks"):
-                for key in server.scan_iter(f"wane:*:{kind}"):
-                    server.delete(key)
-        else:
-            server = request.getfixturevalue("postgres_server")
-            run_sql(server, "DROP TABLE wane_key")
-            run_sql(server, "ALTER TABLE wane_session DROP COLUMN head")
-            run_sql(server, "UPDATE wane_schema SET version = 1")
-        index = SessionIndex(open_store(shared.where), SMALL)
-        for client, upstream, session in sessions:
-            assert (await exchange(index, client, upstream)).facts.session == session
-        await index.close()
-
-    asyncio.run(act())
+    opening = new_root()
+    index = SessionIndex(open_store(shared.where), SMALL)
+    sessions = [await begun(index, AnthropicClient, number, 3, opening) for number in range(12)]
+    await index.close()
+    if shared.kind == "redis":
+        server = raw(request.getfixturevalue("redis_server"))
+        for kind in ("keys", "heads", "marks"):
+            for key in server.scan_iter(f"wane:*:{kind}"):
+                server.delete(key)
+    else:
+        server = request.getfixturevalue("postgres_server")
+        run_sql(server, "DROP TABLE wane_key")
+        run_sql(server, "ALTER TABLE wane_session DROP COLUMN head")
+        run_sql(server, "UPDATE wane_schema SET version = 1")
+    index = SessionIndex(open_store(shared.where), SMALL)
+    for client, upstream, session in sessions:
+        assert (await exchange(index, client, upstream)).facts.session == session
+    await index.close()
 
 
-def test_an_expired_session_leaves_no_marks(redis_server: Redis) -> None:
+async def test_an_expired_session_leaves_no_marks(redis_server: Redis) -> None:
     keep = 0.3
 
-    async def act() -> None:
-        store, root = open_store(redis_server.url, keep), new_root()
-        await add(await store.create(root, "openai"), note(1), keys=["a" * 16, "b" * 16])
-        await asyncio.sleep(keep + 0.1)
-        later = await store.create(root, "openai")
-        await add(later, note(1), keys=["c" * 16])
-        server = raw(redis_server)
-        assert server.zrange(f"wane:{{{root}}}:keys", 0, -1) == [f"{'c' * 16} {later.id}".encode()]
-        assert server.zcard(f"wane:{{{root}}}:heads") == 1
-        await store.close()
-
-    asyncio.run(act())
+    store, root = open_store(redis_server.url, keep), new_root()
+    await add(await store.create(root, "openai"), note(1), keys=["a" * 16, "b" * 16])
+    await asyncio.sleep(keep + 0.1)
+    later = await store.create(root, "openai")
+    await add(later, note(1), keys=["c" * 16])
+    server = raw(redis_server)
+    assert server.zrange(f"wane:{{{root}}}:keys", 0, -1) == [f"{'c' * 16} {later.id}".encode()]
+    assert server.zcard(f"wane:{{{root}}}:heads") == 1
+    await store.close()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.journal.support import in_a_child
-from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, response, run
+from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, response
 from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.support import add, files, found, head_of, new_root, note, topics
 from tests.proxy.store.test_alike import begun
@@ -34,17 +34,18 @@ from wane.proxy.store.marks import Marks, Sought
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")
 
 
-def one_session(directory: Path, count: int = 3) -> str:
+async def written(directory: Path, count: int = 3) -> str:
     """Write a session and return its id."""
+    log = await open_store(str(directory)).create(new_root(), "openai")
+    for number in range(count):
+        await add(log, note(number))
+    await log.close()
+    return log.id
 
-    async def act() -> str:
-        log = await open_store(str(directory)).create(new_root(), "openai")
-        for number in range(count):
-            await add(log, note(number))
-        await log.close()
-        return log.id
 
-    return asyncio.run(act())
+def one_session(directory: Path) -> str:
+    """The same where no event loop runs."""
+    return asyncio.run(written(directory))
 
 
 def path_of(directory: Path, session_id: str) -> Path:
@@ -100,23 +101,20 @@ def test_messages_of_any_characters_and_numbers_come_back(tmp_path: Path) -> Non
     assert not file.torn
 
 
-def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Path) -> None:
+async def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Path) -> None:
     keys = ["a" * 16, "b" * 16]
 
-    async def act() -> None:
-        crashed, root = open_store(str(tmp_path)), "ab" * 12
-        log = await crashed.create(root, "openai")
-        async with log.hold():
-            await log.append((note(1),), Marks(head_of(root), keys[:1]))
-        assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).unmarked == [log.id]
-        await log.sync()
-        async with log.hold():
-            await log.append((note(2),), Marks("c" * 32, keys[1:]))
-        assert await found(open_store(str(tmp_path)), root, *keys[::-1]) == [log.id]
-        await log.close()
-        assert await found(open_store(str(tmp_path)), root, keys[1]) == [log.id]
-
-    asyncio.run(act())
+    crashed, root = open_store(str(tmp_path)), "ab" * 12
+    log = await crashed.create(root, "openai")
+    async with log.hold():
+        await log.append((note(1),), Marks(head_of(root), keys[:1]))
+    assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).unmarked == [log.id]
+    await log.sync()
+    async with log.hold():
+        await log.append((note(2),), Marks("c" * 32, keys[1:]))
+    assert await found(open_store(str(tmp_path)), root, *keys[::-1]) == [log.id]
+    await log.close()
+    assert await found(open_store(str(tmp_path)), root, keys[1]) == [log.id]
 
 
 def test_finding_opens_no_file(tmp_path: Path) -> None:
@@ -203,144 +201,123 @@ class HeldThreads(ThreadPoolExecutor):
         return super().submit(lambda: self.free.wait() and work(*args, **kwargs))
 
 
-def test_others_go_on_while_a_session_is_opened(tmp_path: Path) -> None:
-    session_id = one_session(tmp_path)
+async def test_others_go_on_while_a_session_is_opened(tmp_path: Path) -> None:
+    session_id = await written(tmp_path)
     path, aside = path_of(tmp_path, session_id), tmp_path / "aside"
     # Nothing but a thread can read the session: its file is away until the threads may begin.
     path.rename(aside)
 
-    async def act() -> None:
-        threads = HeldThreads()
-        asyncio.get_running_loop().set_default_executor(threads)
-        opening = asyncio.create_task(open_store(str(tmp_path)).open(session_id))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not opening.done()
-        aside.rename(path)
-        threads.free.set()
-        log = await opening
-        assert topics(await add(log)) == ["0", "1", "2"]
-        await log.close()
-
-    asyncio.run(act())
+    threads = HeldThreads()
+    asyncio.get_running_loop().set_default_executor(threads)
+    opening = asyncio.create_task(open_store(str(tmp_path)).open(session_id))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not opening.done()
+    aside.rename(path)
+    threads.free.set()
+    log = await opening
+    assert topics(await add(log)) == ["0", "1", "2"]
+    await log.close()
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    async def act() -> None:
-        store = open_store(str(tmp_path / "file" / "sessions"))
-        for attempt in (store.create(new_root(), "openai"), found(store, new_root())):
-            with pytest.raises(StoreError, match=r"Not a directory|cannot"):
-                await attempt
-
-    asyncio.run(act())
+    store = open_store(str(tmp_path / "file" / "sessions"))
+    for attempt in (store.create(new_root(), "openai"), found(store, new_root())):
+        with pytest.raises(StoreError, match=r"Not a directory|cannot"):
+            await attempt
 
 
-def test_a_session_that_was_closed_takes_nothing(tmp_path: Path) -> None:
-    async def act() -> None:
-        log = await open_store(str(tmp_path)).create(new_root(), "openai")
-        await log.close()
-        with pytest.raises(StoreError, match="is closed"):
-            await add(log, note(1))
-
-    asyncio.run(act())
+async def test_a_session_that_was_closed_takes_nothing(tmp_path: Path) -> None:
+    log = await open_store(str(tmp_path)).create(new_root(), "openai")
+    await log.close()
+    with pytest.raises(StoreError, match="is closed"):
+        await add(log, note(1))
 
 
 @posix_only
 @pytest.mark.parametrize("moved", [False, True], ids=["deleted", "moved"])
-def test_a_session_whose_file_is_gone_is_stored_anew(moved: bool, tmp_path: Path) -> None:
+async def test_a_session_whose_file_is_gone_is_stored_anew(moved: bool, tmp_path: Path) -> None:
     root = tmp_path / "sessions"
 
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(response(message("hi")))
 
-    async def main() -> None:
-        sent = body(stream=False)
-        async with provider(says) as up, proxy(up.url, index=SessionIndex(open_store(str(root)))) as running:
+    sent = body(stream=False)
+    async with provider(says) as up, proxy(up.url, index=SessionIndex(open_store(str(root)))) as running:
 
-            async def go_on() -> tuple[str | None, str | None]:
-                answer = await ask(running, sent)
-                assert answer.status == 200
-                sent["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
-                return answer.header("x-wane-session"), answer.header("x-wane-warning")
+        async def go_on() -> tuple[str | None, str | None]:
+            answer = await ask(running, sent)
+            assert answer.status == 200
+            sent["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
+            return answer.header("x-wane-session"), answer.header("x-wane-warning")
 
-            first, _ = await go_on()
-            if moved:
-                root.rename(tmp_path / "elsewhere")
-            else:
-                shutil.rmtree(root)
-            second, warning = await go_on()
-            assert second != first
-            assert warning == f"the store has lost session {first}; it continues as {second}"
-            assert await go_on() == (second, None)
-        # Its file has the whole history.
-        assert second is not None
-        assert sum(isinstance(record, MessageRecord) for record in read(path_of(root, second)).records) == 5
-
-    run(main)
+        first, _ = await go_on()
+        if moved:
+            root.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(root)
+        second, warning = await go_on()
+        assert second != first
+        assert warning == f"the store has lost session {first}; it continues as {second}"
+        assert await go_on() == (second, None)
+    # Its file has the whole history.
+    assert second is not None
+    assert sum(isinstance(record, MessageRecord) for record in read(path_of(root, second)).records) == 5
 
 
-def test_sessions_that_nobody_wrote_to_are_deleted_but_for_the_agents_and_open_ones(tmp_path: Path) -> None:
+async def test_sessions_that_nobody_wrote_to_are_deleted_but_for_the_agents_and_open_ones(tmp_path: Path) -> None:
     sessions, old = SessionStore(tmp_path), time.time() - 7_200
 
-    async def act() -> None:
-        store = DiskStore(sessions, cwd=tmp_path, keep=3_600)
-        idle, busy, new = [await store.create(new_root(), "openai") for _ in range(3)]
-        for log in (idle, busy, new):
-            await add(log, note(1))
-        await idle.close()
-        sessions.create(tmp_path, message_format="pydantic_ai", session_id="mine").close()
-        for path in tmp_path.rglob("*.jsonl"):
-            if new.id not in path.name:
-                os.utime(path, (old, old))
-        # It looks for them with its first session, and every hour from then on.
-        again = DiskStore(sessions, cwd=tmp_path, keep=3_600)
-        begun = await again.create(new_root(), "openai")
-        left = {info.id for info in sessions.sessions()}
-        assert left == {busy.id, new.id, "mine", begun.id}
-        assert not list(tmp_path.rglob(f"*{idle.id}*"))
-        assert not list(tmp_path.rglob(idle.id[:24]))
-        for log in (busy, new, begun):
-            await log.close()
-
-    asyncio.run(act())
+    store = DiskStore(sessions, cwd=tmp_path, keep=3_600)
+    idle, busy, new = [await store.create(new_root(), "openai") for _ in range(3)]
+    for log in (idle, busy, new):
+        await add(log, note(1))
+    await idle.close()
+    sessions.create(tmp_path, message_format="pydantic_ai", session_id="mine").close()
+    for path in tmp_path.rglob("*.jsonl"):
+        if new.id not in path.name:
+            os.utime(path, (old, old))
+    # It looks for them with its first session, and every hour from then on.
+    again = DiskStore(sessions, cwd=tmp_path, keep=3_600)
+    begun = await again.create(new_root(), "openai")
+    left = {info.id for info in sessions.sessions()}
+    assert left == {busy.id, new.id, "mine", begun.id}
+    assert not list(tmp_path.rglob(f"*{idle.id}*"))
+    assert not list(tmp_path.rglob(idle.id[:24]))
+    for log in (busy, new, begun):
+        await log.close()
 
 
-def test_sessions_without_an_index_are_resumed_and_get_one(tmp_path: Path) -> None:
-    async def act() -> None:
+async def test_sessions_without_an_index_are_resumed_and_get_one(tmp_path: Path) -> None:
+    index = SessionIndex(open_store(str(tmp_path)), SMALL)
+    sessions = [await begun(index, AnthropicClient, number, 3) for number in range(12)]
+    await index.close()
+    for path in tmp_path.glob("index.sqlite3*"):
+        path.unlink()
+    for damage in (b"", b"no index at all" * 1_000):
         index = SessionIndex(open_store(str(tmp_path)), SMALL)
-        sessions = [await begun(index, AnthropicClient, number, 3) for number in range(12)]
+        for client, upstream, session in sessions:
+            done = await exchange(index, client, upstream)
+            assert done.facts.session == session
+            client.take(done.answer, lambda *_: "")
+            client.say("And on.")
         await index.close()
-        for path in tmp_path.glob("index.sqlite3*"):
-            path.unlink()
-        for damage in (b"", b"no index at all" * 1_000):
-            index = SessionIndex(open_store(str(tmp_path)), SMALL)
-            for client, upstream, session in sessions:
-                done = await exchange(index, client, upstream)
-                assert done.facts.session == session
-                client.take(done.answer, lambda *_: "")
-                client.say("And on.")
-            await index.close()
-            (tmp_path / "index.sqlite3").write_bytes(damage)
-
-    asyncio.run(act())
+        (tmp_path / "index.sqlite3").write_bytes(damage)
 
 
-def test_a_session_that_was_copied_here_is_found(tmp_path: Path) -> None:
-    async def act() -> None:
-        there, here = tmp_path / "there", tmp_path / "here"
-        index = SessionIndex(open_store(str(there)), SMALL)
-        sessions = [await begun(index, AnthropicClient, number, 3) for number in range(3)]
-        await index.close()
-        index = SessionIndex(open_store(str(here)), SMALL)
-        await begun(index, AnthropicClient, 7, 3)
-        await index.close()
-        client, upstream, session = sessions[1]
-        copied, beside = path_of(there, session), next(here.rglob("*.jsonl"))
-        (beside.parent / copied.name).write_bytes(copied.read_bytes())
-        index = SessionIndex(open_store(str(here)), SMALL)
-        assert (await exchange(index, client, upstream)).facts.session == session
-        await index.close()
-
-    asyncio.run(act())
+async def test_a_session_that_was_copied_here_is_found(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    index = SessionIndex(open_store(str(there)), SMALL)
+    sessions = [await begun(index, AnthropicClient, number, 3) for number in range(3)]
+    await index.close()
+    index = SessionIndex(open_store(str(here)), SMALL)
+    await begun(index, AnthropicClient, 7, 3)
+    await index.close()
+    client, upstream, session = sessions[1]
+    copied, beside = path_of(there, session), next(here.rglob("*.jsonl"))
+    (beside.parent / copied.name).write_bytes(copied.read_bytes())
+    index = SessionIndex(open_store(str(here)), SMALL)
+    assert (await exchange(index, client, upstream)).facts.session == session
+    await index.close()

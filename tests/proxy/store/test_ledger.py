@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -50,18 +49,15 @@ def test_a_ledger_is_read_as_it_was_written() -> None:
             Ledger.read(document)
 
 
-def test_a_store_replaces_a_ledger_only_if_it_is_the_known_one(place: Place) -> None:
-    async def act() -> None:
-        store, other = place.store(), place.store()
-        known = await store.ledger()
-        for document in ("one", "two"):
-            assert not await store.replace_ledger("another", document)
-            assert await store.replace_ledger(known, document)
-            assert await other.ledger() == document
-            known = document
-        assert not await other.replace_ledger(None, "three")
-        assert await store.replace_ledger(known, Ledger().write())
-        await store.close()
-        await other.close()
-
-    asyncio.run(act())
+async def test_a_store_replaces_a_ledger_only_if_it_is_the_known_one(place: Place) -> None:
+    store, other = place.store(), place.store()
+    known = await store.ledger()
+    for document in ("one", "two"):
+        assert not await store.replace_ledger("another", document)
+        assert await store.replace_ledger(known, document)
+        assert await other.ledger() == document
+        known = document
+    assert not await other.replace_ledger(None, "three")
+    assert await store.replace_ledger(known, Ledger().write())
+    await store.close()
+    await other.close()

@@ -37,12 +37,9 @@ def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert files(tmp_path) == []
 
 
-def test_one_request_at_a_time() -> None:
-    async def act() -> None:
-        log = await MemoryStore(wait=0.05).create(new_root(), "openai")
-        async with log.hold():
-            with pytest.raises(SessionBusyError, match="another request of this process"):
-                await add(log, note(1))
-        await add(log, note(1))
-
-    asyncio.run(act())
+async def test_one_request_at_a_time() -> None:
+    log = await MemoryStore(wait=0.05).create(new_root(), "openai")
+    async with log.hold():
+        with pytest.raises(SessionBusyError, match="another request of this process"):
+            await add(log, note(1))
+    await add(log, note(1))

@@ -98,56 +98,50 @@ async def goes_on(log: Log) -> bool:
     return True
 
 
-def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytest.FixtureRequest) -> None:
+async def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytest.FixtureRequest) -> None:
     server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
 
-    async def act() -> None:
-        store = database_at(shared.where, Timeouts(limit=1, pause=600))
-        again = database_at(shared.where, Timeouts(limit=1, pause=1.5))
-        log, other = await store.create(new_root(), "openai"), await again.create(new_root(), "openai")
-        await add(log, note(1))
-        await add(other, note(1))
+    store = database_at(shared.where, Timeouts(limit=1, pause=600))
+    again = database_at(shared.where, Timeouts(limit=1, pause=1.5))
+    log, other = await store.create(new_root(), "openai"), await again.create(new_root(), "openai")
+    await add(log, note(1))
+    await add(other, note(1))
+    with server.hanging():
+        for one in (log, other):
+            with pytest.raises(StoreError, match=r"does not work: no answer within 1 seconds$"):
+                await add(one, note(2))
+            # Not that it is not held: the reason is why it is not.
+            with pytest.raises(StoreError, match=r"does not work: no answer within 1 seconds$"):
+                await one.append((note(2),))
+        calls: list[Callable[[], Awaitable[Any]]] = [
+            lambda: add(log, note(2)),
+            lambda: log.append((note(2),)),
+            lambda: found(store, new_root()),
+            lambda: store.create(new_root(), "openai"),
+            lambda: store.open(log.id),
+            lambda: store.read(log.id),
+        ]
+        for call in calls:
+            with pytest.raises(StoreError, match=AT_ONCE):
+                await call()
+    while not await goes_on(other):
+        await asyncio.sleep(0.05)
+    assert topics(await again.read(other.id)) == ["1", "3"]
+    await asyncio.gather(store.close(), again.close())
+
+
+async def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
+
+    store = database_at(shared.where, Timeouts(limit=1, pause=600))
+    log = await store.create(new_root(), "openai")
+    async with log.hold():
         with server.hanging():
-            for one in (log, other):
-                with pytest.raises(StoreError, match=r"does not work: no answer within 1 seconds$"):
-                    await add(one, note(2))
-                # Not that it is not held: the reason is why it is not.
-                with pytest.raises(StoreError, match=r"does not work: no answer within 1 seconds$"):
-                    await one.append((note(2),))
-            calls: list[Callable[[], Awaitable[Any]]] = [
-                lambda: add(log, note(2)),
-                lambda: log.append((note(2),)),
-                lambda: found(store, new_root()),
-                lambda: store.create(new_root(), "openai"),
-                lambda: store.open(log.id),
-                lambda: store.read(log.id),
-            ]
-            for call in calls:
-                with pytest.raises(StoreError, match=AT_ONCE):
-                    await call()
-        while not await goes_on(other):
-            await asyncio.sleep(0.05)
-        assert topics(await again.read(other.id)) == ["1", "3"]
-        await asyncio.gather(store.close(), again.close())
-
-    asyncio.run(act())
-
-
-def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request: pytest.FixtureRequest) -> None:
-    server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
-
-    async def act() -> None:
-        store = database_at(shared.where, Timeouts(limit=1, pause=600))
-        log = await store.create(new_root(), "openai")
-        async with log.hold():
-            with server.hanging():
-                with pytest.raises(StoreError, match=r"no answer within 1 seconds$"):
-                    await log.append((note(1),))
-                with pytest.raises(StoreError, match=AT_ONCE):
-                    await log.append((note(1),))
-        await store.close()
-
-    asyncio.run(act())
+            with pytest.raises(StoreError, match=r"no answer within 1 seconds$"):
+                await log.append((note(1),))
+            with pytest.raises(StoreError, match=AT_ONCE):
+                await log.append((note(1),))
+    await store.close()
 
 
 @pytest.mark.parametrize("scheme", ["redis", "postgresql"])

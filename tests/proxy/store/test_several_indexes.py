@@ -26,53 +26,45 @@ every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: clien
 
 @every_client
 @pytest.mark.parametrize("strategy", ["cwl", "truncate"])
-def test_requests_may_go_to_any_process(make: type[Client], strategy: Any, shared: Place) -> None:
+async def test_requests_may_go_to_any_process(make: type[Client], strategy: Any, shared: Place) -> None:
     settings = replace(SMALL, strategy=strategy)
 
-    async def main() -> None:
-        one, other = make(), make()
-        upstream, twin = worker(one, 2), worker(other, 2)
-        alone = SessionIndex(MemoryStore(), settings)
-        several = [SessionIndex(open_store(shared.where), settings) for _ in range(3)]
-        number = 0
-        for turn in range(6):
-            one.say(f"User turn {turn}.")
-            other.say(f"User turn {turn}.")
-            while True:
-                number += 1
-                first = await exchange(alone, one, upstream)
-                second = await exchange(several[number % 3], other, twin)
-                assert second.bodies == first.bodies
-                calls = one.take(first.answer, result)
-                assert other.take(second.answer, result) == calls
-                if not calls:
-                    break
-        assert first.facts.evicted > 0
-        assert {len(index.status()) for index in several} == {1}
-        assert len({index.status()[0].facts.session for index in several}) == 1
-        for index in several:
-            await index.close()
-
-    asyncio.run(main())
+    one, other = make(), make()
+    upstream, twin = worker(one, 2), worker(other, 2)
+    alone = SessionIndex(MemoryStore(), settings)
+    several = [SessionIndex(open_store(shared.where), settings) for _ in range(3)]
+    number = 0
+    for turn in range(6):
+        one.say(f"User turn {turn}.")
+        other.say(f"User turn {turn}.")
+        while True:
+            number += 1
+            first = await exchange(alone, one, upstream)
+            second = await exchange(several[number % 3], other, twin)
+            assert second.bodies == first.bodies
+            calls = one.take(first.answer, result)
+            assert other.take(second.answer, result) == calls
+            if not calls:
+                break
+    assert first.facts.evicted > 0
+    assert {len(index.status()) for index in several} == {1}
+    assert len({index.status()[0].facts.session for index in several}) == 1
+    for index in several:
+        await index.close()
 
 
-def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None:
-    async def main() -> None:
-        client = CLIENTS[0]()
-        upstream = worker(client, 1)
-        indexes = [SessionIndex(open_store(shared.where), SMALL) for _ in range(2)]
-        await work(indexes[0], client, upstream, 3)
-        other = client.copy()
-        client.say("One way.")
-        other.say("Another way.")
-        await asyncio.gather(
-            run_turn(indexes[0], client, upstream, result), run_turn(indexes[1], other, upstream, result)
-        )
-        await asyncio.gather(work(indexes[1], client, upstream, 2), work(indexes[0], other, upstream, 2))
-        for index in indexes:
-            await index.close()
-
-    asyncio.run(main())
+async def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None:
+    client = CLIENTS[0]()
+    upstream = worker(client, 1)
+    indexes = [SessionIndex(open_store(shared.where), SMALL) for _ in range(2)]
+    await work(indexes[0], client, upstream, 3)
+    other = client.copy()
+    client.say("One way.")
+    other.say("Another way.")
+    await asyncio.gather(run_turn(indexes[0], client, upstream, result), run_turn(indexes[1], other, upstream, result))
+    await asyncio.gather(work(indexes[1], client, upstream, 2), work(indexes[0], other, upstream, 2))
+    for index in indexes:
+        await index.close()
 
 
 def raced(where: str, at: int) -> Any:
@@ -128,26 +120,23 @@ def test_another_process_adds_between_reading_and_adding(
     assert not [record.message for record in caplog.records if record.name == "wane.proxy"]
 
 
-def test_a_session_that_the_store_has_lost_is_stored_anew(redis_server: Redis) -> None:
-    async def main() -> None:
-        client = CLIENTS[0]()
-        upstream = worker(client, 5)
-        index = SessionIndex(open_store(redis_server.url), SMALL)
-        before = await work(index, client, upstream, 5)
-        # It keeps nothing on disk.
-        redis_server.stop()
-        redis_server.start()
-        after = await work(index, client, upstream, 2)
-        assert "has lost" in after[0].facts.note
-        assert after[0].facts.session != before[-1].facts.session
-        assert after[-1].facts.note == ""
-        await index.close()
-        index = SessionIndex(open_store(redis_server.url), SMALL)
-        client.say("Still there?")
-        assert (await exchange(index, client, upstream)).facts.session == after[-1].facts.session
-        await index.close()
-
-    asyncio.run(main())
+async def test_a_session_that_the_store_has_lost_is_stored_anew(redis_server: Redis) -> None:
+    client = CLIENTS[0]()
+    upstream = worker(client, 5)
+    index = SessionIndex(open_store(redis_server.url), SMALL)
+    before = await work(index, client, upstream, 5)
+    # It keeps nothing on disk.
+    redis_server.stop()
+    redis_server.start()
+    after = await work(index, client, upstream, 2)
+    assert "has lost" in after[0].facts.note
+    assert after[0].facts.session != before[-1].facts.session
+    assert after[-1].facts.note == ""
+    await index.close()
+    index = SessionIndex(open_store(redis_server.url), SMALL)
+    client.say("Still there?")
+    assert (await exchange(index, client, upstream)).facts.session == after[-1].facts.session
+    await index.close()
 
 
 def interrupted(where: str) -> Any:
@@ -176,70 +165,61 @@ def interrupted(where: str) -> Any:
 
 
 @every_client
-def test_a_store_that_comes_back_within_a_request_with_records_of_another_process(
+async def test_a_store_that_comes_back_within_a_request_with_records_of_another_process(
     make: type[Client], shared: Place
 ) -> None:
-    async def main() -> None:
-        client = make()
-        upstream = worker(client, 1)
-        store = interrupted(shared.where)
-        indexes = [SessionIndex(store, SMALL), SessionIndex(open_store(shared.where), SMALL)]
-        client.say(f"Work for {new_root()}.")
-        await run_turn(indexes[0], client, upstream, result)
-        await work(indexes[0], client, upstream, 6)
-        other = client.copy()
-        store.down = True
-        await work(indexes[0], client, upstream, 2)
-        store.back = lambda: work(indexes[1], other, upstream, 1)
-        for _ in range(2):
-            # Never the whole history, although what waited here does not fit what is stored.
-            done = await work(indexes[0], client, upstream, 1)
-            assert all(each.facts.view <= SMALL.budget < each.facts.history for each in done)
-        for index in indexes:
-            await index.close()
-
-    asyncio.run(main())
-
-
-def test_a_session_that_never_stops_changing_begins_anew_within_the_budget(shared: Place) -> None:
-    async def main() -> None:
-        client = CLIENTS[0]()
-        upstream = worker(client, 1)
-        store = interrupted(shared.where)
-        index = SessionIndex(store, SMALL)
-        client.say(f"Work for {new_root()}.")
-        await run_turn(index, client, upstream, result)
-        before = (await work(index, client, upstream, 6))[-1].facts
-        store.changing = before.session
-        client.say("Go on.")
-        with pytest.raises(StoreError, match="keeps changing"):
-            await SessionIndex(store, SMALL, strict=True).turn(client.wire, client.body())
-        done = await exchange(index, client, upstream)
-        assert done.facts.view <= SMALL.budget < done.facts.history
-        assert f"it begins anew as {done.facts.session}" in done.facts.note
+    client = make()
+    upstream = worker(client, 1)
+    store = interrupted(shared.where)
+    indexes = [SessionIndex(store, SMALL), SessionIndex(open_store(shared.where), SMALL)]
+    client.say(f"Work for {new_root()}.")
+    await run_turn(indexes[0], client, upstream, result)
+    await work(indexes[0], client, upstream, 6)
+    other = client.copy()
+    store.down = True
+    await work(indexes[0], client, upstream, 2)
+    store.back = lambda: work(indexes[1], other, upstream, 1)
+    for _ in range(2):
+        # Never the whole history, although what waited here does not fit what is stored.
+        done = await work(indexes[0], client, upstream, 1)
+        assert all(each.facts.view <= SMALL.budget < each.facts.history for each in done)
+    for index in indexes:
         await index.close()
 
-    asyncio.run(main())
+
+async def test_a_session_that_never_stops_changing_begins_anew_within_the_budget(shared: Place) -> None:
+    client = CLIENTS[0]()
+    upstream = worker(client, 1)
+    store = interrupted(shared.where)
+    index = SessionIndex(store, SMALL)
+    client.say(f"Work for {new_root()}.")
+    await run_turn(index, client, upstream, result)
+    before = (await work(index, client, upstream, 6))[-1].facts
+    store.changing = before.session
+    client.say("Go on.")
+    with pytest.raises(StoreError, match="keeps changing"):
+        await SessionIndex(store, SMALL, strict=True).turn(client.wire, client.body())
+    done = await exchange(index, client, upstream)
+    assert done.facts.view <= SMALL.budget < done.facts.history
+    assert f"it begins anew as {done.facts.session}" in done.facts.note
+    await index.close()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_outages_of_a_real_server_never_send_more_than_the_budget(seed: int, postgres_server: Postgres) -> None:
+async def test_outages_of_a_real_server_never_send_more_than_the_budget(seed: int, postgres_server: Postgres) -> None:
     rng = random.Random(seed)
 
-    async def main() -> None:
-        client = CLIENTS[0]()
-        upstream = worker(client, seed)
-        indexes = [SessionIndex(open_store(postgres_server.url), SMALL) for _ in range(2)]
-        client.say(f"Work for {new_root()}.")
-        for _ in range(6):
-            postgres_server.stop()
-            for index in indexes:
-                await work(index, client, upstream, rng.randrange(2))
-            postgres_server.start()
-            done = await work(rng.choice(indexes), client, upstream, 1 + rng.randrange(2))
-            assert all(each.facts.view <= SMALL.budget for each in done)
-        assert done[-1].facts.evicted > 0
+    client = CLIENTS[0]()
+    upstream = worker(client, seed)
+    indexes = [SessionIndex(open_store(postgres_server.url), SMALL) for _ in range(2)]
+    client.say(f"Work for {new_root()}.")
+    for _ in range(6):
+        postgres_server.stop()
         for index in indexes:
-            await index.close()
-
-    asyncio.run(main())
+            await work(index, client, upstream, rng.randrange(2))
+        postgres_server.start()
+        done = await work(rng.choice(indexes), client, upstream, 1 + rng.randrange(2))
+        assert all(each.facts.view <= SMALL.budget for each in done)
+    assert done[-1].facts.evicted > 0
+    for index in indexes:
+        await index.close()

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from wane.cli.main import main
 from wane.money import dollars
 from wane.scripted.witness import MODEL
 
@@ -127,11 +127,13 @@ def test_progress_goes_to_standard_error_and_says_what_the_model_is(runs: Mappin
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_session_can_be_shown(runs: Mapping[str, Run], strategy: str) -> None:
+def test_the_session_can_be_shown(
+    runs: Mapping[str, Run], strategy: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = runs[strategy]
-    command = [*WANE, "show", run.summary["session"], "--json"]
-    done = subprocess.run(command, env=environment(run.directory), capture_output=True, text=True, check=True)
-    shown = json.loads(done.stdout)
+    monkeypatch.setenv("WANE_SESSION_DIR", str(run.directory / "sessions"))
+    assert main(["show", run.summary["session"], "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
     assert len(shown["turns"]) == run.summary["tasks"]
     assert len(shown["passes"]) == (run.summary["passes"] or 0)
     assert shown["usage"]["model_calls"] == run.summary["model_calls"]
@@ -139,20 +141,27 @@ def test_the_session_can_be_shown(runs: Mapping[str, Run], strategy: str) -> Non
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_session_has_the_same_price_everywhere(runs: Mapping[str, Run], strategy: str, tmp_path: Path) -> None:
+def test_the_session_has_the_same_price_everywhere(
+    runs: Mapping[str, Run],
+    strategy: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run = runs[strategy]
     session, cost = run.summary["session"], pytest.approx(run.summary["cost_usd"], abs=1e-5)
+    monkeypatch.setenv("WANE_SESSION_DIR", str(run.directory / "sessions"))
 
-    def wane(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*WANE, *arguments], env=environment(run.directory), capture_output=True, text=True, check=True
-        )
+    def wane(*arguments: str) -> tuple[str, str]:
+        assert main(arguments) == 0
+        told = capsys.readouterr()
+        return told.out, told.err
 
-    assert json.loads(wane("show", session, "--json").stdout)["usage"]["cost_usd"] == cost
-    replayed = json.loads(wane("replay", session, "--strategy", "none", "--json").stdout)
+    assert json.loads(wane("show", session, "--json")[0])["usage"]["cost_usd"] == cost
+    replayed = json.loads(wane("replay", session, "--strategy", "none", "--json")[0])
     assert replayed["recorded"]["cost_usd"] == cost
     assert replayed["price_model"] == MODEL
-    viewed = wane("view", session, "--output", str(tmp_path / "session.html")).stderr
+    _, viewed = wane("view", session, "--output", str(tmp_path / "session.html"))
     assert f"{dollars(run.summary['cost_usd'])} as recorded" in " ".join(viewed.split())
 
 
@@ -168,7 +177,9 @@ def test_the_repository_is_kept_where_it_was_asked_for(runs: Mapping[str, Run]) 
 @pytest.mark.parametrize(
     "number", ["SIGINT", *(pytest.param(name, marks=pytest.mark.full) for name in ("SIGTERM", "SIGHUP"))]
 )
-def test_a_demo_that_is_stopped_leaves_things_tidy(tmp_path: Path, number: str) -> None:
+def test_a_demo_that_is_stopped_leaves_things_tidy(
+    tmp_path: Path, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not hasattr(signal, number):
         pytest.skip(f"there is no {number} here")
     # Under nohup it would be ignored.
@@ -186,22 +197,24 @@ def test_a_demo_that_is_stopped_leaves_things_tidy(tmp_path: Path, number: str) 
     assert process.returncode == 130
     assert err == f"wane: stopped; to see what was done so far: wane show {session}\n"
     assert not list(tmp_path.glob("wane-demo-*"))
-    shown = subprocess.run([*WANE, "show", session], env=environment(tmp_path), capture_output=True, check=False)
-    assert shown.returncode == 0
+    monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
+    assert main(["show", session]) == 0
 
 
-def test_without_git_it_says_so(tmp_path: Path) -> None:
-    env = environment(tmp_path) | {"PATH": str(tmp_path)}
-    done = subprocess.run([*WANE, "demo", "--json"], env=env, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("wane: the demo works in a git repository, and git was not found")
+def test_without_git_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["demo", "--json"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("wane: the demo works in a git repository, and git was not found")
 
 
-def test_a_directory_in_use_is_not_touched(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    command = [*WANE, "demo", "--keep", str(tmp_path)]
-    with tempfile.TemporaryDirectory() as elsewhere:
-        done = subprocess.run(command, env=environment(Path(elsewhere)), capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "is not empty" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+def test_a_directory_in_use_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    used = tmp_path / "used"
+    used.mkdir()
+    (used / "mine.txt").write_text("mine")
+    assert main(["demo", "--keep", str(used)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert [path.name for path in used.iterdir()] == ["mine.txt"]

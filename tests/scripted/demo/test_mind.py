@@ -9,7 +9,7 @@ from tests.scripted.requests import TOOLS, request, said, user
 from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.mind import PATIENCE, Decision, decide
 from wane.scripted.demo.moves import Block, Fact, Line, Look, Step, Task, check, rewrite, swap
-from wane.scripted.demo.sight import Place, find, place_in
+from wane.scripted.demo.sight import Position, find, position_in
 from wane.scripted.sight import Sight
 from wane.testing import Call, Message
 
@@ -47,7 +47,7 @@ def tools_of(reply: Decision) -> list[str]:
 
 def test_it_begins_where_the_user_does() -> None:
     reply = answer(user(TASK.prompt))
-    assert str(reply.place) == "1.1"
+    assert str(reply.position) == "1.1"
     assert tools_of(reply) == ["delimiter", "grep", "read_file"]
 
 
@@ -61,21 +61,21 @@ def test_without_the_tool_it_marks_nothing() -> None:
 def test_what_is_in_view_is_not_read_again() -> None:
     reply = answer(*said("9.9", read()), user(TASK.prompt))
     assert tools_of(reply) == ["delimiter", "grep"]
-    assert list(reply.found) == [Block(PATH, "def price(")]
+    assert list(reply.knowledge) == [Block(PATH, "def price(")]
 
 
 def test_its_place_is_what_it_said_last_even_if_the_task_is_out_of_view() -> None:
     reply = answer(*said("1.2", read()))
-    assert str(reply.place) == "1.3"
+    assert str(reply.position) == "1.3"
     assert reply.say == "Change it, tax is 3."
     assert reply.calls == (Call("edit_file", {"path": PATH, "old_text": OLD.rstrip(), "new_text": NEW.strip("\n")}),)
 
 
 def test_what_is_not_in_view_is_looked_up_and_the_step_comes_back() -> None:
     lookup = answer(*said("1.2"))
-    assert (str(lookup.place), tools_of(lookup)) == ("1.3?", ["read_file"])
+    assert (str(lookup.position), tools_of(lookup)) == ("1.3?", ["read_file"])
     assert set(lookup.sought) == {Block(PATH, "def price("), TAX}
-    assert str(answer(*said("1.3?", read())).place) == "1.3"
+    assert str(answer(*said("1.3?", read())).position) == "1.3"
 
 
 def test_it_gives_up_when_looking_does_not_help() -> None:
@@ -87,13 +87,13 @@ def test_it_gives_up_when_looking_does_not_help() -> None:
 def test_an_edit_of_what_has_changed_meanwhile_leads_to_a_read() -> None:
     edit = ("edit_file", {"path": PATH, "old_text": "x", "new_text": "y"}, "Error: old_text not found in shop.py.")
     reply = answer(user(TASK.prompt), *said("1.3", edit))
-    assert (str(reply.place), tools_of(reply)) == ("1.3?", ["read_file"])
+    assert (str(reply.position), tools_of(reply)) == ("1.3?", ["read_file"])
 
 
 def test_an_edit_that_is_done_is_not_done_again() -> None:
     edit = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
     reply = answer(*said("1.1", read()), *said("1.2", edit))
-    assert str(reply.place) == "1.4"
+    assert str(reply.position) == "1.4"
 
 
 def test_the_newest_text_counts() -> None:
@@ -120,10 +120,10 @@ def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
         f"Error: no. A right call: {right}",
     )
     reply = answer(user(TASK.prompt), *said("1.2", wrong))
-    assert str(reply.place) == "1.2!"
+    assert str(reply.position) == "1.2!"
     assert reply.calls == (Call("delimiter", json.loads(right)),)
     assert (
-        str(answer(user(TASK.prompt), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))).place)
+        str(answer(user(TASK.prompt), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))).position)
         == "1.3"
     )
 
@@ -165,8 +165,8 @@ def test_what_only_an_episode_holds_is_recalled_or_where_that_cannot_be_found_ou
 
 
 def test_a_place_is_read_back_as_it_is_written() -> None:
-    for place in (Place(1, 2), Place(10, 11, "!"), Place(3, 1, "??")):
-        assert place_in(Sight(request(*said(str(place))))) == place
+    for place in (Position(1, 2), Position(10, 11, "!"), Position(3, 1, "??")):
+        assert position_in(Sight(request(*said(str(place))))) == place
 
 
 def test_a_request_without_a_task_gets_an_answer() -> None:

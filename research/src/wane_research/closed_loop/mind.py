@@ -124,7 +124,7 @@ class _Thought:
         task = self.task
         if task.draw:
             yield "ticket", task.draw[0]
-        for area in (task.survey, *(area for area, _ in task.found)):
+        for area in (task.survey, *(area for area, _ in task.highest)):
             if area and (area == task.survey or ("finding", area) not in self.sight.facts):
                 yield "listing", area
                 yield from (("quota", path) for path in self.sight.facts.get(("listing", area), "").split())
@@ -211,7 +211,7 @@ class _Thought:
         terms = [facts["quota", path] for path in task.quotas]
         terms += [facts["surcharge", topic] for topic in task.surcharges]
         terms += [facts["ticket", area] for area, _ in task.drawn]
-        terms += [self._highest(area) for area, _ in task.found]
+        terms += [self._highest(area) for area, _ in task.highest]
         called = [self._function_of(number) for number in task.called]
         terms += [f"{function}()" for _, function in called]
         yield f"def {name}() -> int:"

@@ -60,7 +60,7 @@ class Turn:
         quotas: modules whose QUOTA to add up.
         surcharges: topics whose surcharge to add.
         called: numbers of tasks whose function to call.
-        found: areas whose highest QUOTA to add, with the task in which it was found.
+        highest: areas whose highest QUOTA to add, with the task in which it was found.
         drawn: areas whose ticket to add, with the task in which it was drawn.
         change: the new value of the target's own QUOTA.
         survey: area whose highest QUOTA to find.
@@ -76,7 +76,7 @@ class Turn:
     quotas: tuple[str, ...]
     surcharges: tuple[str, ...]
     called: tuple[int, ...]
-    found: tuple[tuple[str, int], ...]
+    highest: tuple[tuple[str, int], ...]
     drawn: tuple[tuple[str, int], ...]
     change: int | None
     survey: str | None
@@ -181,7 +181,7 @@ def _turn(number: int, text: str) -> Turn:
         quotas=tuple(re.findall(r"`([^`]+)`", quotas[1])) if quotas else (),
         surcharges=tuple(_SURCHARGE.findall(text)),
         called=tuple(map(int, _CALLED.findall(text))),
-        found=tuple((area, int(task)) for area, task in _FOUND.findall(text)),
+        highest=tuple((area, int(task)) for area, task in _FOUND.findall(text)),
         drawn=tuple((area, int(task)) for area, task in _DRAWN.findall(text)),
         change=int(change[2]) if change else None,
         survey=survey[1] if survey else None,

@@ -112,8 +112,8 @@ def _clear(folder: Path) -> None:
 
 def _name(packages: dict[str, Distribution]) -> str:
     digest = sha256(f"{_LAYOUT} {sys.version} {sys.base_prefix}".encode())
-    for name, found in sorted(packages.items()):
-        digest.update(f"\0{name} {found.version}".encode())
+    for name, package in sorted(packages.items()):
+        digest.update(f"\0{name} {package.version}".encode())
     root = Path(wane.__file__).parent
     for path in sorted(root.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
@@ -125,23 +125,23 @@ def _closure() -> dict[str, Distribution]:
     """The installed packages that Wane needs with its extras, by normalised name; Wane is one of them."""
     from packaging.requirements import Requirement
 
-    found: dict[str, Distribution] = {}
+    packages: dict[str, Distribution] = {}
     todo: list[tuple[str, tuple[str, ...]]] = [("wane", EXTRAS)]
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     while todo:
         name, extras = todo.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()
         try:
-            package = found.setdefault(key, distribution(name))
+            package = packages.setdefault(key, distribution(name))
         except PackageNotFoundError:
             continue  # of an extra that is not installed
-        fresh = [extra for extra in ("", *extras) if (key, extra) not in seen]
-        seen.update((key, extra) for extra in fresh)
+        fresh = [extra for extra in ("", *extras) if (key, extra) not in visited]
+        visited.update((key, extra) for extra in fresh)
         for text in package.requires or ():
             needed = Requirement(text)
             if any(needed.marker is None or needed.marker.evaluate({"extra": extra}) for extra in fresh):
                 todo.append((needed.name, tuple(needed.extras)))
-    return found
+    return packages
 
 
 def _fill(new: Path, packages: dict[str, Distribution]) -> None:
@@ -188,20 +188,20 @@ def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:
 
 def _add_libraries(new: Path) -> None:
     """Copy the shared libraries that the Python and its packages are linked with, and the loader."""
-    needed: dict[str, Path] = {}
+    libraries: dict[str, Path] = {}
     loader: Path | None = None
-    for path in (new / "bin" / _PYTHON, *(found for found in new.rglob("*.so*") if found.is_file())):
+    for path in (new / "bin" / _PYTHON, *(path for path in new.rglob("*.so*") if path.is_file())):
         done = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False)  # noqa: S603, S607
-        for name, place in _LIBRARY.findall(done.stdout):
+        for name, library in _LIBRARY.findall(done.stdout):
             if not name:
-                loader = loader or Path(place)
-            elif not Path(place).is_relative_to(new):
-                needed.setdefault(name, Path(place))
+                loader = loader or Path(library)
+            elif not Path(library).is_relative_to(new):
+                libraries.setdefault(name, Path(library))
     if loader is None:
         raise BundleError(f"{sys.executable} is not linked in the usual way: ldd names no loader")
     shutil.copy2(loader.resolve(), new / "lib" / "loader")
-    for name, place in needed.items():
-        shutil.copy2(place.resolve(), new / "lib" / name)
+    for name, path in libraries.items():
+        shutil.copy2(path.resolve(), new / "lib" / name)
 
 
 def _check(new: Path) -> None:

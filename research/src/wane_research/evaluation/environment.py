@@ -76,9 +76,9 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         self._setting = layer.setting
         self._home, self._held = _new_home(self._cache)
         mounts = [
-            Mount(Path(each["source"]), each["target"], bool(each.get("read_only")))
-            for each in self._mounts
-            if each["type"] == "bind"
+            Mount(Path(mount["source"]), mount["target"], bool(mount.get("read_only")))
+            for mount in self._mounts
+            if mount["type"] == "bind"
         ]
         for mount in mounts:
             if not mount.source.exists():
@@ -142,11 +142,11 @@ def _new_home(cache: Path) -> tuple[Path, FileLock]:
     A trial holds a lock in its folder. The system releases it when the process dies, even by SIGKILL.
     """
     with FileLock(cache / "runs.lock"):
-        for lock in cache.glob("run-*/lock"):
+        for path in cache.glob("run-*/lock"):
             # Held by a trial at work, or another user's.
-            with suppress(OSError), FileLock(lock, timeout=0):
-                shutil.rmtree(lock.parent, ignore_errors=True)
+            with suppress(OSError), FileLock(path, timeout=0):
+                shutil.rmtree(path.parent, ignore_errors=True)
         home = Path(tempfile.mkdtemp(prefix="run-", dir=cache))
-        held = FileLock(home / "lock")
-        held.acquire()
-        return home, held
+        lock = FileLock(home / "lock")
+        lock.acquire()
+        return home, lock

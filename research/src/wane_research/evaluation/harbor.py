@@ -186,8 +186,8 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         except (ValueError, KeyError, TypeError):
             if limit is not None and done.return_code in (_TIMED_OUT, _KILLED):
                 raise TimeoutError(f"wane did not stop after {limit:g} seconds, and was killed") from None
-            told = await environment.exec(f"tail -c 2000 {self.environment_logs_dir}/stderr.txt")
-            raise StartError(f"wane did not start: {_told(done.stdout, told.stdout)}") from None
+            errors = await environment.exec(f"tail -c 2000 {self.environment_logs_dir}/stderr.txt")
+            raise StartError(f"wane did not start: {_told(done.stdout, errors.stdout)}") from None
         if result["session_id"] is None:
             raise StartError(f"wane did not start: {result['error']}")
         self._session_id = result["session_id"]
@@ -200,8 +200,8 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         if result["outcome"] == "provider":
             raise ProviderError(result["error"])
         if result["outcome"] != "done":
-            told = _OUTCOMES.get(result["outcome"], "it failed")
-            raise NonZeroAgentExitCodeError(f"wane ended before the task was done: {told}: {result['error']}")
+            outcome = _OUTCOMES.get(result["outcome"], "it failed")
+            raise NonZeroAgentExitCodeError(f"wane ended before the task was done: {outcome}: {result['error']}")
 
     async def _write_trajectory(self, environment: BaseEnvironment) -> None:
         sessions = self.logs_dir / SESSIONS
@@ -244,8 +244,8 @@ async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
     Raises:
         RuntimeError: if Wane does not start there.
     """
-    found = await environment.exec(f"test -x {bundle.COMMAND}", user="root")
-    if found.return_code:
+    installed = await environment.exec(f"test -x {bundle.COMMAND}", user="root")
+    if installed.return_code:
         source = Path(folder).expanduser() if folder else bundle.made()
         await environment.upload_dir(source, bundle.PLACE)
         await environment.exec(f"chmod -R a+rX {bundle.PLACE}; chmod a+x {bundle.PLACE}/bin/*", user="root")
@@ -275,10 +275,10 @@ def session_id(folder: Path) -> str:
 
 
 def _only_session(folder: Path) -> Path:
-    found = sorted(folder.rglob("*.jsonl"))
-    if len(found) != 1:
-        raise ValueError(f"{folder} holds {len(found)} sessions; one is needed to go on with")
-    return found[0]
+    sessions = sorted(folder.rglob("*.jsonl"))
+    if len(sessions) != 1:
+        raise ValueError(f"{folder} holds {len(sessions)} sessions; one is needed to go on with")
+    return sessions[0]
 
 
 def _told(*texts: str | None) -> str:

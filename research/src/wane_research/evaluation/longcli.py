@@ -62,14 +62,14 @@ def write_longcli(source: Path, target: Path) -> tuple[str, ...]:
         ConfigError: if there are none, or one is incomplete.
     """
     folder = source / TASKS if (source / TASKS).is_dir() else source
-    found = sorted(path.parent for path in folder.glob("*/task.yaml"))
-    if not found:
+    folders = sorted(path.parent for path in folder.glob("*/task.yaml"))
+    if not folders:
         raise ConfigError(f"{folder} has no tasks of LongCLI-Bench: a task is a folder with a task.yaml")
-    for task in found:
+    for task in folders:
         if missing := [name for name in ("Dockerfile", "run-tests.sh", "tests") if not (task / name).exists()]:
             raise ConfigError(f"{task} is not a task of LongCLI-Bench: it has no {', '.join(missing)}")
         _write(task, target / task.name)
-    return tuple(task.name for task in found)
+    return tuple(task.name for task in folders)
 
 
 def _write(task: Path, new: Path) -> None:

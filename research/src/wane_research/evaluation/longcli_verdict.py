@@ -24,9 +24,9 @@ def verdict(folder: Path, modes: Mapping[str, str]) -> dict[str, float]:
             format do not count.
     """
     ways = {"pytest": _of_pytest, "text": _of_text}
-    found = {name: ways[mode](folder, name) for name, mode in modes.items() if mode in ways}
-    rewards: dict[str, float] = {"reward": int(bool(found) and all(passed for passed, _ in found.values()))}
-    rewards.update({name: round(share, 3) for name, (_, share) in found.items()})
+    sets = {name: ways[mode](folder, name) for name, mode in modes.items() if mode in ways}
+    rewards: dict[str, float] = {"reward": int(bool(sets) and all(passed for passed, _ in sets.values()))}
+    rewards.update({name: round(share, 3) for name, (_, share) in sets.items()})
     return rewards
 
 
@@ -37,8 +37,8 @@ def _of_pytest(folder: Path, name: str) -> tuple[bool, float]:
     tests: dict[str, bool] = {}
     for line in "".join(summary).splitlines():
         # The reason of a failure is not part of the test's name.
-        told = line.rpartition(" - ")[0] or line if line.startswith("FAILED") else line
-        status, _, test = told.partition(" ")
+        outcome = line.rpartition(" - ")[0] or line if line.startswith("FAILED") else line
+        status, _, test = outcome.partition(" ")
         if status.strip(":") in PASSED + FAILED and test.strip():
             tests[test.strip().split("::", 1)[-1]] = status.strip(":") in PASSED
     share = sum(tests.values()) / len(tests) if tests else 0.0
@@ -47,8 +47,8 @@ def _of_pytest(folder: Path, name: str) -> tuple[bool, float]:
 
 def _of_text(folder: Path, name: str) -> tuple[bool, float]:
     try:
-        told = json.loads((folder / f"{name}_score.json").read_text(encoding="utf-8"))
-        return int(told.get("is_pass", 0)) == 1, float(told.get("step_score", 0))
+        score = json.loads((folder / f"{name}_score.json").read_text(encoding="utf-8"))
+        return int(score.get("is_pass", 0)) == 1, float(score.get("step_score", 0))
     except (OSError, ValueError, TypeError, AttributeError):
         # A script that crashed wrote none.
         return False, 0.0

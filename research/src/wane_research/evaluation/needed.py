@@ -29,9 +29,9 @@ def need_harbor(part: str) -> None:
         MissingResearchError: if it is not installed; the message has the command that installs it.
     """
     if sys.version_info < OLDEST:
-        here = ".".join(map(str, sys.version_info[:2]))
+        current = ".".join(map(str, sys.version_info[:2]))
         raise OldPythonError(
-            f"{part} needs Harbor, which runs on Python {'.'.join(map(str, OLDEST))} or newer, and this is {here}. "
+            f"{part} needs Harbor, which runs on Python {'.'.join(map(str, OLDEST))} or newer, and this is {current}. "
             'In an environment with a newer one, install it with: pip install "wane-research[eval]"'
         )
     if find_spec("harbor") is None:

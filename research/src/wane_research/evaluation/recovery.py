@@ -51,22 +51,22 @@ def attempts(folder: Path) -> Iterator[FailedAttempt]:
     Raises:
         ConfigError: if there are none, or a trajectory cannot be read.
     """
-    found = sorted(folder.rglob("agent/trajectory.json"))
-    if not found:
+    paths = sorted(folder.rglob("agent/trajectory.json"))
+    if not paths:
         raise ConfigError(f"{folder} has no trials with agent/trajectory.json; are its LFS files there?")
-    for path in found:
+    for path in paths:
         trial = path.parents[1]
         if _passed(trial / "verifier" / "reward.txt"):
             continue
         try:
             steps = json.loads(path.read_text(encoding="utf-8"))["steps"]
-            commands, transcript = tuple(_commands(steps)), "\n\n".join(_told(steps))
+            commands, transcript = tuple(_commands(steps)), "\n\n".join(_transcript(steps))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path} is not a trajectory: {error!r}") from error
         match = _TRIAL.match(trial.name)
         summary = path.with_name(SUMMARY)
-        told = summary.read_text(encoding="utf-8") if summary.exists() else ""
-        yield FailedAttempt(match["task"] if match else trial.name, commands, transcript, told)
+        summary_text = summary.read_text(encoding="utf-8") if summary.exists() else ""
+        yield FailedAttempt(match["task"] if match else trial.name, commands, transcript, summary_text)
 
 
 def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) -> tuple[str, ...]:
@@ -94,11 +94,13 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
         )
         config = new / "task.toml"
         # A prebuilt image would be used instead of the Dockerfile.
-        kept = [line for line in config.read_text(encoding="utf-8").splitlines() if not line.startswith("docker_image")]
-        config.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        lines = [
+            line for line in config.read_text(encoding="utf-8").splitlines() if not line.startswith("docker_image")
+        ]
+        config.write_text("\n".join(lines) + "\n", encoding="utf-8")
         instruction = new / "instruction.md"
-        told = [_PREAMBLE, _of(attempt, messages), instruction.read_text(encoding="utf-8")]
-        instruction.write_text("\n".join(filter(None, told)), encoding="utf-8")
+        texts = [_PREAMBLE, _of(attempt, messages), instruction.read_text(encoding="utf-8")]
+        instruction.write_text("\n".join(filter(None, texts)), encoding="utf-8")
         names.append(attempt.task)
     return tuple(names)
 
@@ -125,7 +127,8 @@ def _of(attempt: FailedAttempt, messages: Messages) -> str:
 
 def _replay(attempt: FailedAttempt) -> str:
     lines = [
-        f"timeout {SECONDS} bash -lc {shlex.quote(it)} </dev/null >/dev/null 2>&1 || true" for it in attempt.commands
+        f"timeout {SECONDS} bash -lc {shlex.quote(command)} </dev/null >/dev/null 2>&1 || true"
+        for command in attempt.commands
     ]
     if any(line == _END for command in lines for line in command.split("\n")):
         raise ConfigError(f"{attempt.task}: a command holds a line {_END}, which ends the replay")
@@ -144,10 +147,10 @@ def _commands(steps: list[dict[str, Any]]) -> Iterator[str]:
             yield text.rstrip("\n")
 
 
-def _told(steps: list[dict[str, Any]]) -> Iterator[str]:
+def _transcript(steps: list[dict[str, Any]]) -> Iterator[str]:
     for step in steps:
         if step["source"] == "agent":
             yield from filter(None, [step.get("message") if isinstance(step.get("message"), str) else ""])
             yield from (f"$ {json.dumps(call['arguments'])}" for call in step.get("tool_calls") or ())
             results = (step.get("observation") or {}).get("results") or ()
-            yield from (it["content"] for it in results if isinstance(it.get("content"), str))
+            yield from (result["content"] for result in results if isinstance(result.get("content"), str))

@@ -278,8 +278,8 @@ def read(path: Path) -> RunResults:
         ResultsError: if it is not a file of results, is of another version, a line before the last is damaged, or a
             figure cannot be.
     """
-    whole, _, rest = path.read_bytes().rpartition(b"\n")
-    lines = whole.split(b"\n") if whole else []
+    complete, _, cut_off = path.read_bytes().rpartition(b"\n")
+    lines = complete.split(b"\n") if complete else []
     if not lines:
         raise ResultsError(f"{path}: no results: its first line, the run's header, is missing")
     run = _read_header(path, lines[0])
@@ -293,25 +293,25 @@ def read(path: Path) -> RunResults:
             abandoned.append(record)
         else:
             trials[record.task] = record
-    remark = f"{path}: the last line is cut off, and was passed over" if rest else ""
+    remark = f"{path}: the last line is cut off, and was passed over" if cut_off else ""
     return RunResults(path, run, tuple(trials.values()), tuple(abandoned), remark)
 
 
-def find(places: Iterable[Path]) -> Iterator[Path]:
+def find(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield the files of results in some folders, at any depth, and those named themselves; each once.
 
     Raises:
         ResultsError: if a place holds none.
     """
-    seen: set[Path] = set()
-    for place in places:
-        found = [place] if place.is_file() else sorted(place.rglob(FILE_NAME))
-        if not found:
-            raise ResultsError(f"{place}: no {FILE_NAME} in it")
-        for path in found:
-            if (resolved := path.resolve()) not in seen:
-                seen.add(resolved)
-                yield path
+    yielded: set[Path] = set()
+    for path in paths:
+        files = [path] if path.is_file() else sorted(path.rglob(FILE_NAME))
+        if not files:
+            raise ResultsError(f"{path}: no {FILE_NAME} in it")
+        for file in files:
+            if (resolved := file.resolve()) not in yielded:
+                yielded.add(resolved)
+                yield file
 
 
 def _read_header(path: Path, line: bytes) -> Run:
@@ -351,7 +351,7 @@ def _impossible(record: Trial | Abandoned) -> str:
     if isinstance(record, Trial):
         amounts |= {"seconds": record.seconds, "waited": record.waited}
         amounts |= {f"context: {name}": value for name, value in (encode(record.context) or {}).items()}
-        shares = {"reward": record.reward} | {f"steps: {it.name}: reward": it.reward for it in record.steps}
+        shares = {"reward": record.reward} | {f"steps: {step.name}: reward": step.reward for step in record.steps}
         if record.position < 1:
             return f"position: {record.position} is less than 1"
     for limit, what, values in ((1.0, "from 0 to 1", shares), (sys.float_info.max, "a number from 0", amounts)):

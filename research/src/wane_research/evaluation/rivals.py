@@ -67,8 +67,8 @@ class _ByWane(BaseInstalledAgent):  # type: ignore[misc, unused-ignore]
     async def setup(self, environment: BaseEnvironment) -> None:
         await super().setup(environment)
         await put_bundle(environment, self.options.bundle)
-        found = await self.exec_as_agent(environment, command=_FIND.format(program=self.PROGRAM))
-        path = last_line(found.stdout)
+        program = await self.exec_as_agent(environment, command=_FIND.format(program=self.PROGRAM))
+        path = last_line(program.stdout)
         if not path:
             raise RuntimeError(f"{self.PROGRAM} is not installed in this environment: its shell does not find it")
         wrap = _WRAP.format(

@@ -120,8 +120,8 @@ class Difference:
         Each ignores something: the interval by task that trials of a run depend on each other, the interval by run that
         other tasks could have been drawn.
         """
-        known = [error.interval(self.value, level) for error in (self.by_task, self.by_run) if error is not None]
-        return max(known, key=lambda it: it.width, default=None)
+        intervals = [error.interval(self.value, level) for error in (self.by_task, self.by_run) if error is not None]
+        return max(intervals, key=lambda interval: interval.width, default=None)
 
     @property
     def verdict(self) -> Verdict:
@@ -189,19 +189,21 @@ def difference(first: Table, second: Table, margin: float) -> Difference | None:
     tasks = [task for task in first if task in second]
     if not tasks:
         return None
-    ours, theirs = ({task: table[task] for task in tasks} for table in (first, second))
-    our_means, their_means = _means(ours), _means(theirs)
-    apart = [our_means[task] - their_means[task] for task in tasks]
-    mine, others = score(ours), score(theirs)
-    by_run = _welch(mine.by_run, others.by_run)
+    first_scores, second_scores = ({task: table[task] for task in tasks} for table in (first, second))
+    first_means, second_means = _means(first_scores), _means(second_scores)
+    apart = [first_means[task] - second_means[task] for task in tasks]
+    first_score, second_score = score(first_scores), score(second_scores)
+    by_run = _welch(first_score.by_run, second_score.by_run)
     if len(tasks) == 1:
         # Nothing else keeps two runs that came out the same from a claim without any error.
-        by_run = _at_least(by_run, 1 / (min(mine.runs, others.runs) + 2))
+        by_run = _at_least(by_run, 1 / (min(first_score.runs, second_score.runs) + 2))
     return Difference(
         value=fmean(apart),
         by_task=_at_least(_of_sample(apart), 1 / (len(tasks) + 2)),
         by_run=by_run,
-        unpaired=hypot(mine.by_task.se, others.by_task.se) if mine.by_task and others.by_task else None,
+        unpaired=hypot(first_score.by_task.se, second_score.by_task.se)
+        if first_score.by_task and second_score.by_task
+        else None,
         tasks=len(tasks),
         margin=margin,
     )
@@ -219,8 +221,8 @@ def bootstrap(first: Table, second: Table, *, seed: int = 0) -> Interval:
     tasks = [task for task in first if task in second]
     drawn = random.integers(len(tasks), size=(_RESAMPLES, len(tasks)))
     rows = [[list(table[task].values()) for task in tasks] for table in (first, second)]
-    ours, theirs = (_redrawn(each, drawn, random).mean(axis=1) for each in rows)
-    low, high = np.quantile(ours - theirs, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    first_means, second_means = (_redrawn(scores, drawn, random).mean(axis=1) for scores in rows)
+    low, high = np.quantile(first_means - second_means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(low), float(high))
 
 
@@ -235,8 +237,8 @@ def wilson(passed: float, trials: float) -> Interval:
     share = passed / trials
     middle = share + z * z / (2 * trials)
     half = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    whole = 1 + z * z / trials
-    return Interval(max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole))
+    scale = 1 + z * z / trials
+    return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
 
 
 def pass_at(table: Table, k: int) -> float | None:
@@ -267,9 +269,9 @@ def drift(table: Table, positions: Table) -> Drift | None:
     """
     points: list[tuple[str, int, float, float]] = []
     for task, row in table.items():
-        place = fmean(positions[task][run] for run in row)
+        mean_position = fmean(positions[task][run] for run in row)
         mean = fmean(row.values())
-        points += [(task, run, positions[task][run] - place, value - mean) for run, value in row.items()]
+        points += [(task, run, positions[task][run] - mean_position, value - mean) for run, value in row.items()]
     spread = sum(x * x for _, _, x, _ in points)
     if not spread:
         return None
@@ -277,20 +279,20 @@ def drift(table: Table, positions: Table) -> Drift | None:
     leftover = [(task, run, x * (y - slope * x)) for task, run, x, y in points]
     by_task: dict[str, float] = {}
     by_run: dict[int, float] = {}
-    for task, run, each in leftover:
-        by_task[task] = by_task.get(task, 0.0) + each
-        by_run[run] = by_run.get(run, 0.0) + each
+    for task, run, residual in leftover:
+        by_task[task] = by_task.get(task, 0.0) + residual
+        by_run[run] = by_run.get(run, 0.0) + residual
     errors = [_sandwich(list(sums.values()), spread) for sums in (by_task, by_run)]
     # The wider one, as with differences.
-    known = [error for error in errors if error is not None and error.se > 0]
-    widest = max(known, key=lambda it: it.interval(0).width, default=None)
+    positive = [error for error in errors if error is not None and error.se > 0]
+    widest = max(positive, key=lambda error: error.interval(0).width, default=None)
     return Drift(10 * slope, None if widest is None else Error(10 * widest.se, widest.df))
 
 
 def within_variance(table: Table) -> float | None:
     """Return the variance of a trial's score around its task's mean, averaged over tasks; None with one run each."""
-    known = [variance(row.values()) for row in table.values() if len(row) > 1]
-    return fmean(known) if known else None
+    variances = [variance(row.values()) for row in table.values() if len(row) > 1]
+    return fmean(variances) if variances else None
 
 
 def chance(spread: float, tasks: int, runs: int) -> float:
@@ -328,13 +330,13 @@ def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
         by_task = np.maximum(np.sqrt(sampled(tasks - 1, 2 * share)), 1 / (tasks + 2))
         widest = t_quantile(0.95, tasks - 1) * by_task
     if runs > 1:
-        ours, theirs = sampled(runs - 1, share), sampled(runs - 1, share)
-        by_run = np.sqrt(ours + theirs)
+        first_variance, second_variance = sampled(runs - 1, share), sampled(runs - 1, share)
+        by_run = np.sqrt(first_variance + second_variance)
         if tasks == 1:
             by_run = np.maximum(by_run, 1 / (runs + 2))
         # The degrees of freedom of Welch and Satterthwaite, as in `_welch`; never less than those of an arm.
-        squares = np.maximum(ours**2 + theirs**2, np.finfo(float).tiny)
-        df = np.maximum(runs - 1, (runs - 1) * (ours + theirs) ** 2 / squares)
+        squares = np.maximum(first_variance**2 + second_variance**2, np.finfo(float).tiny)
+        df = np.maximum(runs - 1, (runs - 1) * (first_variance + second_variance) ** 2 / squares)
         widest = np.maximum(widest, stdtrit(df, 0.95) * by_run)
     reach = np.abs(random.normal(0, sqrt(2 * share), _RESAMPLES)) + widest
     return float(np.quantile(reach, _POWER))
@@ -382,9 +384,12 @@ def _welch(first: Error | None, second: Error | None) -> Error | None:
     """The error of a difference of two independent samples, with the degrees of freedom of Welch and Satterthwaite."""
     if first is None or second is None:
         return None
-    ours, theirs = first.se**2, second.se**2
-    below = ours**2 / first.df + theirs**2 / second.df
-    return Error(sqrt(ours + theirs), (ours + theirs) ** 2 / below if below else first.df + second.df)
+    first_variance, second_variance = first.se**2, second.se**2
+    below = first_variance**2 / first.df + second_variance**2 / second.df
+    return Error(
+        sqrt(first_variance + second_variance),
+        (first_variance + second_variance) ** 2 / below if below else first.df + second.df,
+    )
 
 
 def _sandwich(sums: Sequence[float], spread: float) -> Error | None:
@@ -392,7 +397,7 @@ def _sandwich(sums: Sequence[float], spread: float) -> Error | None:
     count = len(sums)
     if count < 2:
         return None
-    return Error(sqrt(count / (count - 1) * sum(each * each for each in sums)) / spread, count - 1)
+    return Error(sqrt(count / (count - 1) * sum(total * total for total in sums)) / spread, count - 1)
 
 
 def _redrawn(rows: Sequence[Sequence[float]], drawn: NDArray[np.int64], random: np.random.Generator) -> Floats:

@@ -73,7 +73,7 @@ def instances(path: Path) -> tuple[Instance, ...]:
     Raises:
         ConfigError: if it cannot be read, holds none, or a line lacks a field.
     """
-    found: dict[str, Instance] = {}
+    by_id: dict[str, Instance] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -82,13 +82,13 @@ def instances(path: Path) -> tuple[Instance, ...]:
         if line.strip():
             try:
                 data = json.loads(line)
-                it = Instance(*(str(data[name]) for name in Instance.__slots__))
+                instance = Instance(*(str(data[name]) for name in Instance.__slots__))
             except (ValueError, KeyError, TypeError) as error:
                 raise ConfigError(f"{path}, line {number}: not an instance: {error!r}") from error
-            found[it.instance_id] = it
-    if not found:
+            by_id[instance.instance_id] = instance
+    if not by_id:
         raise ConfigError(f"{path} holds no instances")
-    return tuple(found[name] for name in sorted(found))
+    return tuple(by_id[name] for name in sorted(by_id))
 
 
 def write_tasks(source: Path, target: Path, sample: Sample | None) -> tuple[str, ...]:
@@ -102,18 +102,20 @@ def write_tasks(source: Path, target: Path, sample: Sample | None) -> tuple[str,
     Raises:
         ConfigError: if the file cannot be used, or has fewer.
     """
-    found = {it.instance_id: it for it in instances(source)}
-    names = drawn(tuple(found), sample)
+    by_id = {instance.instance_id: instance for instance in instances(source)}
+    names = drawn(tuple(by_id), sample)
     for name in names:
-        it = found[name]
+        instance = by_id[name]
         files = {
-            "instruction.md": _INSTRUCTION.format(repo=it.repo, checkout=CHECKOUT, statement=it.problem_statement),
-            "task.toml": _TASK.format(repo=it.repo, base_commit=it.base_commit, seconds=_SECONDS),
-            "environment/Dockerfile": f"FROM {it.image}\nWORKDIR {CHECKOUT}\n",
+            "instruction.md": _INSTRUCTION.format(
+                repo=instance.repo, checkout=CHECKOUT, statement=instance.problem_statement
+            ),
+            "task.toml": _TASK.format(repo=instance.repo, base_commit=instance.base_commit, seconds=_SECONDS),
+            "environment/Dockerfile": f"FROM {instance.image}\nWORKDIR {CHECKOUT}\n",
             "tests/test.sh": _UNGRADED,
         }
-        for place, text in files.items():
-            path = target / name / place
+        for relative, text in files.items():
+            path = target / name / relative
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     return names
@@ -154,20 +156,20 @@ def grader_command(predictions: Path, run: RunResults) -> str:
     )
 
 
-def take_grades(place: Path, report: Path) -> tuple[int, int]:
+def take_grades(path: Path, report: Path) -> tuple[int, int]:
     """Take the grader's verdicts into a run's results, and return how many passed and how many were graded.
 
     Args:
-        place: the run's folder, or its file of results.
+        path: the run's folder, or its file of results.
         report: the grader's report, a JSON object with `resolved_ids` and `submitted_ids`.
 
     Raises:
         ConfigError: if the report is of other instances, or is no report, or there is more than one run.
-        ResultsError: if the place holds no results.
+        ResultsError: if the path holds no results.
     """
-    paths = list(find([place]))
+    paths = list(find([path]))
     if len(paths) != 1:
-        raise ConfigError(f"{place} holds {len(paths)} runs; name the folder of one")
+        raise ConfigError(f"{path} holds {len(paths)} runs; name the folder of one")
     run = read(paths[0])
     try:
         data: Mapping[str, Any] = json.loads(report.read_text(encoding="utf-8"))

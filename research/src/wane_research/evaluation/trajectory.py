@@ -78,9 +78,9 @@ class _Steps:
         for part in parts:
             if part.kind in (Kind.USER, Kind.NOTICE):
                 self._step(record, source="user", message=part.text)
-        said = [part for part in parts if part.kind in (Kind.TEXT, Kind.REASONING, Kind.CALL)]
-        if said:
-            self._answer(said, record)
+        answered = [part for part in parts if part.kind in (Kind.TEXT, Kind.REASONING, Kind.CALL)]
+        if answered:
+            self._answer(answered, record)
 
     def _step(self, record: Record, **fields: Any) -> None:
         at = {"timestamp": record.at.isoformat()} if record.at else {}
@@ -101,8 +101,10 @@ class _Steps:
             fields["metrics"] = _metrics(self.usage)
             self.model = fields["model_name"] = self.usage.model
         if self.passes:
-            kept = ("tokens_before", "tokens_after", "satisfied")
-            fields["extra"] = {"evicted": [{name: getattr(it, name) for name in kept} for it in self.passes]}
+            figures = ("tokens_before", "tokens_after", "satisfied")
+            fields["extra"] = {
+                "evicted": [{name: getattr(eviction, name) for name in figures} for eviction in self.passes]
+            }
         self._step(record, source="agent", **fields)
         self.usage, self.passes = None, []
 
@@ -110,8 +112,8 @@ class _Steps:
         last = next((step for step in reversed(self.all) if step["source"] == "agent"), None)
         if last is None:
             return
-        found = last.setdefault("observation", {"results": []})["results"]
-        found += [{"source_call_id": part.call_id, "content": part.text} for part in results]
+        observed = last.setdefault("observation", {"results": []})["results"]
+        observed += [{"source_call_id": part.call_id, "content": part.text} for part in results]
 
 
 def _joined(parts: list[Part], kind: Kind) -> str:
@@ -120,17 +122,17 @@ def _joined(parts: list[Part], kind: Kind) -> str:
 
 def _arguments(part: Part) -> Mapping[str, Any]:
     try:
-        found = json.loads(part.arguments or "{}")
+        arguments = json.loads(part.arguments or "{}")
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"arguments": part.arguments}
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"arguments": part.arguments}
 
 
 def _metrics(usage: UsageRecord) -> dict[str, Any]:
-    found = {
+    metrics = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "cached_tokens": usage.cache_read_tokens,
         "cost_usd": usage.cost,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in metrics.items() if value is not None}

@@ -49,32 +49,34 @@ class Total:
 
     Attributes:
         at_least: the sum, or the largest, of what is known.
-        known: number of trials whose figure is known.
+        known_trials: number of trials whose figure is known.
         of: number of all of these trials.
     """
 
     at_least: float = 0
-    known: int = 0
+    known_trials: int = 0
     of: int = 0
 
     @classmethod
     def cost(cls, usages: Iterable[Usage]) -> Total:
         """Return the dollars of some trials."""
-        each = list(usages)
-        return cls(sum(it.known_cost for it in each), sum(it.cost is not None for it in each), len(each))
+        total = cls()
+        for usage in usages:
+            total += cls(usage.known_cost, int(usage.cost is not None), 1)
+        return total
 
     def __add__(self, other: Total) -> Total:
-        return Total(self.at_least + other.at_least, self.known + other.known, self.of + other.of)
+        return Total(self.at_least + other.at_least, self.known_trials + other.known_trials, self.of + other.of)
 
     @property
     def exact(self) -> float | None:
         """The figure; None if that of any trial is not known."""
-        return self.at_least if self.known == self.of else None
+        return self.at_least if self.known_trials == self.of else None
 
     @property
     def unknown(self) -> bool:
         """Whether nothing is known of it."""
-        return self.of > 0 and not self.known and not self.at_least
+        return self.of > 0 and not self.known_trials and not self.at_least
 
     def describe(self) -> str:
         """Return dollars in words: `$0.42`, `at least $20.32 (cost known of 8 of 9 trials)` or `cost unknown`."""
@@ -82,7 +84,7 @@ class Total:
             return "cost unknown"
         if self.exact is not None:
             return dollars(self.exact)
-        return f"at least {dollars(self.at_least)} (cost known of {self.known:,} of {self.of:,} trials)"
+        return f"at least {dollars(self.at_least)} (cost known of {self.known_trials:,} of {self.of:,} trials)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from wane.cli import failure
 from wane.cli.commands import DemoCommandOptions
 from wane.cli.failure import need_agent
+from wane.cli.terminal.program import program
 from wane.cli.terminal.signals import END, handled
 from wane.cli.terminal.text import plain_console, say
 
@@ -47,7 +48,7 @@ def run_demo(command: DemoCommandOptions) -> int:
             summary = asyncio.run(_tidily(play(options, show)))
         except KeyboardInterrupt:
             stack.close()
-            say(f"stopped; to see what was done so far: wane show {show.session}")
+            say(f"stopped; to see what was done so far: {program()} show {show.session}")
             raise
     if command.as_json:
         sys.stdout.write(json.dumps(summary.to_dict(), ensure_ascii=False, indent=2) + "\n")
@@ -87,10 +88,10 @@ def _print(summary: Summary, console: Console) -> None:
     for problem in summary.problems:
         console.print(Text(printable(problem), style="red"))
     console.print(f"\n{NO_MODEL}")
-    console.print(f"Look at the session:  wane show {summary.session}")
+    console.print(f"Look at the session:  {program()} show {summary.session}", soft_wrap=True)
     if summary.repository is not None:
         console.print(f"Look at the work:     git -C {summary.repository} log --stat", soft_wrap=True)
     others = [name for name in ("cwl", "truncate", "compact", "none") if name != summary.strategy]
     console.print(
-        f"Compare:              {'  '.join(f'wane demo --strategy {name}' for name in others)}", soft_wrap=True
+        f"Compare:              {'  '.join(f'{program()} demo --strategy {name}' for name in others)}", soft_wrap=True
     )

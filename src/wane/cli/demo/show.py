@@ -257,8 +257,8 @@ def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) ->
 
 
 def _said(decision: Decision) -> Iterator[Text]:
-    style = "yellow" if decision.sought and decision.place.detour else ""
-    yield Text.assemble((f"{decision.place!s:>5} ", "dim"), (decision.say, style))
+    style = "yellow" if decision.sought and decision.position.detour else ""
+    yield Text.assemble((f"{decision.position!s:>5} ", "dim"), (decision.say, style))
     for call in decision.calls:
         yield Text.assemble(
             ("      " + call.tool + " ", "magenta" if call.tool == "delimiter" else "cyan"), (_brief(call), "dim")

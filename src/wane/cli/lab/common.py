@@ -65,15 +65,15 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     counter = usable_counter(options.counter)
     gathered = gathered_from(sessions, options.format, bar, sidechains=options.sidechains, joined=options.join)
     # Calls that all failed cost nothing, so there is nothing to compare.
-    failed = tuple(entry for entry in gathered.found if not entry.session.answered)
-    answered = tuple(entry for entry in gathered.found if entry.session.answered)
-    gathered = replace(gathered, found=answered, idle=(*gathered.idle, *failed))
-    if not gathered.found:
+    failed = tuple(entry for entry in gathered.recordings if not entry.session.answered)
+    answered = tuple(entry for entry in gathered.recordings if entry.session.answered)
+    gathered = replace(gathered, recordings=answered, idle=(*gathered.idle, *failed))
+    if not gathered.recordings:
         names = ", ".join(printable(entry.session.name) for entry in gathered.idle[:NAMED])
         raise failure.InputError(f"there is nothing to replay: no model answered in {names}")
     progress, own = bar.stage("Indexing"), options.price is None
     studied = study(
-        gathered.found, pricing, counter, options.annotate, options.summary_tokens, progress, own_prices=own
+        gathered.recordings, pricing, counter, options.annotate, options.summary_tokens, progress, own_prices=own
     )
     return Setup(gathered, studied, engine)
 
@@ -88,7 +88,7 @@ def gathered_from(
 
 def prices_told(studied: Iterable[Studied]) -> str:
     """Return whose prices were used for which calls, to follow the word "prices"."""
-    return printable(f"of {prices_used((prepared.found.session, prepared.pricing) for prepared in studied)}.")
+    return printable(f"of {prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)}.")
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
@@ -108,7 +108,7 @@ def _why_idle(session: RecordedSession) -> str:
 
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     """Return lines that tell what was read, and what could not be read."""
-    calls = sum(len(prepared.found.session.own_calls) for prepared in studied)
+    calls = sum(len(prepared.recording.session.own_calls) for prepared in studied)
     items = ((item.kind, item.tokens) for prepared in studied for item in prepared.subject.material.own_items)
     turns = sum(item.kind is Kind.USER for prepared in studied for item in prepared.subject.material.own_items)
     first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {held_by_kind(items)}"
@@ -117,15 +117,15 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     if inferred:
         of = "" if inferred == len(studied) else f" of {inferred} sessions"
         lines.append(f"Episodes{of} are inferred from tool calls: the agent marked none.")
-    branches = [session for prepared in studied if (session := prepared.found.session).calls != session.own_calls]
+    branches = [session for prepared in studied if (session := prepared.recording.session).calls != session.own_calls]
     if branches:
         shared = sum(len(prepared.calls) - len(prepared.own_calls) for prepared in branches)
         left_out = f"{counted(shared, 'model call')} that they share with it count there"
         lines.append(f"{counted(len(branches), 'session')} branched off from another one: {left_out}.")
-    sides = sum(len(prepared.found.session.sidechains) for prepared in studied if prepared.found.parent is None)
-    if sides and not any(prepared.found.parent for prepared in studied):
+    sides = sum(len(prepared.recording.session.sidechains) for prepared in studied if prepared.recording.parent is None)
+    if sides and not any(prepared.recording.parent for prepared in studied):
         lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
-    lines += problem_lines(prepared.found.session for prepared in studied)
+    lines += problem_lines(prepared.recording.session for prepared in studied)
     copied = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) == COPIED]
     idle = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) != COPIED]
     lines += _named("left out, because no model answered in it", counted(len(idle), "session"), idle)

@@ -131,7 +131,7 @@ def _messages(plain: Path, format_: str) -> Messages | None:
     """Return the messages of a file; None if some of it is damaged."""
     problems = Problems()
     values = [value for _, value in json_values(plain, problems)]
-    if problems.found():
+    if problems.listed():
         return None
     first = values[0]
     # An item of OpenAI Responses may also have an input, but has a type.

@@ -111,9 +111,9 @@ def _of_the_frontier(result: Tuning) -> str:
     if result.cheapest:
         return f"Nothing that was tried is cheaper. Keeping most costs {extra}: {_brief(dear)}."
     return (
-        f"Of all that was tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps most. The choice lies where "
-        "another dollar begins to keep little; nothing that was tried is clearly cheaper and keeps as much, or keeps "
-        "clearly more and costs as much."
+        f"Of all that was tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps most. The choice is the "
+        "point beyond which spending more hardly keeps more. Nothing that was tried is clearly cheaper and keeps as "
+        "much, or keeps clearly more and costs as much."
     )
 
 

@@ -38,11 +38,11 @@ def run_view(options: ViewOptions) -> int:
     check_report(options.output)
     path = Path(located(options.name))
     gathered = gather([path], options.format, sidechains=True)
-    if not gathered.found:
+    if not gathered.recordings:
         raise InputError(f"there is nothing to see: no model was called in {path}")
     from wane.lab.report import write_view
 
-    studied = study(gathered.found, Pricing.of(options.price or PRICE), own_prices=options.price is None)
+    studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)
     materials = [prepared.subject.material for prepared in studied]
     recorded_budget, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
@@ -66,7 +66,7 @@ def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
     """Replay sessions: under `cwl`, or if Wane managed them already, under `none`."""
     simulated = []
     for prepared in studied:
-        managed = prepared.found.session.evictions
+        managed = prepared.recording.session.evictions
         settings = Settings(budget=budget, annotate=prepared.annotate)
         name = "none" if managed else "cwl"
         # A session that Wane managed has its own budget, and what it kept is recorded.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Couplings, NativeFormat, Part
+from wane.formats.base import Couplings, Located, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import sealed_tokens
@@ -23,8 +23,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.formats.frameworks.agent_framework", "agent-framework") from error
 
-Slot: TypeAlias = tuple[int, Part]
-"""A part with its place among the contents; -1 for what has none."""
 
 _TURNS: Final = {"user": Kind.USER, "system": Kind.SYSTEM, "developer": Kind.SYSTEM}
 _MEDIA: Final = frozenset({"data", "uri", "hosted_file", "hosted_vector_store"})
@@ -37,8 +35,8 @@ class AgentFrameworkFormat(NativeFormat[Message]):
 
     name = "agent_framework"
 
-    def slots(self, message: Message) -> list[Slot]:
-        """Return the parts of a message, each with its place among the contents.
+    def located(self, message: Message) -> list[Located[int]]:
+        """Return the parts of a message, each with its location among the contents.
 
         Raises:
             FormatError: for anything that is no message.
@@ -48,24 +46,24 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         hosted = _answered_within(message.contents)
         kind = _TURNS.get(message.role, Kind.TEXT)
         if kind in (Kind.USER, Kind.SYSTEM) and is_notice(message.text, system=kind is Kind.SYSTEM):
-            told = all(content.type == "text" for content in message.contents)
-            kind, system = (Kind.NOTICE, kind is Kind.SYSTEM) if told else (kind, False)
+            texts_only = all(content.type == "text" for content in message.contents)
+            kind, system = (Kind.NOTICE, kind is Kind.SYSTEM) if texts_only else (kind, False)
         else:
             system = False
-        found = [
-            (place, part)
-            for place, content in enumerate(message.contents)
+        located = [
+            (location, part)
+            for location, content in enumerate(message.contents)
             if (part := _part(content, kind, hosted, system=system)) is not None
         ]
-        if not found and message.role in _TURNS:
+        if not located and message.role in _TURNS:
             return [(-1, Part(kind, system=system))]
-        return _couple(message, found) if kind is Kind.TEXT else found
+        return _couple(message, located) if kind is Kind.TEXT else located
 
-    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
         """Return the message with only some of its contents; all other fields are the same."""
-        found = self.slots(message)
+        located = self.located(message)
         fewer = copy.copy(message)
-        fewer.contents = [message.contents[found[position][0]] for position in kept if found[position][0] >= 0]
+        fewer.contents = [message.contents[located[position][0]] for position in positions if located[position][0] >= 0]
         return fewer
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
@@ -78,15 +76,16 @@ class AgentFrameworkFormat(NativeFormat[Message]):
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the message that answers a call."""
-        call = self.slots(message)[position][1]
+        call = self.located(message)[position][1]
         return Message("tool", [Content.from_function_result(call_id=call.call_id or "", result=text)])
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
         """Return a message with a text in place of one result's content."""
-        place = self.slots(message)[position][0]
-        cleared, content = copy.copy(message), copy.copy(message.contents[place])
+        location = self.located(message)[position][0]
+        cleared, content = copy.copy(message), copy.copy(message.contents[location])
         content.result, content.items, content.output, content.outputs = text, None, None, None
-        cleared.contents = [content if n == place else each for n, each in enumerate(message.contents)]
+        cleared.contents = list(message.contents)
+        cleared.contents[location] = content
         return cleared
 
 
@@ -116,39 +115,39 @@ def _part(content: Content, kind: Kind, hosted: set[str], *, system: bool) -> Pa
 def _answered_within(contents: Sequence[Content]) -> set[str]:
     """Ids of calls whose results stand in the same message: the provider ran them."""
     calls = {content.call_id for content in contents if content.type.endswith("_call")}
-    return {
-        each.call_id for each in contents if each.type.endswith("_result") and each.call_id and each.call_id in calls
-    }
+    results = {content.call_id for content in contents if content.type.endswith("_result")}
+    return {call_id for call_id in calls & results if call_id}
 
 
-def _couple(message: Message, found: list[Slot]) -> list[Slot]:
+def _couple(message: Message, located: list[Located[int]]) -> list[Located[int]]:
     """Add what must stay together (R12).
 
     Sealed reasoning is refused without what follows it. The calls that follow are refused without it, and so is what
     stands right behind reasoning that has an id of OpenAI's. A call of the provider's goes with its result.
     """
-    if len(found) < 2:
-        return found
-    contents = [message.contents[place] for place, _ in found]
+    if len(located) < 2:
+        return located
+    contents = [message.contents[location] for location, _ in located]
     seals = [n for n, content in enumerate(contents) if content.type == "text_reasoning" and _is_sealed(content)]
     couplings, hosted = Couplings(), dict[str, int]()
-    for here, (_, part) in enumerate(found):
-        content = contents[here]
-        hosted_call = hosted.setdefault(content.call_id, here) if part.kind is Kind.TEXT and content.call_id else here
-        if hosted_call != here:
-            couplings.mutual(hosted_call, here)
+    for position, (_, part) in enumerate(located):
+        content = contents[position]
+        if part.kind is Kind.TEXT and content.call_id:
+            hosted_call = hosted.setdefault(content.call_id, position)
+            if hosted_call != position:
+                couplings.mutual(hosted_call, position)
         if not seals:
             continue
-        before = [seal for seal in seals if seal < here]
-        if here in seals:
-            if here + 1 < len(found):
-                couplings.add(here, here + 1)
+        before = [seal for seal in seals if seal < position]
+        if position in seals:
+            if position + 1 < len(located):
+                couplings.add(position, position + 1)
         elif part.kind is Kind.CALL:
             # Chat Completions has the details of reasoning at an answer's end.
-            couplings.add(here, before[-1] if before else seals[0])
-        elif before and before[-1] == here - 1 and _is_openai(contents[here - 1]):
-            couplings.add(here, here - 1)
-    return couplings.applied(found)
+            couplings.add(position, before[-1] if before else seals[0])
+        elif before and before[-1] == position - 1 and _is_openai(contents[position - 1]):
+            couplings.add(position, position - 1)
+    return couplings.applied(located)
 
 
 def _is_sealed(content: Content) -> bool:
@@ -161,10 +160,12 @@ def _is_openai(content: Content) -> bool:
 
 def _arguments(content: Content) -> str:
     """The raw text that the model wrote, as far as it is told."""
-    told: Any = content.arguments
-    if told is None:
-        told = content.commands or content.actions or content.inputs
-    return told if isinstance(told, str) else "" if told is None else _as_json(told)
+    arguments: Any = content.arguments
+    if arguments is None:
+        arguments = content.commands or content.actions or content.inputs
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else _as_json(arguments)
 
 
 def _given(content: Content) -> tuple[str, int]:
@@ -172,12 +173,12 @@ def _given(content: Content) -> tuple[str, int]:
     if content.items:
         texts = [item.text or "" for item in content.items if item.type == "text"]
         return "\n".join(texts), NON_TEXT_TOKENS * sum(item.type in _MEDIA for item in content.items)
-    told = next((it for it in (content.result, content.output, content.outputs) if it is not None), "")
+    output = next((value for value in (content.result, content.output, content.outputs) if value is not None), "")
     extra = NON_TEXT_TOKENS if content.screenshot is not None else 0
-    return told if isinstance(told, str) else _as_json(told), extra
+    return output if isinstance(output, str) else _as_json(output), extra
 
 
 def _as_json(value: object) -> str:
     return json.dumps(
-        value, ensure_ascii=False, default=lambda it: it.to_dict() if isinstance(it, Content) else str(it)
+        value, ensure_ascii=False, default=lambda leaf: leaf.to_dict() if isinstance(leaf, Content) else str(leaf)
     )

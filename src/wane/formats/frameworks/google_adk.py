@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Couplings, NativeFormat, Part
+from wane.formats.base import Couplings, Located, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact
@@ -34,8 +34,8 @@ class GoogleADKFormat(NativeFormat[types.Content]):
 
     name = "google_adk"
 
-    def slots(self, content: types.Content) -> list[tuple[int, Part]]:
-        """The parts of a content, each with its place.
+    def located(self, content: types.Content) -> list[Located[int]]:
+        """The parts of a content, each with its location.
 
         Raises:
             FormatError: for anything that is no content.
@@ -43,19 +43,19 @@ class GoogleADKFormat(NativeFormat[types.Content]):
         if not isinstance(content, types.Content):
             raise FormatError(f"a message must be a content of google.genai, found {type(content).__name__}")
         if content.role == "model":
-            return _couple(content, list(_made(content)))
+            return _couple(content, list(_answer_parts(content)))
         parts = content.parts or []
         kind = Kind.USER
         if all(part.text is not None for part in parts) and (
             is_of_another_agent(content) or is_notice("\n".join(part.text or "" for part in parts))
         ):
             kind = Kind.NOTICE
-        return list(_told(parts, kind)) or [(0, Part(kind))]
+        return list(_turn_parts(parts, kind)) or [(0, Part(kind))]
 
-    def keep(self, message: types.Content, kept: Sequence[int]) -> types.Content:
+    def keep(self, message: types.Content, positions: Sequence[int]) -> types.Content:
         """Return the content with only some of its parts."""
-        found, parts = self.slots(message), message.parts or []
-        return message.model_copy(update={"parts": [parts[found[position][0]] for position in kept]})
+        located, parts = self.located(message), message.parts or []
+        return message.model_copy(update={"parts": [parts[located[position][0]] for position in positions]})
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> types.FunctionDeclaration:
         """Return the declaration of a tool."""
@@ -67,18 +67,18 @@ class GoogleADKFormat(NativeFormat[types.Content]):
 
     def result(self, message: types.Content, position: int, text: str) -> types.Content:
         """Return the content that answers a call."""
-        call = (message.parts or [])[self.slots(message)[position][0]].function_call
+        call = (message.parts or [])[self.located(message)[position][0]].function_call
         assert call is not None
         answer = types.FunctionResponse(id=call.id, name=call.name, response={"result": text})
         return types.Content(role="user", parts=[types.Part(function_response=answer)])
 
     def cleared(self, message: types.Content, position: int, text: str) -> types.Content:
         """Return a content with a text in place of one result's response."""
-        place, parts = self.slots(message)[position][0], list(message.parts or [])
-        response = parts[place].function_response
+        location, parts = self.located(message)[position][0], list(message.parts or [])
+        response = parts[location].function_response
         assert response is not None
         update = {"response": {"result": text}, "parts": None}
-        parts[place] = parts[place].model_copy(update={"function_response": response.model_copy(update=update)})
+        parts[location] = parts[location].model_copy(update={"function_response": response.model_copy(update=update)})
         return message.model_copy(update={"parts": parts})
 
 
@@ -88,70 +88,70 @@ def is_of_another_agent(content: types.Content) -> bool:
     return bool(first) and (first == "For context:" or str(first).startswith(_ANOTHER_AGENT))
 
 
-def _told(parts: Sequence[types.Part], kind: Kind) -> Iterator[tuple[int, Part]]:
+def _turn_parts(parts: Sequence[types.Part], kind: Kind) -> Iterator[Located[int]]:
     """What a user or a tool says."""
-    seen: Counter[str] = Counter()
-    for place, part in enumerate(parts):
+    counts: Counter[str] = Counter()
+    for location, part in enumerate(parts):
         if (response := part.function_response) is not None:
             media = NON_TEXT_TOKENS * len(response.parts or ())
-            call_id = _call_id(response, seen)
-            yield place, Part(Kind.RESULT, _given(response.response), call_id=call_id, extra_tokens=media)
+            call_id = _call_id(response, counts)
+            yield location, Part(Kind.RESULT, _given(response.response), call_id=call_id, extra_tokens=media)
         elif part.text is not None:
-            yield place, Part(kind, part.text)
+            yield location, Part(kind, part.text)
         else:
-            yield place, _other(part, kind)
+            yield location, _other(part, kind)
 
 
-def _made(content: types.Content) -> Iterator[tuple[int, Part]]:
+def _answer_parts(content: types.Content) -> Iterator[Located[int]]:
     """What a model says."""
-    seen: Counter[str] = Counter()
-    for place, part in enumerate(content.parts or []):
+    counts: Counter[str] = Counter()
+    for location, part in enumerate(content.parts or []):
         seal = len(part.thought_signature or b"") // _BYTES_PER_TOKEN
         if (call := part.function_call) is not None:
             raw = compact(call.args or {})
-            yield place, Part(Kind.CALL, call_id=_call_id(call, seen), tool=call.name or "", arguments=raw)
+            yield location, Part(Kind.CALL, call_id=_call_id(call, counts), tool=call.name or "", arguments=raw)
         elif part.thought or (seal and not part.text):
             text = part.text or ""
-            yield place, Part(Kind.REASONING, text, extra_tokens=0 if text else seal)
+            yield location, Part(Kind.REASONING, text, extra_tokens=0 if text else seal)
         elif part.text:
-            yield place, Part(Kind.TEXT, part.text)
-        elif part.text is None and (said := _other(part, Kind.TEXT)) != Part(Kind.TEXT):
-            yield place, said
+            yield location, Part(Kind.TEXT, part.text)
+        elif part.text is None and (text_part := _other(part, Kind.TEXT)) != Part(Kind.TEXT):
+            yield location, text_part
 
 
-def _couple(content: types.Content, found: list[tuple[int, Part]]) -> list[tuple[int, Part]]:
+def _couple(content: types.Content, located: list[Located[int]]) -> list[Located[int]]:
     """Add what must stay together (R12).
 
     A call is refused without the signature of the thought that led to it. It stands on the thought, or on the first of
     several parallel calls. A signed thought is refused without what follows. A provider's call goes with its result.
     """
-    if len(found) < 2:
-        return found
-    parts = [(content.parts or [])[place] for place, _ in found]
+    if len(located) < 2:
+        return located
+    parts = [(content.parts or [])[location] for location, _ in located]
     couplings, signed, ran = Couplings(), None, dict[str | None, int]()
-    for here, (each, (_, part)) in enumerate(zip(parts, found, strict=True)):
-        if each.thought_signature:
-            if part.kind is Kind.REASONING and here + 1 < len(found):
-                couplings.add(here, here + 1)
-            if part.kind is Kind.CALL and signed is not None and found[signed][1].kind is Kind.REASONING:
-                couplings.add(here, signed)
-            signed = here if part.kind in (Kind.REASONING, Kind.CALL) else signed
+    for position, (raw, (_, part)) in enumerate(zip(parts, located, strict=True)):
+        if raw.thought_signature:
+            if part.kind is Kind.REASONING and position + 1 < len(located):
+                couplings.add(position, position + 1)
+            if part.kind is Kind.CALL and signed is not None and located[signed][1].kind is Kind.REASONING:
+                couplings.add(position, signed)
+            signed = position if part.kind in (Kind.REASONING, Kind.CALL) else signed
         elif part.kind is Kind.CALL and signed is not None:
-            couplings.add(here, signed)
-        if each.tool_call is not None:
-            ran[each.tool_call.id] = here
-        elif each.tool_response is not None and each.tool_response.id in ran:
-            couplings.mutual(ran[each.tool_response.id], here)
-        elif each.code_execution_result is not None and here and parts[here - 1].executable_code is not None:
-            couplings.mutual(here - 1, here)
-    return couplings.applied(found)
+            couplings.add(position, signed)
+        if raw.tool_call is not None:
+            ran[raw.tool_call.id] = position
+        elif raw.tool_response is not None and raw.tool_response.id in ran:
+            couplings.mutual(ran[raw.tool_response.id], position)
+        elif raw.code_execution_result is not None and position and parts[position - 1].executable_code is not None:
+            couplings.mutual(position - 1, position)
+    return couplings.applied(located)
 
 
-def _call_id(call: types.FunctionCall | types.FunctionResponse, seen: Counter[str]) -> str:
+def _call_id(call: types.FunctionCall | types.FunctionResponse, counts: Counter[str]) -> str:
     """The id of a call or its result; where it has none, which of the tool's calls it is within its content."""
     name = call.name or ""
-    number = seen[name]
-    seen[name] += 1
+    number = counts[name]
+    counts[name] += 1
     return call.id or f"{name}#{number}"
 
 

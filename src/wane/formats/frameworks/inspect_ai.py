@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact, sealed_tokens, type_name
 
@@ -38,7 +38,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.formats.frameworks.inspect_ai", "inspect-ai") from error
 
-Place: TypeAlias = tuple[str, int]
+Location: TypeAlias = tuple[str, int]
 """Where a part stands: in the whole message, in its content by position, or in its calls by position."""
 
 
@@ -47,33 +47,33 @@ class InspectFormat(NativeFormat[ChatMessage]):
 
     name = "inspect_ai"
 
-    def slots(self, message: object) -> list[tuple[Place, Part]]:
-        """Return the items of a message, each with its place.
+    def located(self, message: object) -> list[Located[Location]]:
+        """Return the items of a message, each with its location.
 
         Raises:
             FormatError: for anything that is no message.
         """
         if isinstance(message, ChatMessageAssistant):
-            found = list(_answer(message))
-            return couple_reasoning(found, _sealed(message, found))
+            located = list(_answer(message))
+            return couple_reasoning(located, _sealed(message, located))
         if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
             raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
         return [(("whole", 0), _whole(message))]
 
-    def keep(self, message: ChatMessage, kept: Sequence[int]) -> ChatMessage:
+    def keep(self, message: ChatMessage, positions: Sequence[int]) -> ChatMessage:
         """Return the message with only some of its parts. Its id tells which, as logs tell messages apart by id."""
         if not isinstance(message, ChatMessageAssistant):
             return message
-        found = self.slots(message)
-        places = {found[position][0] for position in kept}
+        located = self.located(message)
+        locations = {located[position][0] for position in positions}
         content: Any = message.content
         if isinstance(content, str):
-            content = content if ("content", 0) in places else ""
+            content = content if ("content", 0) in locations else ""
         else:
-            content = [entry for number, entry in enumerate(content) if ("content", number) in places]
-        calls = [call for number, call in enumerate(message.tool_calls or ()) if ("call", number) in places]
-        shown = f"{message.id}:{','.join(map(str, kept))}"
-        return message.model_copy(update={"id": shown, "content": content, "tool_calls": calls or None})
+            content = [entry for number, entry in enumerate(content) if ("content", number) in locations]
+        calls = [call for number, call in enumerate(message.tool_calls or ()) if ("call", number) in locations]
+        new_id = f"{message.id}:{','.join(map(str, positions))}"
+        return message.model_copy(update={"id": new_id, "content": content, "tool_calls": calls or None})
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolInfo:
         """Return the definition of a tool."""
@@ -85,7 +85,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
 
     def result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
         """Return the message that answers a call."""
-        call = self.slots(message)[position][1]
+        call = self.located(message)[position][1]
         return ChatMessageTool(content=text, tool_call_id=call.call_id, function=call.tool)
 
     def cleared(self, message: ChatMessage, position: int, text: str) -> ChatMessage:  # noqa: ARG002 - it has one part
@@ -102,7 +102,7 @@ def _whole(message: ChatMessageSystem | ChatMessageUser | ChatMessageTool) -> Pa
     return turn_part(text, extra, system=isinstance(message, ChatMessageSystem))
 
 
-def _answer(message: ChatMessageAssistant) -> Iterator[tuple[Place, Part]]:
+def _answer(message: ChatMessageAssistant) -> Iterator[Located[Location]]:
     for number, entry in enumerate(message.content_list):
         text, extra = _said([entry])
         if isinstance(entry, ContentReasoning):
@@ -137,12 +137,12 @@ def _said(content: Any) -> tuple[str, int]:
     return "\n".join(texts), extra
 
 
-def _sealed(message: ChatMessageAssistant, found: Sequence[tuple[Place, Part]]) -> dict[int, bool]:
+def _sealed(message: ChatMessageAssistant, located: Sequence[Located[Location]]) -> dict[int, bool]:
     """The reasoning that a provider knows again, by position; whether it is OpenAI's, known by its id."""
     entries = message.content_list
     sealed: dict[int, bool] = {}
-    for here, ((_, number), part) in enumerate(found):
+    for position, ((_, number), part) in enumerate(located):
         entry = entries[number] if part.kind is Kind.REASONING else None
         if isinstance(entry, ContentReasoning) and (entry.signature or entry.redacted or entry.internal):
-            sealed[here] = (entry.signature or "").startswith("rs_")
+            sealed[position] = (entry.signature or "").startswith("rs_")
     return sealed

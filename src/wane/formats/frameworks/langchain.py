@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text
 
@@ -21,13 +21,12 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.formats.frameworks.langchain", "langchain") from error
 
-Place: TypeAlias = tuple[str, Any]
+Location: TypeAlias = tuple[str, Any]
 """Where a part stands: in a block of the content, in the text, in a field, or as which of the calls."""
 
-Slot: TypeAlias = tuple[Place, Part]
 
-_WHOLE: Final[Place] = ("whole", None)
-_TEXT: Final[Place] = ("text", None)
+_WHOLE: Final[Location] = ("whole", None)
+_TEXT: Final[Location] = ("text", None)
 _REASONING_FIELD: Final = "reasoning_content"
 _REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _MEDIA: Final = frozenset(
@@ -43,8 +42,8 @@ class LangChainFormat(NativeFormat[BaseMessage]):
 
     name = "langchain"
 
-    def slots(self, message: BaseMessage) -> list[Slot]:
-        """Return the items of a message, each with its place.
+    def located(self, message: BaseMessage) -> list[Located[Location]]:
+        """Return the items of a message, each with its location.
 
         Raises:
             FormatError: for anything that is no message of a conversation.
@@ -60,30 +59,31 @@ class LangChainFormat(NativeFormat[BaseMessage]):
             return [(_WHOLE, turn_part(text, extra, system=isinstance(message, SystemMessage)))]
         raise FormatError(f"a message of the type {message.type!r} cannot be part of a conversation")
 
-    def keep(self, message: BaseMessage, kept: Sequence[int]) -> BaseMessage:
+    def keep(self, message: BaseMessage, positions: Sequence[int]) -> BaseMessage:
         """Return the message with only some of its parts; all other fields are the same."""
         if not isinstance(message, AIMessage):
             return message
-        found = self.slots(message)
-        places = {found[position][0] for position in kept}
+        located = self.located(message)
+        locations = {located[position][0] for position in positions}
         calls = _calls(message)
-        stay = {number for where, number in places if where == "call"}
-        more = dict(message.additional_kwargs)
-        if "tool_calls" in more:
-            raw = more["tool_calls"]
+        stay = {number for where, number in locations if where == "call"}
+        kwargs = dict(message.additional_kwargs)
+        if "tool_calls" in kwargs:
+            raw = kwargs["tool_calls"]
             numbers = _numbers((call.get("id") for call in raw), calls)
-            more["tool_calls"] = [call for call, number in zip(raw, numbers, strict=True) if number in stay]
-        if (_REASONING_FIELD, None) not in places:
-            more.pop(_REASONING_FIELD, None)
+            kwargs["tool_calls"] = [call for call, number in zip(raw, numbers, strict=True) if number in stay]
+        if (_REASONING_FIELD, None) not in locations:
+            kwargs.pop(_REASONING_FIELD, None)
         content: Any = message.content
         if isinstance(content, str):
-            content = content if _TEXT in places else ""
+            content = content if _TEXT in locations else ""
         else:
-            content = [block for block, place in zip(content, _places(content, calls), strict=True) if place in places]
+            blocks = zip(content, _locations(content, calls), strict=True)
+            content = [block for block, location in blocks if location in locations]
         valid = len(message.tool_calls)
         update = {
             "content": content,
-            "additional_kwargs": more,
+            "additional_kwargs": kwargs,
             "tool_calls": [call for number, call in enumerate(calls[:valid]) if number in stay],
             "invalid_tool_calls": [call for number, call in enumerate(calls[valid:], valid) if number in stay],
         }
@@ -100,7 +100,7 @@ class LangChainFormat(NativeFormat[BaseMessage]):
 
     def result(self, message: BaseMessage, position: int, text: str) -> BaseMessage:
         """Return the message that answers a call."""
-        call = self.slots(message)[position][1]
+        call = self.located(message)[position][1]
         return ToolMessage(text, tool_call_id=call.call_id or "", name=call.tool)
 
     def cleared(self, message: BaseMessage, position: int, text: str) -> BaseMessage:  # noqa: ARG002 - it has one part
@@ -108,9 +108,9 @@ class LangChainFormat(NativeFormat[BaseMessage]):
         return message.model_copy(update={"content": text, "artifact": None})
 
 
-def _answer(message: AIMessage) -> Iterator[Slot]:
+def _answer(message: AIMessage) -> Iterator[Located[Location]]:
     calls = _calls(message)
-    left: dict[Place, Part] = {
+    remaining: dict[Location, Part] = {
         ("call", number): Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=shown_text(call["args"]))
         for number, call in enumerate(calls)
     }
@@ -122,17 +122,17 @@ def _answer(message: AIMessage) -> Iterator[Slot]:
         if content:
             yield _TEXT, Part(Kind.TEXT, content)
     else:
-        for block, place in zip(content, _places(content, calls), strict=True):
+        for block, location in zip(content, _locations(content, calls), strict=True):
             if _is_call(block):
-                if (part := left.pop(place, None)) is not None:
-                    yield place, part
+                if (part := remaining.pop(location, None)) is not None:
+                    yield location, part
             elif isinstance(block, dict) and block.get("type") in _REASONING:
-                yield place, _reasoning(block)
+                yield location, _reasoning(block)
             else:
                 text, extra = _said([block])
                 if text or extra:
-                    yield place, Part(Kind.TEXT, text, extra_tokens=extra)
-    yield from left.items()
+                    yield location, Part(Kind.TEXT, text, extra_tokens=extra)
+    yield from remaining.items()
 
 
 def _calls(message: AIMessage) -> list[Any]:
@@ -144,27 +144,27 @@ def _numbers(ids: Iterable[Any], calls: Sequence[Any]) -> list[int | None]:
     numbers: dict[Any, list[int]] = {}
     for number, call in enumerate(calls):
         numbers.setdefault(call["id"], []).append(number)
-    found = (numbers.get(each, [None]) for each in ids)
-    return [same.pop(0) if len(same) > 1 else same[0] for same in found]
+    candidates = (numbers.get(call_id, [None]) for call_id in ids)
+    return [same.pop(0) if len(same) > 1 else same[0] for same in candidates]
 
 
-def _places(content: Sequence[Any], calls: Sequence[Any]) -> list[Place]:
-    """The place of each block: a call's is that of the call."""
+def _locations(content: Sequence[Any], calls: Sequence[Any]) -> list[Location]:
+    """The location of each block: a call's is that of the call."""
     numbers = iter(_numbers((_call_id(block) for block in content if _is_call(block)), calls))
-    return [("call", next(numbers)) if _is_call(block) else ("block", here) for here, block in enumerate(content)]
+    return [("call", next(numbers)) if _is_call(block) else ("block", index) for index, block in enumerate(content)]
 
 
-def _couple(message: AIMessage, found: list[Slot]) -> list[Slot]:
+def _couple(message: AIMessage, located: list[Located[Location]]) -> list[Located[Location]]:
     """Add what must stay together (R12): signed thinking, and reasoning that has an id."""
     if isinstance(message.content, str):
-        return found
+        return located
     sealed: dict[int, bool] = {}
-    for here, ((where, number), part) in enumerate(found):
+    for position, ((where, number), part) in enumerate(located):
         block = message.content[number] if part.kind is Kind.REASONING and where == "block" else {}
         named = isinstance(block, dict) and str(block.get("id") or "").startswith("rs_")
         if named or _seal(block):
-            sealed[here] = named
-    return couple_reasoning(found, sealed)
+            sealed[position] = named
+    return couple_reasoning(located, sealed)
 
 
 def _reasoning(block: Mapping[str, Any]) -> Part:
@@ -179,9 +179,9 @@ def _seal(block: object) -> str:
     if not isinstance(block, dict):
         return ""
     extras = block.get("extras")
-    found = [block.get(key) for key in ("signature", "data", "encrypted_content")]
-    found += [extras.get(key) for key in ("signature", "encrypted_content")] if isinstance(extras, dict) else []
-    return next((seal for seal in found if isinstance(seal, str) and seal), "")
+    seals = [block.get(key) for key in ("signature", "data", "encrypted_content")]
+    seals += [extras.get(key) for key in ("signature", "encrypted_content")] if isinstance(extras, dict) else []
+    return next((seal for seal in seals if isinstance(seal, str) and seal), "")
 
 
 def _is_call(block: object) -> bool:
@@ -203,9 +203,9 @@ def _said(content: object) -> tuple[str, int]:
         elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
             texts.append(text)
         elif isinstance(block, dict) and block.get("type") in _MEDIA:
-            text, more = _medium(block)
+            text, tokens = _medium(block)
             texts += [text] if text else []
-            extra += more
+            extra += tokens
         elif block:
             texts.append(shown_text(block))
     return "\n".join(texts), extra

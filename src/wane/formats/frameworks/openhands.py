@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import sealed_tokens, type_name
 
@@ -56,7 +56,7 @@ class OpenHandsFormat(NativeFormat[Message]):
 
     name = "openhands"
 
-    def slots(self, message: Message) -> list[tuple[int, Part]]:
+    def located(self, message: Message) -> list[Located[int]]:
         """Take a message apart, as the table at the top of this module says; each part with the position of its event.
 
         Raises:
@@ -76,11 +76,11 @@ class OpenHandsFormat(NativeFormat[Message]):
             return [(0, Part(Kind.NOTICE, text, extra_tokens=extra))]
         return [(0, turn_part(text, extra))]
 
-    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
         """Return the message with only some of its parts. The first of its events tells what the answer told."""
-        found = self.slots(message)
-        kinds = {found[position][1].kind for position in kept}
-        calls = [message[found[position][0]] for position in kept if found[position][1].kind is Kind.CALL]
+        located = self.located(message)
+        kinds = {located[position][1].kind for position in positions}
+        calls = [message[located[position][0]] for position in positions if located[position][1].kind is Kind.CALL]
         update = {} if Kind.REASONING in kinds else dict(_NO_REASONING)
         first = message[0]
         if not isinstance(first, ActionEvent):
@@ -88,12 +88,12 @@ class OpenHandsFormat(NativeFormat[Message]):
             if Kind.TEXT not in kinds:
                 update["content"] = []
             return (first.model_copy(update={"llm_message": first.llm_message.model_copy(update=update)}),)
-        told = {name: getattr(first, name) for name in _NO_REASONING} | update
+        fields = {name: getattr(first, name) for name in _NO_REASONING} | update
         thought = list(first.thought) if Kind.TEXT in kinds else []
         if calls:
-            return (calls[0].model_copy(update={**told, "thought": thought}), *calls[1:])
-        said = ModelMessage(role="assistant", content=thought, **told)
-        return (MessageEvent(id=first.id, source="agent", llm_message=said, llm_response_id=first.llm_response_id),)
+            return (calls[0].model_copy(update={**fields, "thought": thought}), *calls[1:])
+        answer = ModelMessage(role="assistant", content=thought, **fields)
+        return (MessageEvent(id=first.id, source="agent", llm_message=answer, llm_response_id=first.llm_response_id),)
 
     def read(self, data: Sequence[Any]) -> list[Message]:
         """Return the messages of events, one to an answer.
@@ -142,28 +142,28 @@ def _is_agents(event: object) -> bool:
     return isinstance(event, MessageEvent) and event.llm_message.role == "assistant"
 
 
-def _answer(message: Message) -> list[tuple[int, Part]]:
+def _answer(message: Message) -> list[Located[int]]:
     first = message[0]
-    told: Any = first.llm_message if isinstance(first, MessageEvent) else first
-    parts = list(_reasoning(told))
-    signed = any(not hasattr(block, "signature") or block.signature for block in told.thinking_blocks or ())
-    named = told.responses_reasoning_item is not None
+    answer: Any = first.llm_message if isinstance(first, MessageEvent) else first
+    parts = list(_reasoning(answer))
+    signed = any(not hasattr(block, "signature") or block.signature for block in answer.thinking_blocks or ())
+    named = answer.responses_reasoning_item is not None
     sealed = {0: named} if parts and (signed or named) else {}
-    content = told.content if isinstance(first, MessageEvent) else told.thought
+    content = answer.content if isinstance(first, MessageEvent) else answer.thought
     if text := "\n".join(entry.text for entry in content if isinstance(entry, TextContent)):
         parts.append(Part(Kind.TEXT, text))
-    found = [(0, part) for part in parts]
-    for place, event in enumerate(message):
+    located = [(0, part) for part in parts]
+    for location, event in enumerate(message):
         if isinstance(event, ActionEvent):
             raw = event.tool_call.arguments
-            found.append((place, Part(Kind.CALL, call_id=event.tool_call_id, tool=event.tool_name, arguments=raw)))
-    return couple_reasoning(found, sealed)
+            located.append((location, Part(Kind.CALL, call_id=event.tool_call_id, tool=event.tool_name, arguments=raw)))
+    return couple_reasoning(located, sealed)
 
 
-def _reasoning(told: Any) -> Iterator[Part]:
+def _reasoning(answer: Any) -> Iterator[Part]:
     """The reasoning of an answer as one part: the SDK tells it several times, for different providers."""
-    blocks, item = told.thinking_blocks or (), told.responses_reasoning_item
-    text = told.reasoning_content or "\n".join(getattr(block, "thinking", "") for block in blocks)
+    blocks, item = answer.thinking_blocks or (), answer.responses_reasoning_item
+    text = answer.reasoning_content or "\n".join(getattr(block, "thinking", "") for block in blocks)
     if item is not None:
         text = text or "\n".join([*item.summary, *(item.content or ())])
     if text or blocks or item is not None:

@@ -36,11 +36,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Couplings, NativeFormat, Part, anchor
+from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, expect_list
@@ -54,8 +54,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.formats.frameworks.pydantic_ai", "pydantic-ai") from error
 
-Slot: TypeAlias = tuple[int, Part]
-"""Position of a part in its message, and the part that Wane makes of it."""
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _REVEALING: Final = frozenset({"load_capability", "search_tools", "tool_search"})
@@ -98,7 +96,7 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         dumped: list[Any] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         return dumped
 
-    def slots(self, message: ModelMessage) -> list[Slot]:
+    def located(self, message: ModelMessage) -> list[Located[int]]:
         """Return the parts of a message that become items, each with its position in `message.parts`.
 
         Raises:
@@ -107,17 +105,17 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         if isinstance(message, ModelRequest):
             return [(position, _request_part(part)) for position, part in enumerate(message.parts)] or _EMPTY_REQUEST
         if isinstance(message, ModelResponse):
-            return _couple(message, list(_response_slots(message)))
+            return _couple(message, list(_response_parts(message)))
         raise FormatError(
             f"a Pydantic AI message must be a ModelRequest or a ModelResponse, found {type(message).__name__}"
         )
 
-    def keep(self, message: ModelMessage, kept: Sequence[int]) -> ModelMessage:
+    def keep(self, message: ModelMessage, positions: Sequence[int]) -> ModelMessage:
         """Return a copy of the message with only some of its parts; all other fields are the same."""
-        found = self.slots(message)
+        located = self.located(message)
         if isinstance(message, ModelRequest):
-            return replace(message, parts=[message.parts[found[number][0]] for number in kept])
-        return replace(message, parts=[message.parts[found[number][0]] for number in kept])
+            return replace(message, parts=[message.parts[located[number][0]] for number in positions])
+        return replace(message, parts=[message.parts[located[number][0]] for number in positions])
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolDefinition:
         """Return the definition of a tool."""
@@ -129,24 +127,24 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
 
     def awaits(self, message: ModelMessage, position: int) -> bool:
         """Whether the application answers a call: the provider runs native tools."""
-        return isinstance(message.parts[self.slots(message)[position][0]], _m.ToolCallPart)
+        return isinstance(message.parts[self.located(message)[position][0]], _m.ToolCallPart)
 
     def result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
         """Return a request with the return of a call."""
-        part = self.slots(message)[position][1]
+        part = self.located(message)[position][1]
         return ModelRequest([_m.ToolReturnPart(part.tool or "", text, part.call_id or "")])
 
     def cleared(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
         """Return a request with one return's content replaced by a text; returns of native tools stay."""
-        place = self.slots(message)[position][0]
-        part = message.parts[place]
+        location = self.located(message)[position][0]
+        part = message.parts[location]
         if not isinstance(message, ModelRequest) or not isinstance(part, _m.ToolReturnPart | _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
             return message
-        made = _m.ToolReturnPart(part.tool_name or "", text, part.tool_call_id, timestamp=part.timestamp)
-        return replace(message, parts=[*message.parts[:place], made, *message.parts[place + 1 :]])
+        replaced = _m.ToolReturnPart(part.tool_name or "", text, part.tool_call_id, timestamp=part.timestamp)
+        return replace(message, parts=[*message.parts[:location], replaced, *message.parts[location + 1 :]])
 
 
-_EMPTY_REQUEST: Final[list[Slot]] = [(-1, Part(Kind.SYSTEM))]
+_EMPTY_REQUEST: Final[list[Located[int]]] = [(-1, Part(Kind.SYSTEM))]
 
 
 def _request_part(part: _m.ModelRequestPart) -> Part:
@@ -190,7 +188,7 @@ def _result(part: _m.BaseToolReturnPart[Any]) -> Part:
     return Part(Kind.RESULT, text, call_id=part.tool_call_id, extra_tokens=extra)
 
 
-def _response_slots(message: ModelResponse) -> Iterable[Slot]:
+def _response_parts(message: ModelResponse) -> Iterable[Located[int]]:
     paired = _paired_natives(message)
     for position, part in enumerate(message.parts):
         if isinstance(part, _m.ToolCallPart):
@@ -257,7 +255,7 @@ def _paired_natives(message: ModelResponse) -> set[int]:
     return paired
 
 
-def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
+def _couple(message: ModelResponse, located: list[Located[int]]) -> list[Located[int]]:
     """Add what must stay together (R12).
 
     - Calls need the signed reasoning before them (Anthropic, Google). The reasoning needs one item after
@@ -266,27 +264,27 @@ def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
       pieces of one item, which share its id.
     - Text with citations needs the native results that it may cite.
     """
-    raw = [message.parts[position] for position, _ in found]
+    raw = [message.parts[location] for location, _ in located]
     couplings = Couplings()
     signed: list[int] = []
     natives: list[int] = []
-    for here, part in enumerate(raw):
+    for position, part in enumerate(raw):
         if isinstance(part, _m.ThinkingPart) and (part.signature or _item_id(part)):
-            signed.append(here)
-            if here + 1 < len(raw):
+            signed.append(position)
+            if position + 1 < len(raw):
                 if _item_id(part):
-                    couplings.mutual(here, here + 1)
+                    couplings.mutual(position, position + 1)
                 else:
-                    couplings.add(here, *anchor(found, here))
+                    couplings.add(position, *anchor(located, position))
         elif isinstance(part, _m.NativeToolCallPart | _m.NativeToolReturnPart):
-            natives.append(here)
+            natives.append(position)
         elif isinstance(part, _m.TextPart) and _cites(part):
-            couplings.add(here, *natives)
-        if found[here][1].kind is Kind.CALL:
-            couplings.add(here, *signed)
-        if here and _item_id(part) and _item_id(part) == _item_id(raw[here - 1]):
-            couplings.mutual(here - 1, here)
-    return couplings.applied(found)
+            couplings.add(position, *natives)
+        if located[position][1].kind is Kind.CALL:
+            couplings.add(position, *signed)
+        if position and _item_id(part) and _item_id(part) == _item_id(raw[position - 1]):
+            couplings.mutual(position - 1, position)
+    return couplings.applied(located)
 
 
 def _item_id(part: object) -> str | None:
@@ -320,8 +318,8 @@ def _is_notice(part: _m.UserPromptPart) -> bool:
     """Whether all content of a prompt is the harness's."""
     entries = [part.content] if isinstance(part.content, str) else part.content
     texts = [entry.content if isinstance(entry, _m.TextContent) else entry for entry in entries if entry]
-    told = [text for text in texts if not isinstance(text, _m.CachePoint)]
-    return bool(told) and all(isinstance(text, str) and is_notice(text) for text in told)
+    contents = [text for text in texts if not isinstance(text, _m.CachePoint)]
+    return bool(contents) and all(isinstance(text, str) and is_notice(text) for text in contents)
 
 
 def _speech_tokens(part: _m.SpeechPart) -> int:

@@ -18,14 +18,12 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, NativeFormat, Part, anchor, turn_part
+from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor, turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text, type_name
 
 Message: TypeAlias = dict[str, Any]
 Block: TypeAlias = Mapping[str, Any]
-Slot: TypeAlias = tuple[int, Part]
-"""Position of a block in its message, and what it is to Wane."""
 
 _ROLES: Final = ("user", "assistant")
 _MEDIA: Final = ("image", "document", "audio", "video")
@@ -36,7 +34,7 @@ class StrandsFormat(NativeFormat[Message]):
 
     name = "strands"
 
-    def slots(self, message: Message) -> list[Slot]:
+    def located(self, message: Message) -> list[Located[int]]:
         """Return the items of a message, each with the position of its block in `content`.
 
         Raises:
@@ -49,13 +47,14 @@ class StrandsFormat(NativeFormat[Message]):
             raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise FormatError("content must be a list of blocks")
-        found = [(place, part) for place, block in enumerate(content) if (part := _part(role, block)) is not None]
-        return _couple(content, found) if role == "assistant" and len(found) > 1 else found
+        parts = enumerate(_part(role, block) for block in content)
+        located = [(location, part) for location, part in parts if part is not None]
+        return _couple(content, located) if role == "assistant" and len(located) > 1 else located
 
-    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
         """Return the message with only some of its blocks; all other fields are the same."""
-        found = self.slots(message)
-        return {**message, "content": [message["content"][found[position][0]] for position in kept]}
+        located = self.located(message)
+        return {**message, "content": [message["content"][located[position][0]] for position in positions]}
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the specification of a tool."""
@@ -67,19 +66,19 @@ class StrandsFormat(NativeFormat[Message]):
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: one that the provider runs by itself has a type."""
-        return "type" not in message["content"][self.slots(message)[position][0]]["toolUse"]
+        return "type" not in message["content"][self.located(message)[position][0]]["toolUse"]
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the user's message that answers a call."""
-        call_id = self.slots(message)[position][1].call_id
+        call_id = self.located(message)[position][1].call_id
         block = {"toolResult": {"toolUseId": call_id, "status": "success", "content": [{"text": text}]}}
         return {"role": "user", "content": [block]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
         """Return a message with a text in place of one result's content."""
-        content, place = message["content"], self.slots(message)[position][0]
-        block = {"toolResult": {**content[place]["toolResult"], "content": [{"text": text}]}}
-        return {**message, "content": [*content[:place], block, *content[place + 1 :]]}
+        content, location = message["content"], self.located(message)[position][0]
+        block = {"toolResult": {**content[location]["toolResult"], "content": [{"text": text}]}}
+        return {**message, "content": [*content[:location], block, *content[location + 1 :]]}
 
 
 def joined(messages: Sequence[Message]) -> list[Message]:
@@ -98,9 +97,9 @@ def _part(role: str, block: Block) -> Part | None:
     if (call := block.get("toolUse")) is not None:
         return Part(Kind.CALL, call_id=call["toolUseId"], tool=call["name"], arguments=shown_text(call["input"]))
     if (result := block.get("toolResult")) is not None:
-        said = [_said(each) for each in result["content"]]
-        extra = sum(tokens for _, tokens in said)
-        return Part(Kind.RESULT, "".join(text for text, _ in said), call_id=result["toolUseId"], extra_tokens=extra)
+        contents = [_said(inner) for inner in result["content"]]
+        extra = sum(tokens for _, tokens in contents)
+        return Part(Kind.RESULT, "".join(text for text, _ in contents), call_id=result["toolUseId"], extra_tokens=extra)
     if (reasoning := block.get("reasoningContent")) is not None:
         text = reasoning.get("reasoningText", {}).get("text") or ""
         return Part(Kind.REASONING, text, extra_tokens=0 if text else max(1, len(_seal(block)) // 4))
@@ -121,27 +120,27 @@ def _said(block: Block) -> tuple[str, int]:
     if (guarded := block.get("guardContent")) is not None:
         return _said(guarded.get("text", guarded))
     if (cited := block.get("citationsContent")) is not None:
-        return "".join(_said(each)[0] for each in cited.get("content") or []), 0
+        return "".join(_said(inner)[0] for inner in cited.get("content") or []), 0
     if any(kind in block for kind in _MEDIA):
         return "", NON_TEXT_TOKENS
     raise FormatError(f"a block {', '.join(map(repr, block))} is unknown")
 
 
-def _couple(content: Sequence[Block], found: list[Slot]) -> list[Slot]:
+def _couple(content: Sequence[Block], located: list[Located[int]]) -> list[Located[int]]:
     """Add what must stay together (R12).
 
     Signed reasoning is needed by the calls that follow it, and needs one item behind it: text, which goes last of all,
     or else what is next.
     """
     couplings, signed = Couplings(), list[int]()
-    for here, (place, part) in enumerate(found):
+    for position, (location, part) in enumerate(located):
         if part.kind is Kind.CALL:
-            couplings.add(here, *signed)
-        elif part.kind is Kind.REASONING and _seal(content[place]):
-            signed.append(here)
-    for here in signed:
-        couplings.add(here, *anchor(found, here))
-    return couplings.applied(found)
+            couplings.add(position, *signed)
+        elif part.kind is Kind.REASONING and _seal(content[location]):
+            signed.append(position)
+    for position in signed:
+        couplings.add(position, *anchor(located, position))
+    return couplings.applied(located)
 
 
 def _seal(block: Block) -> str | bytes:

@@ -27,7 +27,7 @@ class CallLoss:
 
     Attributes:
         uses: identifiers in its output that occurred in the history before it, each once.
-        found: identifiers of these that the view held.
+        in_view: identifiers of these that the view held.
         edits: files that it edits and that had been read before.
         grounded: files of these whose latest read the view held unchanged.
         reread: content to fetch again.
@@ -38,7 +38,7 @@ class CallLoss:
     """
 
     uses: int
-    found: int
+    in_view: int
     edits: int
     grounded: int
     reread: Reread
@@ -54,8 +54,8 @@ class LossTotals:
 
     Attributes:
         uses: uses of identifiers that had occurred before, each identifier once per call.
-        found: uses that the view held.
-        found_at_best: the same if each summary without text held the most useful identifiers that fit its length.
+        in_view: uses that the view held.
+        in_view_at_best: the same if each summary without text held the most useful identifiers that fit its length.
         edits: edits of files that had been read before.
         grounded: edits of these whose file's latest read the view held.
         reread: content to fetch again.
@@ -67,8 +67,8 @@ class LossTotals:
     """
 
     uses: int = 0
-    found: int = 0
-    found_at_best: float = 0
+    in_view: int = 0
+    in_view_at_best: float = 0
     edits: int = 0
     grounded: int = 0
     reread: Reread = Reread()
@@ -85,12 +85,12 @@ class LossTotals:
     @property
     def reference_recall(self) -> float:
         """Share of the uses that the view held; 1.0 if there were none."""
-        return _share(self.found, self.uses)
+        return _share(self.in_view, self.uses)
 
     @property
     def reference_recall_at_best(self) -> float:
         """The same if each summary without text were the best of its length; equal if all summaries had texts."""
-        return _share(self.found_at_best, self.uses)
+        return _share(self.in_view_at_best, self.uses)
 
     @property
     def edit_grounding(self) -> float:

@@ -27,11 +27,11 @@ class Touched:
     """The effect of one call on files.
 
     Attributes:
-        shown: files whose content its result shows.
+        read: files whose content its result shows.
         edited: files whose content it writes, in whole or in part.
     """
 
-    shown: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()
 
 
@@ -84,7 +84,7 @@ class Files:
         for index in range(self._walked, stop):
             part = self._parts[index]
             if part.kind is Kind.CALL:
-                self._asked[part.call_id] = touched(part).shown
+                self._asked[part.call_id] = touched(part).read
             elif part.kind is Kind.RESULT:
                 for path in self._asked.pop(part.call_id, ()):
                     self._latest[path] = index
@@ -117,6 +117,6 @@ def _edits(command: Simple, path: str) -> bool:
     name = basename(path)
     words = [basename(word) for word in command.words]
     if name in map(basename, command.writes):
-        return command.given is not None or not _SAYING.isdisjoint(words)
+        return command.heredoc is not None or not _SAYING.isdisjoint(words)
     edits = not _EDITING.isdisjoint(words) or ("git" in words and not {"apply", "am"}.isdisjoint(words))
-    return edits and any(name in text for text in [*command.words, command.given or ""])
+    return edits and any(name in text for text in [*command.words, command.heredoc or ""])

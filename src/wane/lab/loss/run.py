@@ -48,11 +48,11 @@ class Loss:
         """Return the figures over all calls observed, without those that count for another session."""
         calls = self._index.session.calls
         judged = [loss for loss, call in zip(self._judged, calls, strict=False) if not call.inherited]
-        in_view = sum(loss.found for loss in judged)
+        in_view = sum(loss.in_view for loss in judged)
         return LossTotals(
             uses=sum(loss.uses for loss in judged),
-            found=in_view,
-            found_at_best=in_view + self._summaries.held_at_best(),
+            in_view=in_view,
+            in_view_at_best=in_view + self._summaries.held_at_best(),
             edits=sum(loss.edits for loss in judged),
             grounded=sum(loss.grounded for loss in judged),
             reread=_sum(loss.reread for loss in judged),
@@ -73,7 +73,7 @@ class Loss:
         repeated = self._index.repeated(call)
         return CallLoss(
             uses=uses,
-            found=uses - len(missing),
+            in_view=uses - len(missing),
             edits=len(needed),
             grounded=len(needed) - len(gone),
             reread=self._reread.fetch(before, gone, missing),

@@ -8,14 +8,14 @@ from wane.lab.names import READER_NAMES
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.building.lines import head
 from wane.lab.readers.files import STDIN, find_files, plain_file, shown_path
-from wane.lab.readers.gathering import Found, Gathered, Unread, gather, read_session
+from wane.lab.readers.gathering import Gathered, Recording, Unread, gather, read_session
 from wane.lab.readers.reading import is_foreign, read_file, read_plain
 
 __all__ = [
     "READER_NAMES",
     "STDIN",
-    "Found",
     "Gathered",
+    "Recording",
     "Unread",
     "find_files",
     "gather",

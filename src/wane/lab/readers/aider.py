@@ -52,36 +52,36 @@ def read(path: Path) -> list[RecordedSession]:
     """
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         blocks = list(_blocks(file))
-    starts = [place for place, block in enumerate(blocks) if block.kind == "started"]
-    found = [_session(blocks[start:stop]) for start, stop in zip(starts, [*starts[1:], len(blocks)], strict=True)]
-    called = [session for session in found if session.calls]
-    return called or found[-1:]
+    starts = [index for index, block in enumerate(blocks) if block.kind == "started"]
+    sessions = [_session(blocks[start:stop]) for start, stop in zip(starts, [*starts[1:], len(blocks)], strict=True)]
+    called = [session for session in sessions if session.calls]
+    return called or sessions[-1:]
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
     """Yield the blocks of a history, in order."""
-    kind, first, held = "", 0, list[str]()
+    kind, first, body = "", 0, list[str]()
     open_print = False  # whether the printed text goes on on the next line
     for number, raw in enumerate(lines, start=1):
         line = raw.rstrip("\r\n")
         if open_print:
-            now, told, begins = "printed", line, False
+            now, content, begins = "printed", line, False
         elif _STARTED.match(line):
-            now, told, begins = "started", line, True
+            now, content, begins = "started", line, True
         elif line.startswith("> "):
-            now, told, begins = "printed", line[2:], True
+            now, content, begins = "printed", line[2:], True
         elif line.startswith("#### "):
-            now, told, begins = "typed", line[5:], kind != "typed"
+            now, content, begins = "typed", line[5:], kind != "typed"
         else:
-            now, told, begins = "answered", line, kind != "answered"
+            now, content, begins = "answered", line, kind != "answered"
         if begins:
-            if held:
-                yield _Block(first, kind, "\n".join(held).strip())
-            kind, first, held = now, number, []
-        held.append(told.removesuffix("  ") if now in ("printed", "typed") else told)
+            if body:
+                yield _Block(first, kind, "\n".join(body).strip())
+            kind, first, body = now, number, []
+        body.append(content.removesuffix("  ") if now in ("printed", "typed") else content)
         open_print = now == "printed" and not line.endswith("  ")
-    if held:
-        yield _Block(first, kind, "\n".join(held).strip())
+    if body:
+        yield _Block(first, kind, "\n".join(body).strip())
 
 
 def _session(blocks: Iterable[_Block]) -> RecordedSession:
@@ -99,8 +99,8 @@ def _session(blocks: Iterable[_Block]) -> RecordedSession:
             answer = None
         if block.kind == "started" and (match := _STARTED.match(block.text)):
             builder = SessionBuilder(f"aider {match[1]}", NAME)
-        elif block.kind == "typed" and (asked := _asked(block.text)):
-            builder.user(Content(asked))
+        elif block.kind == "typed" and (request := _request(block.text)):
+            builder.user(Content(request))
         elif match := _MODEL.match(block.text):
             model = match[1].rpartition("/")[2]
         elif block.kind == "printed" and block.text.startswith("# "):
@@ -111,12 +111,12 @@ def _session(blocks: Iterable[_Block]) -> RecordedSession:
     return builder.build()
 
 
-def _asked(typed: str) -> str:
+def _request(typed: str) -> str:
     """Return a person's words to the model; empty for a command of aider."""
     if not typed.startswith("/"):
         return typed
-    command, _, asked = typed.partition(" ")
-    return asked.strip() if command in _ASKING else ""
+    command, _, request = typed.partition(" ")
+    return request.strip() if command in _ASKING else ""
 
 
 def _usage(printed: str) -> Usage | None:

@@ -33,9 +33,9 @@ def recognises(head: Sequence[object]) -> bool:
     return any(True for value in head for _ in _trajectories(value))
 
 
-def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the trajectories among JSON values, each as a session; see `DocumentReader`."""
-    several = [trajectory for _, value in found for trajectory in _trajectories(value)]
+    several = [trajectory for _, value in values for trajectory in _trajectories(value)]
     if not several:
         raise FormatError("it holds no ATIF trajectory: an object with schema_version, agent and steps")
     return [_session(*pair) for pair in zip(several, builders(name, [NAME] * len(several), problems), strict=True)]
@@ -83,25 +83,25 @@ class _Step:
             self._agent()
         elif source in _SOURCES:
             # A program's step in the agent's place is no model call; it is a turn, like the system's events.
-            self._told(Kind.USER if source == "user" else Kind.SYSTEM)
+            self._add_turn(Kind.USER if source == "user" else Kind.SYSTEM)
         else:
             self._problem(
                 f"its source is {source!r}; known: {', '.join(sorted(_SOURCES))}", "a step of no known source"
             )
 
-    def _told(self, kind: Kind) -> None:
+    def _add_turn(self, kind: Kind) -> None:
         calls = [Content(f"{call.tool}{call.arguments}") for call in self._calls()]
         results = (_content(result.get("content")) for result in self._results)
-        whole = Content.joined([_content(self._step.get("message")), *calls, *results])
-        if whole or kind is Kind.USER:
+        turn = Content.joined([_content(self._step.get("message")), *calls, *results])
+        if turn or kind is Kind.USER:
             system = kind is Kind.SYSTEM
-            notice = not whole.extra_tokens and is_notice(whole.text, system=system)
-            self._builder.message([whole.part(Kind.NOTICE, system=system) if notice else whole.part(kind)])
+            notice = not turn.extra_tokens and is_notice(turn.text, system=system)
+            self._builder.message([turn.part(Kind.NOTICE, system=system) if notice else turn.part(kind)])
 
     def _agent(self) -> None:
-        made = Answer()
-        made.reasoning(text(self._step.get("reasoning_content")))
-        made.text(_content(self._step.get("message")))
+        answer = Answer()
+        answer.reasoning(text(self._step.get("reasoning_content")))
+        answer.text(_content(self._step.get("message")))
         calls = self._calls()
         metrics = mapping(self._step.get("metrics"))
         usage = usage_of(
@@ -114,20 +114,20 @@ class _Step:
         # A sum over several calls says nothing about one.
         alone = self._step.get("llm_call_count") in (None, 1)
         self._builder.settle()
-        self._builder.answer([*made.parts, *calls], usage=usage if alone else None, at=self._at, model=self._model)
+        self._builder.answer([*answer.parts, *calls], usage=usage if alone else None, at=self._at, model=self._model)
         self._observe([call.call_id or "" for call in calls])
 
     def _calls(self) -> list[Part]:
-        found: list[Part] = []
+        parts: list[Part] = []
         for call in items(self._step.get("tool_calls")):
             name, arguments = text(mapping(call).get("function_name")), mapping(call).get("arguments")
             if not name:
                 self._problem(f"a tool call without a name: {str(call)[:60]}", "a tool call without a name")
                 continue
             raw = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-            call_id = text(mapping(call).get("tool_call_id")) or f"step-{self._number}-{len(found)}"
-            found.append(Part(Kind.CALL, call_id=call_id, tool=name, arguments=raw))
-        return found
+            call_id = text(mapping(call).get("tool_call_id")) or f"step-{self._number}-{len(parts)}"
+            parts.append(Part(Kind.CALL, call_id=call_id, tool=name, arguments=raw))
+        return parts
 
     def _observe(self, calls: list[str]) -> None:
         """Append the results. Those without a call answer the last calls, as agents that show one screen do it."""

@@ -127,9 +127,9 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
         elif payload.get("type") == "user_message":
             return text(payload.get("message")), cwd
         elif payload.get("type") == "message":
-            taken = _taken(payload)
-            if isinstance(taken, Part) and taken.kind is Kind.USER:
-                return taken.text, cwd
+            part = _part_of_item(payload)
+            if isinstance(part, Part) and part.kind is Kind.USER:
+                return part.text, cwd
     return "", cwd
 
 
@@ -184,9 +184,9 @@ class _Collected:
 
     def _item(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
         kind = text(payload.get("type"))
-        taken = _taken(payload)
-        if taken is not None:
-            self._add(line, at, taken)
+        part = _part_of_item(payload)
+        if part is not None:
+            self._add(line, at, part)
         elif kind not in _ITEMS:
             self._problems.add(line, f"an item of the unknown type {kind!r}")
 
@@ -213,12 +213,12 @@ class _Collected:
             self._add(line, at, _Cost(usage, count(last.get("reasoning_output_tokens")) or 0))
 
     def _roll_back(self, turns: int) -> None:
-        starts = [place for place, step in enumerate(self.steps) if step.is_turn]
+        starts = [index for index, step in enumerate(self.steps) if step.is_turn]
         if turns and starts:
             start = starts[-min(turns, len(starts))]
-            left = self.steps[start:]
-            calls = sum(isinstance(step.what, _Cost) for step in left)
-            name_left((step.line for step in left), self._problems, calls)
+            undone = self.steps[start:]
+            calls = sum(isinstance(step.what, _Cost) for step in undone)
+            name_left((step.line for step in undone), self._problems, calls)
             del self.steps[start:]
 
 
@@ -230,8 +230,8 @@ class _Assembly:
         self._steps = steps
         self._output: list[_Step] = []
         self._after: list[_Step] = []  # items between the output and its cost
-        given = [step.what for step in steps if isinstance(step.what, Part)]
-        self._coming = {part.call_id or "" for part in given if part.kind is Kind.RESULT}
+        parts = [step.what for step in steps if isinstance(step.what, Part)]
+        self._coming = {part.call_id or "" for part in parts if part.kind is Kind.RESULT}
         self._context: int | None = None  # tokens of the last call's request and output
 
     def run(self) -> None:
@@ -283,17 +283,17 @@ class _Assembly:
 def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
     """Return the parts of a call's output. Reasoning is encrypted, so the call's usage gives its size."""
     parts = [part for step in output if isinstance(step.what, _Made) for part in step.what.parts]
-    places = [place for place, part in enumerate(parts) if part.kind is Kind.REASONING]
-    if cost is not None and places:
-        share, rest = divmod(cost.reasoning, len(places))
-        for number, place in enumerate(places):
-            tokens = share + (number < rest)
-            told = -(-len(parts[place].text) // _CHARACTERS_PER_TOKEN)
-            parts[place] = replace(parts[place], extra_tokens=max(0, tokens - told))
+    positions = [position for position, part in enumerate(parts) if part.kind is Kind.REASONING]
+    if cost is not None and positions:
+        share, remainder = divmod(cost.reasoning, len(positions))
+        for number, position in enumerate(positions):
+            tokens = share + (number < remainder)
+            visible = -(-len(parts[position].text) // _CHARACTERS_PER_TOKEN)
+            parts[position] = replace(parts[position], extra_tokens=max(0, tokens - visible))
     return [part for part in parts if part.kind is not Kind.REASONING or part.text or part.extra_tokens]
 
 
-def _taken(item: Mapping[str, Any]) -> Part | _Made | None:
+def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
     """Take an item of OpenAI's Responses apart; None if it is no part of the history."""
     match item.get("type"):
         case "message":
@@ -303,9 +303,9 @@ def _taken(item: Mapping[str, Any]) -> Part | _Made | None:
         case "additional_tools":
             return Part(Kind.SYSTEM, compact(item.get("tools")))
         case "reasoning":
-            told = [content(item.get(key)).text for key in ("summary", "content")]
+            texts = [content(item.get(key)).text for key in ("summary", "content")]
             extra = sealed_tokens(item.get("encrypted_content"), SEAL)
-            return _Made((Part(Kind.REASONING, "\n".join(filter(None, told)), extra_tokens=extra),))
+            return _Made((Part(Kind.REASONING, "\n".join(filter(None, texts)), extra_tokens=extra),))
         case "function_call" | "custom_tool_call":
             space, name = text(item.get("namespace")), text(item.get("name"))
             return _call(item, f"{space}.{name}" if space else name, item.get("arguments", item.get("input")))
@@ -319,23 +319,23 @@ def _taken(item: Mapping[str, Any]) -> Part | _Made | None:
                 output = output.get("content_items") or output.get("content", output)
             return content(output).part(Kind.RESULT, call_id=text(item.get("call_id")))
         case "tool_search_output":
-            found = Part(Kind.RESULT, compact(item.get("tools")), call_id=text(item.get("call_id")))
-            return _Made((found,)) if item.get("execution") == "server" else found
+            result = Part(Kind.RESULT, compact(item.get("tools")), call_id=text(item.get("call_id")))
+            return _Made((result,)) if item.get("execution") == "server" else result
         case "web_search_call":
             return _run_by_provider(item, "web_search", raw_text(item.get("action")), 0)
         case "image_generation_call":
-            made = image_tokens(item.get("result")) if item.get("result") else 0
-            return _run_by_provider(item, "image_generation", text(item.get("revised_prompt")), made)
+            tokens = image_tokens(item.get("result")) if item.get("result") else 0
+            return _run_by_provider(item, "image_generation", text(item.get("revised_prompt")), tokens)
     return None
 
 
 def _message(item: Mapping[str, Any]) -> Part | _Made:
-    said, role = content(item.get("content")), item.get("role")
+    body, role = content(item.get("content")), item.get("role")
     if role == "assistant":
-        return _Made((said.part(Kind.TEXT),) if said else ())
+        return _Made((body.part(Kind.TEXT),) if body else ())
     if is_harness_made(item):
-        return said.part(Kind.NOTICE, system=role != "user")
-    return said.part(Kind.USER if role == "user" else Kind.SYSTEM)
+        return body.part(Kind.NOTICE, system=role != "user")
+    return body.part(Kind.USER if role == "user" else Kind.SYSTEM)
 
 
 def _call(item: Mapping[str, Any], tool: str, arguments: object) -> _Made:

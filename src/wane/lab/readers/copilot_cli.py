@@ -41,7 +41,7 @@ def read(path: Path) -> list[RecordedSession]:
     """
     name = path.parent.name if path.stem == "events" else path.stem
     builder = SessionBuilder(name, NAME)
-    events = _kept(records(path, builder.problems), builder)
+    events = _events(records(path, builder.problems), builder)
     if not events:
         return []
     session = _Assembly(builder)
@@ -66,16 +66,17 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
     return "", cwd
 
 
-def _kept(lines: Iterable[_Event], builder: SessionBuilder) -> list[_Event]:
+def _events(lines: Iterable[_Event], builder: SessionBuilder) -> list[_Event]:
     """Return the events without those that the user took back."""
     events: list[_Event] = []
     for line, event in lines:
         if event.get("type") == "session.snapshot_rewind":
             back = mapping(event.get("data")).get("upToEventId")
-            place = next((place for place, (_, it) in enumerate(events) if it.get("id") == back), len(events))
-            left = [number for number, it in events[place:] if text(it.get("type")).endswith(".message")]
-            name_left(left, builder.problems, sum(_begins_answer(it) for _, it in events[place:]))
-            del events[place:]
+            ids = [earlier.get("id") for _, earlier in events]
+            undone = events[ids.index(back) :] if back in ids else []
+            messages = [number for number, message in undone if text(message.get("type")).endswith(".message")]
+            name_left(messages, builder.problems, sum(_begins_answer(message) for _, message in undone))
+            del events[len(events) - len(undone) :]
         elif text(event.get("type")).partition(".")[0] in _FAMILIES:
             events.append((line, event))
         else:
@@ -111,7 +112,7 @@ class _Assembly:
             self._result(line, data)
         elif kind in ("user.message", "system.message", "system.notification"):
             self._flush()
-            self._told(kind, data)
+            self._add_turn(kind, data)
         elif kind == "session.compaction_complete" and data.get("success"):
             self._flush()
             self._builder.settle()
@@ -130,7 +131,7 @@ class _Assembly:
         self._flush()
         return self._builder.build()
 
-    def _told(self, kind: str, data: Mapping[str, Any]) -> None:
+    def _add_turn(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "system.message":
             self._builder.add(Part(Kind.SYSTEM, text(data.get("content"))))
             return
@@ -139,30 +140,30 @@ class _Assembly:
             self._builder.title = text(data.get("content"))
         self._builder.settle()
         # The text that the model got: the user's words, with the time and reminders around them.
-        told = text(data.get("transformedContent")) or text(data.get("content"))
-        self._builder.user(Content(told), notice=notice)
+        turn = text(data.get("transformedContent")) or text(data.get("content"))
+        self._builder.user(Content(turn), notice=notice)
 
     def _result(self, line: int, data: Mapping[str, Any]) -> None:
         if data.get("isUserRequested"):
             return  # no model called it
         result, error = mapping(data.get("result")), mapping(data.get("error"))
-        told = text(result.get("content")) or text(error.get("message"))
+        output = text(result.get("content")) or text(error.get("message"))
         extra = content(items(result.get("binaryResultsForLlm"))).extra_tokens
-        self._builder.result(text(data.get("toolCallId")), Content(told, extra), line=line)
+        self._builder.result(text(data.get("toolCallId")), Content(output, extra), line=line)
 
     def _flush(self) -> None:
         if not self._answer:
             return
         self._builder.settle()
-        line, event = self._answer[0]
-        made = Answer()
-        for _, each in self._answer:
-            data = mapping(each.get("data"))
+        line, first = self._answer[0]
+        answer = Answer()
+        for _, event in self._answer:
+            data = mapping(event.get("data"))
             seal = data.get("reasoningOpaque")
-            made.reasoning(text(data.get("reasoningText")), seal or data.get("encryptedContent"), signed=bool(seal))
-            made.text(Content(text(data.get("content"))))
+            answer.reasoning(text(data.get("reasoningText")), seal or data.get("encryptedContent"), signed=bool(seal))
+            answer.text(Content(text(data.get("content"))))
             for call in map(mapping, items(data.get("toolRequests"))):
-                made.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
-        at, model = seconds(event.get("timestamp")), text(mapping(event.get("data")).get("model")) or None
-        self._builder.answer(made.coupled(), at=at, model=model, line=line)
+                answer.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
+        at, model = seconds(first.get("timestamp")), text(mapping(first.get("data")).get("model")) or None
+        self._builder.answer(answer.coupled(), at=at, model=model, line=line)
         self._answer.clear()

@@ -95,13 +95,13 @@ def read(path: Path) -> list[RecordedSession]:
     file, chosen = (path.parent, path.name) if is_session(path) else (path, None)
     with _opened(file) as (reader, database):
         names = [chosen] if chosen else [listed.id for listed in reader.listed(database)]
-        found: list[RecordedSession] = []
+        sessions: list[RecordedSession] = []
         for name in names:
             exported = reader.exported(database, name)
             if exported is None:
                 raise FormatError(f"it holds no session {name}")
-            found.append(reader.session(exported, sound(name), Problems()))
-    return found
+            sessions.append(reader.session(exported, sound(name), Problems()))
+    return sessions
 
 
 def sessions(path: Path) -> list[Listed]:
@@ -130,14 +130,14 @@ def _opened(path: Path) -> Iterator[tuple[DatabaseReader, sqlite3.Connection]]:
 
 def _connected(path: Path) -> sqlite3.Connection:
     """Open a database for reading only; the agent may be writing to it at the same time."""
-    place = path.absolute().as_uri()
-    database = sqlite3.connect(f"{place}?mode=ro", uri=True)
+    uri = path.absolute().as_uri()
+    database = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:
         database.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.OperationalError:
         # In a directory that cannot be written to, the log of changes cannot be opened; the rest is whole.
         database.close()
-        database = sqlite3.connect(f"{place}?mode=ro&immutable=1", uri=True)
+        database = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
     database.row_factory = sqlite3.Row
     database.text_factory = lambda raw: raw.decode(errors="replace")
     return database

@@ -68,12 +68,12 @@ def _in_a_row(text: str) -> tuple[list[Value], int]:
     The list is empty unless all of them are lists or objects.
     """
     entries, stop = _entries(text, 0)
-    line, seen = 1, 0
-    found: list[Value] = []
+    line, counted_to = 1, 0
+    values: list[Value] = []
     for start, value in entries:
-        line, seen = line + text.count("\n", seen, start), start
-        found.append((line, value))
-    return (found if all(isinstance(value, dict | list) for _, value in found) else []), stop
+        line, counted_to = line + text.count("\n", counted_to, start), start
+        values.append((line, value))
+    return (values if all(isinstance(value, dict | list) for _, value in values) else []), stop
 
 
 def _row_part(text: str, row: list[Value], stop: int, problems: Problems) -> list[Value]:
@@ -89,21 +89,21 @@ def _row_part(text: str, row: list[Value], stop: int, problems: Problems) -> lis
 
 def _by_lines(text: str, problems: Problems) -> list[Value]:
     """Return the values of a file with one per line; none if its first line is not a list or object."""
-    found: list[Value] = []
+    values: list[Value] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line or line.isspace():
             continue
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if not found:
+            if not values:
                 return []
             problems.add(number, f"not JSON ({reason(error)}): {line[:40]!r}", "not JSON", unread=True)
             continue
-        if not found and not isinstance(value, dict | list):
+        if not values and not isinstance(value, dict | list):
             return []
-        found.append((number, value))
-    return found
+        values.append((number, value))
+    return values
 
 
 def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> list[Value]:
@@ -112,8 +112,8 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     wrapping = None if text.startswith("[", start) else _LISTS.search(text)
     entries: list[object] = []
     if wrapping or text.startswith("[", start):
-        found, _ = _entries(text, wrapping.end() if wrapping else start + 1)
-        entries = [entry for _, entry in found]
+        read, _ = _entries(text, wrapping.end() if wrapping else start + 1)
+        entries = [entry for _, entry in read]
     if not entries:
         binary = "\0" in text or text.startswith("\ufffd", error.pos)
         raise FormatError(f"it is not {'text in UTF-8' if binary else f'JSON: {placed_reason(error)}'}") from None
@@ -161,16 +161,16 @@ def is_answer(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "assistant" or message.get("kind") == "response"
 
 
-def chats(found: Sequence[Value], is_message: Callable[[object], bool]) -> list[Chat]:
+def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list[Chat]:
     """Return the chats of a file.
 
     Args:
-        found: its values.
+        values: its values.
         is_message: whether JSON data looks like a message. A chat without any is left out.
     """
     wrapped: list[Chat] = []
     loose: list[Value] = []
-    for line, value in found:
+    for line, value in values:
         inner = _unwrapped(line, value)
         if inner is None:
             loose.append((line, value))

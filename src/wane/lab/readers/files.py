@@ -40,21 +40,21 @@ def find_files(path: str | Path) -> list[Path]:
     Raises:
         SessionNotFoundError: if there are none.
     """
-    given = Path(path)
-    if str(path) == STDIN or given.is_file():
-        return [given]
-    if given.is_dir():
-        found = [entry for entry in given.rglob("*") if _is_session_file(entry, given)]
-        if not found:
+    target = Path(path)
+    if str(path) == STDIN or target.is_file():
+        return [target]
+    if target.is_dir():
+        files = [entry for entry in target.rglob("*") if _is_session_file(entry, target)]
+        if not files:
             raise SessionNotFoundError(f"the folder {path} holds no {', '.join(_SUFFIXES)} file")
-        return sorted(found)
+        return sorted(files)
     if has_magic(str(path)):
-        found = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
-        if not found:
+        files = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
+        if not files:
             raise SessionNotFoundError(f"no file matches {path}")
-        return sorted(found)
-    if given.exists() or is_session(given):
-        return [given]
+        return sorted(files)
+    if target.exists() or is_session(target):
+        return [target]
     raise SessionNotFoundError(f"there is no file {path}")
 
 

@@ -18,7 +18,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Recording:
     """A session and its origin.
 
     Attributes:
@@ -50,13 +50,13 @@ class Gathered:
     """The content of a user's paths.
 
     Attributes:
-        found: the sessions, in the order of the paths and of the files in each.
+        recordings: the sessions, in the order of the paths and of the files in each.
         idle: sessions without a model call, which leave nothing to replay.
         unread: files that were skipped.
     """
 
-    found: tuple[Found, ...]
-    idle: tuple[Found, ...] = ()
+    recordings: tuple[Recording, ...]
+    idle: tuple[Recording, ...] = ()
     unread: tuple[Unread, ...] = ()
 
 
@@ -77,8 +77,8 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
         FormatError: if a file is of an unknown format, or not of the one asked for.
         MissingExtraError: if the format of a single file needs an extra that is not installed.
     """
-    found, _ = _read_all([path], format)
-    return [it.session for it in found]
+    recordings, _ = _read_all([path], format)
+    return [recording.session for recording in recordings]
 
 
 def gather(
@@ -106,55 +106,56 @@ def gather(
         FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
         MissingExtraError: if the format of a file given by name needs an extra that is not installed.
     """
-    found, unread = _read_all(paths, format, progress)
+    recordings, unread = _read_all(paths, format, progress)
     if not joined:
-        found = _branched(found)
+        recordings = _branched(recordings)
     if sidechains:
-        found = [each for it in found for each in (it, *_sidechains(it))]
-    idle = tuple(it for it in found if not it.session.calls)
-    active = [it for it in found if it.session.calls]
+        recordings = _with_sidechains(recordings)
+    idle = tuple(recording for recording in recordings if not recording.session.calls)
+    active = [recording for recording in recordings if recording.session.calls]
     if joined and active:
         name = f"{len(active)} sessions joined"
-        active = [Found(join([it.session for it in active], name), "")]
+        active = [Recording(join([recording.session for recording in active], name), "")]
     return Gathered(tuple(active), idle, tuple(unread))
 
 
 def _read_all(
     paths: Iterable[str | Path], format_: str, progress: Progress | None = None
-) -> tuple[list[Found], list[Unread]]:
+) -> tuple[list[Recording], list[Unread]]:
     """Return the sessions of some paths, without those of sub-agents, and the files that were skipped."""
     files, named = _files(paths)
-    found: list[Found] = []
+    recordings: list[Recording] = []
     unread: list[Unread] = []
     for number, file in enumerate(files):
         try:
-            found += [Found(session, str(file)) for session in read_file(file, format_)]
+            recordings += [Recording(session, str(file)) for session in read_file(file, format_)]
         except (FormatError, JournalError, MissingExtraError) as error:
             if file in named:
                 raise
             unread.append(Unread(str(file), briefly(error)))
         if progress:
             progress(number + 1, len(files))
-    if not found:
+    if not recordings:
         raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
     # A sub-agent's session stands in the one that started it.
-    inside = {(side.source, side.name) for it in found for side in it.session.sidechains}
-    return [it for it in found if (it.session.source, it.session.name) not in inside], unread
+    sides = {(side.source, side.name) for recording in recordings for side in recording.session.sidechains}
+    outer = [recording for recording in recordings if (recording.session.source, recording.session.name) not in sides]
+    return outer, unread
 
 
-def _branched(found: Sequence[Found]) -> list[Found]:
+def _branched(recordings: Sequence[Recording]) -> list[Recording]:
     """Mark the calls that a session copied from one before it, from which it branches off; they count there."""
-    seen: set[tuple[str, str]] = set()
+    earlier: set[tuple[str, str]] = set()
     marked = []
-    for it in found:
-        session, calls = it.session, it.session.calls
+    for recording in recordings:
+        session, calls = recording.session, recording.session.calls
         ids = [(session.source, call.id) for call in calls]
-        shared = sum(1 for _ in takewhile(lambda known: known[1] and known in seen, ids))
-        seen.update(ids)
+        shared = sum(1 for _ in takewhile(lambda call: call[1] and call in earlier, ids))
+        earlier.update(ids)
         if shared:
             copies = [replace(call, inherited=True) for call in calls[:shared]]
             session = replace(session, calls=copies + calls[shared:])
-        marked.append(replace(it, session=session))
+        marked.append(replace(recording, session=session))
     return marked
 
 
@@ -174,7 +175,12 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
     return list(files.values()), named
 
 
-def _sidechains(found: Found) -> list[Found]:
-    """Return the sessions of its sub-agents, and of theirs."""
-    own = [replace(found, session=side, parent=found.session.name) for side in found.session.sidechains]
-    return [each for it in own for each in (it, *_sidechains(it))]
+def _with_sidechains(recordings: Iterable[Recording]) -> list[Recording]:
+    """Return each session, followed by those of its sub-agents, and of theirs."""
+    sessions: list[Recording] = []
+    for recording in recordings:
+        sides = [
+            replace(recording, session=side, parent=recording.session.name) for side in recording.session.sidechains
+        ]
+        sessions += [recording, *_with_sidechains(sides)]
+    return sessions

@@ -30,11 +30,11 @@ def recognises(head: Sequence[object]) -> bool:
     return any({"sessionId", "projectHash"} <= value.keys() for value in head if isinstance(value, dict))
 
 
-def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the session that the records of a file make; see `DocumentReader`."""
     builder = SessionBuilder(name, NAME, problems)
     log = _Log(problems)
-    for line, record in found:
+    for line, record in values:
         log.take(line, mapping(record))
     _Assembly(builder).run(log.messages)
     return [builder.build()] if log.messages else []
@@ -44,8 +44,8 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
     """Return the user's first turn; the working directory is recorded only as a hash."""
     for record in lines:
         for message in (record, *_held(record), *_held(mapping(record.get("$set")))):
-            if message.get("type") == "user" and (said := _said(message)) and not said.startswith(_CONTEXT):
-                return said, None
+            if message.get("type") == "user" and (turn := _text_of(message)) and not turn.startswith(_CONTEXT):
+                return turn, None
     return "", None
 
 
@@ -53,7 +53,7 @@ def _held(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [mapping(message) for message in items(record.get("messages"))]
 
 
-def _said(message: Mapping[str, Any]) -> str:
+def _text_of(message: Mapping[str, Any]) -> str:
     return content(_blocks(message.get("content"))).text.strip()
 
 
@@ -63,7 +63,7 @@ class _Message:
     def __init__(self, line: int | None, data: Mapping[str, Any]) -> None:
         self.line, self.data = line, data
         self.summary: list[_Message] | None = None  # set where a compression put these in place of earlier messages
-        self.kept: _Message | None = None  # the first message that a compression kept
+        self.first_kept: _Message | None = None  # the first message that a compression kept
 
 
 class _Log:
@@ -95,28 +95,28 @@ class _Log:
         else:
             message = self._context[name] = _Message(line, data)
             if self._pending is not None:
-                message.summary, message.kept = self._pending
+                message.summary, message.first_kept = self._pending
                 self._pending = None
             self.messages.append(message)
 
     def _rewind(self, line: int | None, back: str) -> None:
         names = list(self._context)
         gone = names[names.index(back) :] if back in names else names
-        left = [self._context.pop(name) for name in gone]
-        self.messages = [message for message in self.messages if message not in left]
-        if left:
-            self._problems.abandoned += sum(message.data.get("type") == "gemini" for message in left)
-            self._problems.add(left[0].line if line else None, f"{len(left)} messages {LEFT}", LEFT)
+        undone = [self._context.pop(name) for name in gone]
+        self.messages = [message for message in self.messages if message not in undone]
+        if undone:
+            self._problems.abandoned += sum(message.data.get("type") == "gemini" for message in undone)
+            self._problems.add(undone[0].line if line else None, f"{len(undone)} messages {LEFT}", LEFT)
 
-    def _checkpoint(self, line: int | None, held: Sequence[Mapping[str, Any]]) -> None:
-        names = {text(data.get("id")) for data in held}
+    def _checkpoint(self, line: int | None, context: Sequence[Mapping[str, Any]]) -> None:
+        names = {text(data.get("id")) for data in context}
         if names.issuperset(self._context):
-            for data in held:
+            for data in context:
                 if text(data.get("id")) not in self._context:
                     self._message(line, data)
             return
         # Messages left, so this is a compression; new ones are its summary.
-        new = [_Message(line, data) for data in held if text(data.get("id")) not in self._context]
+        new = [_Message(line, data) for data in context if text(data.get("id")) not in self._context]
         self._context = {name: message for name, message in self._context.items() if name in names}
         self._context |= {text(message.data.get("id")): message for message in new}
         self._pending = (new, next((message for message in self.messages if message in self._context.values()), None))
@@ -134,9 +134,9 @@ class _Assembly:
         for message in messages:
             if message.summary is not None:
                 self._builder.settle()
-                summary = "\n".join(filter(None, (_said(new.data) for new in message.summary)))
-                kept = None if message.kept is None else self._places.get(id(message.kept))
-                self._builder.compaction(summary, kept=kept, at=seconds(message.data.get("timestamp")))
+                summary = "\n".join(filter(None, (_text_of(new.data) for new in message.summary)))
+                first_kept = None if message.first_kept is None else self._places.get(id(message.first_kept))
+                self._builder.compaction(summary, first_kept=first_kept, at=seconds(message.data.get("timestamp")))
             self._places[id(message)] = self._builder.position
             kind = text(message.data.get("type"))
             if kind == "user":
@@ -150,20 +150,21 @@ class _Assembly:
         blocks = _blocks(message.data.get("content"))
         for block in blocks:
             self._respond(mapping(block.get("functionResponse")), message.line)
-        if told := content([block for block in blocks if "functionResponse" not in block]):
+        if turn := content([block for block in blocks if "functionResponse" not in block]):
             self._builder.settle()
-            self._builder.user(told, notice=told.text.lstrip().startswith(_CONTEXT))
+            self._builder.user(turn, notice=turn.text.lstrip().startswith(_CONTEXT))
 
     def _answer(self, message: _Message) -> None:
         data = message.data
         calls = [mapping(call) for call in items(data.get("toolCalls"))]
         thoughts = [mapping(thought) for thought in items(data.get("thoughts"))]
-        told = "\n".join(f"{text(it.get('subject'))}\n{text(it.get('description'))}".strip() for it in thoughts)
-        made = Answer()
-        made.reasoning(told)
-        made.text(content(_blocks(data.get("content"))))
+        texts = (f"{text(thought.get('subject'))}\n{text(thought.get('description'))}" for thought in thoughts)
+        reasoning = "\n".join(words.strip() for words in texts)
+        answer = Answer()
+        answer.reasoning(reasoning)
+        answer.text(content(_blocks(data.get("content"))))
         for call in calls:
-            made.call(call.get("id"), call.get("name"), call.get("args"))
+            answer.call(call.get("id"), call.get("name"), call.get("args"))
         tokens = mapping(data.get("tokens"))
         usage = usage_of(
             tokens.get("input"),
@@ -171,12 +172,12 @@ class _Assembly:
             output=tokens.get("output"),
             reasoning=tokens.get("thoughts"),
         )
-        if not made.parts and usage is None:
+        if not answer.parts and usage is None:
             return
         self._builder.settle()
         at, model = seconds(data.get("timestamp")), text(data.get("model")) or None
-        self._builder.answer(made.parts, usage=usage, at=at, model=model, line=message.line)
-        if told:
+        self._builder.answer(answer.parts, usage=usage, at=at, model=model, line=message.line)
+        if reasoning:
             self._builder.clear_reasoning()  # Gemini CLI sends no thoughts back
         for call in calls:
             for block in _blocks(call.get("result")):
@@ -187,10 +188,10 @@ class _Assembly:
         if not call_id or call_id in self._answered:
             return  # newer versions record each result with its call and as a message
         self._answered.add(call_id)
-        given = response.get("response")
-        output = mapping(given).get("output")
-        told = output if isinstance(output, str) else compact(given)
-        self._builder.result(call_id, Content(told), line=line)
+        result = response.get("response")
+        output = mapping(result).get("output")
+        output_text = output if isinstance(output, str) else compact(result)
+        self._builder.result(call_id, Content(output_text), line=line)
 
 
 def _blocks(value: object) -> list[dict[str, Any]]:

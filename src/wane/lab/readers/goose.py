@@ -35,11 +35,12 @@ def recognises(head: Sequence[object]) -> bool:
     return any(_is_export(value) for value in head)
 
 
-def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the exported sessions among JSON values; see `DocumentReader`."""
-    exports = [mapping(value) for _, value in found if _is_export(value)]
+    exports = [mapping(value) for _, value in values if _is_export(value)]
     return [
-        session(it, text(it.get("id")) or name, Problems() if number else problems) for number, it in enumerate(exports)
+        session(export, text(export.get("id")) or name, Problems() if number else problems)
+        for number, export in enumerate(exports)
     ]
 
 
@@ -115,19 +116,19 @@ class _Assembly:
         self._context: int | None = None  # tokens of the last call's request and output
 
     def run(self, messages: Sequence[_Data]) -> None:
-        summaries = {place for place in range(1, len(messages)) if _is_summary(messages, place)}
+        summaries = {number for number in range(1, len(messages)) if _is_summary(messages, number)}
         last = max(summaries, default=0)
-        for place, message in enumerate(messages):
-            if place in summaries:
+        for number, message in enumerate(messages):
+            if number in summaries:
                 self._compaction(message)
-            elif place - 1 in summaries and message.get("role") == "assistant" and not _visible(message, "user"):
+            elif number - 1 in summaries and message.get("role") == "assistant" and not _visible(message, "user"):
                 continue  # Goose's own words to the model, to go on
-            elif place >= last and not _visible(message, "agent"):
+            elif number >= last and not _visible(message, "agent"):
                 continue  # only shown, such as a command and its outcome
             elif message.get("role") == "assistant":
                 self._add(message)
             else:
-                self._told(message)
+                self._add_turn(message)
         self._flush()
 
     def _compaction(self, message: _Data) -> None:
@@ -138,27 +139,27 @@ class _Assembly:
 
     def _add(self, message: _Data) -> None:
         blocks = [mapping(block) for block in items(message.get("content"))]
-        place = count(mapping(blocks[0].get("_meta")).get(_PLACE)) if blocks else None
-        if not (self._answer and place):
+        position = count(mapping(blocks[0].get("_meta")).get(_PLACE)) if blocks else None
+        if not (self._answer and position):
             self._flush()
         self._answer.append(message)
 
-    def _told(self, message: _Data) -> None:
+    def _add_turn(self, message: _Data) -> None:
         blocks = [mapping(block) for block in items(message.get("content"))]
         self._results += [block for block in blocks if block.get("type") == "toolResponse"]
-        if told := content(_blocks(message)):
+        if turn := content(_blocks(message)):
             self._flush()
             self._builder.settle()
-            self._builder.user(told, notice=not _visible(message, "user"))
+            self._builder.user(turn, notice=not _visible(message, "user"))
 
     def _flush(self) -> None:
         if self._answer:
             self._builder.settle()
             first = self._answer[0]
-            made = Answer()
+            answer = Answer()
             for message in self._answer:
                 for block in items(message.get("content")):
-                    _add(made, mapping(block))
+                    _add(answer, mapping(block))
             about = mapping(first.get("metadata"))
             tokens = mapping(about.get("usage"))
             usage = usage_of(
@@ -170,7 +171,7 @@ class _Assembly:
             if usage is not None:
                 self._context = usage.total_input + (usage.output or 0)
             model = text(mapping(about.get("inference")).get("requestedModel")) or self._model
-            self._builder.answer(made.coupled(), usage=usage, at=seconds(first.get("created")), model=model)
+            self._builder.answer(answer.coupled(), usage=usage, at=seconds(first.get("created")), model=model)
         for block in self._results:
             self._builder.result(text(block.get("id")), _output(mapping(block.get("toolResult"))))
         self._answer.clear()
@@ -182,9 +183,9 @@ def _visible(message: _Data, to: str) -> bool:
     return mapping(message.get("metadata")).get(f"{to}Visible") is not False
 
 
-def _is_summary(messages: Sequence[_Data], place: int) -> bool:
+def _is_summary(messages: Sequence[_Data], number: int) -> bool:
     """Whether a message stands for all before it: these are hidden from the model, and it from the person."""
-    message, before = messages[place], messages[place - 1]
+    message, before = messages[number], messages[number - 1]
     hidden = mapping(message.get("metadata")).get("turnContext") is not True and not _visible(message, "user")
     return hidden and message.get("role") == "user" and not _visible(before, "agent") and bool(_blocks(message))
 
@@ -192,18 +193,20 @@ def _is_summary(messages: Sequence[_Data], place: int) -> bool:
 def _blocks(message: _Data) -> list[_Data]:
     """Return the blocks of a message that its sender wrote, for `content`."""
     aside = {*_SHOWN_ONLY, "toolResponse", "toolRequest", "frontendToolRequest"}
-    return [it for it in map(mapping, items(message.get("content"))) if it and text(it.get("type")) not in aside]
+    return [
+        block for block in map(mapping, items(message.get("content"))) if block and text(block.get("type")) not in aside
+    ]
 
 
-def _add(made: Answer, block: _Data) -> None:
+def _add(answer: Answer, block: _Data) -> None:
     kind = text(block.get("type"))
     if kind in ("toolRequest", "frontendToolRequest"):
         call = mapping(mapping(block.get("toolCall")).get("value"))
-        made.call(block.get("id"), call.get("name"), call.get("arguments"))
+        answer.call(block.get("id"), call.get("name"), call.get("arguments"))
     elif kind in ("thinking", "reasoning"):
-        made.reasoning(text(block.get("thinking")) or text(block.get("text")), signed="signature" in block)
+        answer.reasoning(text(block.get("thinking")) or text(block.get("text")), signed="signature" in block)
     elif kind != "redactedThinking" and kind not in _SHOWN_ONLY:
-        made.text(content([block]))
+        answer.text(content([block]))
 
 
 def _output(result: _Data) -> Content:

@@ -37,13 +37,13 @@ def recognises(head: Sequence[object]) -> bool:
     return any(_is_export(value) for value in head)
 
 
-def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the exported sessions among JSON values; see `DocumentReader`."""
-    exports = [mapping(value) for _, value in found if _is_export(value)]
-    names = [text(mapping(it.get("info")).get("id")) or name for it in exports]
+    exports = [mapping(value) for _, value in values if _is_export(value)]
+    names = [text(mapping(export.get("info")).get("id")) or name for export in exports]
     return [
-        session(it, called, Problems() if number else problems)
-        for number, (it, called) in enumerate(zip(exports, names, strict=True))
+        session(export, called, Problems() if number else problems)
+        for number, (export, called) in enumerate(zip(exports, names, strict=True))
     ]
 
 
@@ -56,9 +56,9 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     back = text(mapping(info.get("revert")).get("messageID"))
     ids = [text(mapping(message.get("info")).get("id")) for message in messages]
     if back in ids:
-        left = messages[ids.index(back) :]
-        problems.abandoned += sum(mapping(message.get("info")).get("role") == "assistant" for message in left)
-        problems.add(None, f"{len(left)} messages {LEFT}")
+        undone = messages[ids.index(back) :]
+        problems.abandoned += sum(mapping(message.get("info")).get("role") == "assistant" for message in undone)
+        problems.add(None, f"{len(undone)} messages {LEFT}")
         messages = messages[: ids.index(back)]
     _Assembly(builder).run(messages)
     builder.sidechains(
@@ -138,17 +138,17 @@ class _Assembly:
                 return
         self._builder.settle()
         for synthetic in (False, True):
-            mine = [it for it in parts if bool(it.get("synthetic")) is synthetic and not it.get("ignored")]
-            if told := content([block for part in mine if (block := _block(part))]):
-                self._builder.user(told, notice=synthetic)
+            sent = [part for part in parts if bool(part.get("synthetic")) is synthetic and not part.get("ignored")]
+            if turn := content(list(filter(None, map(_block, sent)))):
+                self._builder.user(turn, notice=synthetic)
 
     def _summary(self, info: _Data, parts: Sequence[_Data]) -> None:
         summary = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
         at = seconds(mapping(info.get("time")).get("created"))
         if summary:
             self._builder.settle()
-            kept = self._places.get(self._tail) if self._tail else None
-            self._builder.compaction(summary, kept=kept, tokens_before=self._context, at=at)
+            first_kept = self._places.get(self._tail) if self._tail else None
+            self._builder.compaction(summary, first_kept=first_kept, tokens_before=self._context, at=at)
 
     def _answers(self, info: _Data, parts: Sequence[_Data]) -> None:
         """Take a message: one model call, or in older versions several, each up to its `step-finish`."""
@@ -164,15 +164,15 @@ class _Assembly:
 
     def _answer(self, info: _Data, step: Sequence[_Data], tokens: _Data) -> None:
         self._builder.settle()
-        made = Answer()
+        answer = Answer()
         for part in step:
-            kind, said = part.get("type"), text(part.get("text"))
+            kind, words = part.get("type"), text(part.get("text"))
             if kind == "tool":
-                made.call(part.get("callID"), part.get("tool"), mapping(part.get("state")).get("input"))
+                answer.call(part.get("callID"), part.get("tool"), mapping(part.get("state")).get("input"))
             elif kind == "reasoning":
-                made.reasoning(said, signed="signature" in str(part.get("metadata")))
+                answer.reasoning(words, signed="signature" in str(part.get("metadata")))
             elif kind == "text":
-                made.text(Content(said))
+                answer.text(Content(words))
         cache = mapping(tokens.get("cache"))
         usage = usage_of(
             tokens.get("input"),
@@ -187,7 +187,7 @@ class _Assembly:
         time = mapping(info.get("time"))
         at = seconds(time.get("completed")) or seconds(time.get("created"))
         model = text(info.get("modelID")) or None
-        self._builder.answer(made.coupled(), usage=usage, at=at, model=model)
+        self._builder.answer(answer.coupled(), usage=usage, at=at, model=model)
         for part in step:
             if part.get("type") == "tool":
                 self._builder.result(text(part.get("callID")), _output(mapping(part.get("state"))))
@@ -195,8 +195,8 @@ class _Assembly:
 
 def _output(state: _Data) -> Content:
     if state.get("status") == "completed":
-        blocks = [_block(mapping(it)) for it in items(state.get("attachments"))]
-        return content([text(state.get("output")), *(it for it in blocks if it)])
+        blocks = [_block(mapping(attachment)) for attachment in items(state.get("attachments"))]
+        return content([text(state.get("output")), *filter(None, blocks)])
     if state.get("status") == "error":
         interrupted = mapping(state.get("metadata")).get("output")
         return content(interrupted if isinstance(interrupted, str) else text(state.get("error")))

@@ -53,9 +53,9 @@ def read(path: Path) -> list[RecordedSession]:
         return []
     # The path to the last entry, as pi resumes it.
     active = path_to(entries[-1] if entries else None, entries)
-    left = [entry for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES]
-    calls = sum(mapping(entry.data.get("message")).get("role") == "assistant" for entry in left)
-    name_left((entry.line for entry in left), builder.problems, calls)
+    abandoned = [entry for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES]
+    calls = sum(mapping(entry.data.get("message")).get("role") == "assistant" for entry in abandoned)
+    name_left((entry.line for entry in abandoned), builder.problems, calls)
     _Assembly(builder).run(sorted(active.values(), key=lambda entry: entry.line))
     return [builder.build()]
 
@@ -133,10 +133,10 @@ class _Assembly:
         elif role == "toolResult":
             self._builder.result(text(message.get("toolCallId")), content(message.get("content")), line=entry.line)
         elif role == "user":
-            said = content(message.get("content"))
-            if not self._builder.title and said.text.strip():
-                self._builder.title = said.text
-            self._turn(said)
+            turn = content(message.get("content"))
+            if not self._builder.title and turn.text.strip():
+                self._builder.title = turn.text
+            self._turn(turn)
         elif role in ("custom", "hookMessage"):
             self._turn(content(message.get("content")), notice=True)
         elif role == "bashExecution":
@@ -147,23 +147,23 @@ class _Assembly:
         elif role != "compactionSummary":  # a copy of the compaction's own entry
             self._builder.problems.add(entry.line, f"a message of the unknown role {role!r}")
 
-    def _turn(self, said: Content, *, notice: bool = False) -> None:
+    def _turn(self, turn: Content, *, notice: bool = False) -> None:
         self._builder.settle(_NO_RESULT)
-        self._builder.user(said, notice=notice)
+        self._builder.user(turn, notice=notice)
 
     def _answer(self, entry: _Entry, message: Mapping[str, Any]) -> None:
         broken_off = text(message.get("stopReason")) in _BROKEN_OFF
-        said = message.get("content")
+        value = message.get("content")
         blocks = [
-            mapping(block) for block in items([{"type": "text", "text": said}] if isinstance(said, str) else said)
+            mapping(block) for block in items([{"type": "text", "text": value}] if isinstance(value, str) else value)
         ]
         if broken_off:
             # The calls were cut off as they were written: none ran, and no later request held them.
-            whole = [block for block in blocks if block.get("type") != "toolCall"]
-            if cut := len(blocks) - len(whole):
+            complete = [block for block in blocks if block.get("type") != "toolCall"]
+            if cut := len(blocks) - len(complete):
                 what = f"{cut} call{'s' * (cut != 1)} of an answer that broke off"
                 self._builder.problems.add(entry.line, what, "calls that broke off")
-            blocks = whole
+            blocks = complete
         parts = _parts(blocks, text(message.get("api")))
         usage = _usage(mapping(message.get("usage")), sound_output=not broken_off)
         if broken_off and not parts and usage is None:
@@ -179,7 +179,7 @@ class _Assembly:
         summary = text(data.get("summary"))
         self._builder.compaction(
             f"{_COMPACTED}<summary>\n{summary}\n</summary>" if summary else "",
-            kept=self._places.get(text(data.get("firstKeptEntryId"))),
+            first_kept=self._places.get(text(data.get("firstKeptEntryId"))),
             tokens_before=count(data.get("tokensBefore")),
             at=seconds(data.get("timestamp")),
         )
@@ -196,31 +196,31 @@ def _branch_summary(summary: str) -> Content:
 def _bash_text(message: Mapping[str, Any]) -> Content:
     """Return a command that the user ran, as pi tells the model about it."""
     output = text(message.get("output"))
-    told = f"Ran `{text(message.get('command'))}`\n" + (f"```\n{output}\n```" if output else "(no output)")
+    report = f"Ran `{text(message.get('command'))}`\n" + (f"```\n{output}\n```" if output else "(no output)")
     code = message.get("exitCode")
     if message.get("cancelled"):
-        told += "\n\n(command cancelled)"
+        report += "\n\n(command cancelled)"
     elif code:
-        told += f"\n\nCommand exited with code {code}"
+        report += f"\n\nCommand exited with code {code}"
     if message.get("truncated") and message.get("fullOutputPath"):
-        told += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
-    return Content(told)
+        report += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
+    return Content(report)
 
 
 def _parts(blocks: Iterable[Mapping[str, Any]], api: str) -> list[Part]:
-    made = Answer()
+    answer = Answer()
     for block in blocks:
         kind = text(block.get("type"))
         if kind == "toolCall":
-            made.call(block.get("id"), block.get("name"), block.get("arguments"))
+            answer.call(block.get("id"), block.get("name"), block.get("arguments"))
         elif kind == "thinking":
             seal = text(block.get("thinkingSignature"))
-            made.reasoning(text(block.get("thinking")), seal, signed=bool(seal))
+            answer.reasoning(text(block.get("thinking")), seal, signed=bool(seal))
         else:
-            made.text(content([block]))
+            answer.text(content([block]))
     if api.startswith(("openai-responses", "openai-codex", "azure-openai")):
-        return couple_items(made.parts) if made.signed else made.parts
-    return made.coupled()
+        return couple_items(answer.parts) if answer.signed else answer.parts
+    return answer.coupled()
 
 
 def _usage(data: Mapping[str, Any], *, sound_output: bool) -> Usage | None:

@@ -42,9 +42,9 @@ class ProviderReader:
         """Return whether JSON values are messages, or hold them."""
         return bool(chats([(None, value) for value in head], _is_message))
 
-    def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+    def sessions(self, values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
         """Return the chats among JSON values, each as a session; see `DocumentReader`."""
-        several = chats(found, _is_message)
+        several = chats(values, _is_message)
         if not several:
             raise FormatError(
                 "it holds no messages: objects with a role, in a list, in a request body (messages or input), or one"

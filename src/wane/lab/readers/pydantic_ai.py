@@ -29,9 +29,9 @@ def recognises(head: Sequence[object]) -> bool:
     return bool(chats([(None, value) for value in head], _is_message))
 
 
-def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the message lists among JSON values, each as a session; see `DocumentReader`."""
-    several = chats(found, _is_message)
+    several = chats(values, _is_message)
     if not several:
         raise FormatError("it holds no messages of Pydantic AI: objects with kind and parts, in a list or one per line")
     return [_session(*pair) for pair in zip(several, builders(name, [NAME] * len(several), problems), strict=True)]

@@ -58,11 +58,11 @@ class DocumentReader(Protocol):
         """Return whether the first JSON values of a file look like this format."""
         ...
 
-    def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+    def sessions(self, values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
         """Return the sessions among JSON values.
 
         Args:
-            found: the values of a file.
+            values: the values of a file.
             name: name of a session; several are numbered from 1.
             problems: what was wrong with the file; the first session reports it.
 
@@ -90,20 +90,20 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
         return read_plain(plain, format, shown_path(path))
 
 
-def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
-    """Read the sessions of a file from `plain_file`, which errors call `shown`; see `read_file`."""
+def read_plain(plain: Path, format: str, name: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
+    """Read the sessions of a file from `plain_file`, which errors call `name`; see `read_file`."""
     try:
         if is_foreign(plain):
-            found = _read_foreign(plain, format)
+            sessions = _read_foreign(plain, format)
         else:
-            found = _read_any(plain) if format == "auto" else _read_as(plain, format)
+            sessions = _read_any(plain) if format == "auto" else _read_as(plain, format)
     except FormatError as error:
-        raise FormatError(f"{shown}: {error}") from None
+        raise FormatError(f"{name}: {error}") from None
     except OSError as error:
-        raise JournalError(f"cannot read {shown}: {error.strerror or error}") from error
-    if not found:
-        raise FormatError(f"{shown}: it holds no session of the format {format!r}")
-    return found
+        raise JournalError(f"cannot read {name}: {error.strerror or error}") from error
+    if not sessions:
+        raise FormatError(f"{name}: it holds no session of the format {format!r}")
+    return sessions
 
 
 def is_foreign(path: Path) -> bool:
@@ -119,28 +119,28 @@ def is_foreign(path: Path) -> bool:
 
 
 def _read_foreign(path: Path, format_: str) -> list[RecordedSession]:
-    found = databases.read(path) if databases.is_database(path) else aider.read(path)
-    sources = {session.source for session in found}
-    if format_ != "auto" and sources - {_known(format_)}:
+    sessions = databases.read(path) if databases.is_database(path) else aider.read(path)
+    sources = {session.source for session in sessions}
+    if format_ != "auto" and sources - {_reader_name(format_)}:
         raise FormatError(f"it holds no session of the format {format_!r}, but of {', '.join(sorted(sources))}")
-    return found
+    return sessions
 
 
-def _known(name: str) -> str:
-    known = next((each for each in READER_NAMES if each.replace("_", "-") == name.replace("_", "-")), name)
-    if known not in READER_NAMES:
-        raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
-    return known
+def _reader_name(name: str) -> str:
+    for reader in READER_NAMES:
+        if reader.replace("_", "-") == name.replace("_", "-"):
+            return reader
+    raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
 
 
 def _read_as(path: Path, name: str) -> list[RecordedSession]:
-    known = _known(name)
-    if known == aider.NAME:
+    reader = _reader_name(name)
+    if reader == aider.NAME:
         raise FormatError("it is no chat history of aider, which begins with '# aider chat started at'")
-    if known in _OF_LINES.values():
-        return _line_reader(known).read(path)
+    if reader in _OF_LINES.values():
+        return _line_reader(reader).read(path)
     problems = Problems()
-    return _document_reader(known).sessions(json_values(path, problems), path.stem, problems)
+    return _document_reader(reader).sessions(json_values(path, problems), path.stem, problems)
 
 
 def _line_reader(name: str) -> LineReader:
@@ -162,14 +162,13 @@ def _read_any(path: Path) -> list[RecordedSession]:
         return _line_reader(_OF_LINES[agent]).read(path)
     problems = Problems()
     try:
-        found = json_values(path, problems)
+        numbered = json_values(path, problems)
     except FormatError as error:
         raise FormatError(f"{error}. {_EXPECTED}") from None
-    looked_at = [value for _, value in found[:_LOOKED_AT]]
+    values = [value for _, value in numbered]
     for name in _OF_DOCUMENTS:
-        if (documents := _document_reader(name)).recognises(looked_at):
-            return documents.sessions(found, path.stem, problems)
-    values = [value for _, value in found]
+        if (documents := _document_reader(name)).recognises(values[:_LOOKED_AT]):
+            return documents.sessions(numbered, path.stem, problems)
     inner = values[0] if len(values) == 1 and isinstance(values[0], list) else values
     if agent := recording_agent(inner[:_LOOKED_AT]):
         lines = _line_reader(_OF_LINES[agent])

@@ -54,7 +54,7 @@ class Comparison:
     def baselines(self, session: int | None = None) -> Baselines:
         """Return what one session, or all, cost without Wane."""
         pairs = zip(self.studied, self.replays[BASELINE], strict=True)
-        every = [Baselines.of(it.subject.material, it.pricing, unevicted) for it, unevicted in pairs]
+        every = [Baselines.of(prepared.subject.material, prepared.pricing, unevicted) for prepared, unevicted in pairs]
         return sum(every if session is None else every[session : session + 1], Baselines())
 
     def verdict(self) -> str:
@@ -79,10 +79,10 @@ class Comparison:
         return {
             "budget": self.budget,
             **prices_of(self.studied),
-            "sessions": [it.to_dict() | self._figures(n) for n, it in enumerate(self.studied)],
+            "sessions": [prepared.to_dict() | self._figures(n) for n, prepared in enumerate(self.studied)],
             **self._figures(),
             "verdict": self.verdict(),
-            "tight": [it.to_dict() for it in self.tight],
+            "tight": [session.to_dict() for session in self.tight],
         }
 
     def _figures(self, session: int | None = None) -> dict[str, Any]:
@@ -123,9 +123,11 @@ def compare(
         MissingResearchError: for a strategy of a library that is not installed.
     """
     every = list(dict.fromkeys([*names, BASELINE]))
-    found = run_each(engine, studied, [(name, settings) for name in every], progress, trace=trace)
+    replays = run_each(engine, studied, [(name, settings) for name in every], progress, trace=trace)
     tight = tight_sessions(studied, settings, engine) if OURS in names else []
-    return Comparison(settings.budget, tuple(names), tuple(studied), dict(zip(every, found, strict=True)), tuple(tight))
+    return Comparison(
+        settings.budget, tuple(names), tuple(studied), dict(zip(every, replays, strict=True)), tuple(tight)
+    )
 
 
 def parse_strategies(text: str) -> tuple[str, ...]:
@@ -138,10 +140,10 @@ def parse_strategies(text: str) -> tuple[str, ...]:
         ConfigError: for an unknown name; it lists the known ones.
         MissingResearchError: for a strategy of a library that is not installed.
     """
-    asked = [word.strip().lower() for word in text.split(",") if word.strip()]
-    if not asked:
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    if not words:
         raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
-    names = {name for word in asked for name in (GROUPS[word]() if word in GROUPS else (word,))}
+    names = {name for word in words for name in (GROUPS[word]() if word in GROUPS else (word,))}
     for name in sorted(names):
         # Made once, so that an unknown or missing strategy shows before anything is read.
         get_strategy(name, Settings())
@@ -162,9 +164,9 @@ def run_each(
         WaneError: whatever a replay raised.
     """
     jobs = [
-        Job(number, name, replace(settings, annotate=it.annotate), it.pricing, trace)
+        Job(number, name, replace(settings, annotate=prepared.annotate), prepared.pricing, trace)
         for name, settings in strategies
-        for number, it in enumerate(studied)
+        for number, prepared in enumerate(studied)
     ]
     replays = iter(run_all(engine, studied, jobs, progress))
     return [tuple(islice(replays, len(studied))) for _ in strategies]
@@ -178,7 +180,7 @@ def run_all(
     Raises:
         WaneError: whatever a job raised.
     """
-    subjects = [it.subject for it in studied]
+    subjects = [prepared.subject for prepared in studied]
     # The longest first, so that none of them starts when the others are nearly done.
     order = sorted(range(len(jobs)), key=lambda at: -len(subjects[jobs[at].subject].material.session.calls))
     done: dict[int, Replay] = {}
@@ -197,10 +199,10 @@ def total(replays: Iterable[Replay]) -> Totals:
 
 def prices_of(studied: Iterable[Studied]) -> dict[str, Any]:
     """Return prices and cache rules of sessions as JSON-able data; without values if they differ."""
-    found = {it.pricing for it in studied}
-    if len(found) != 1:
+    pricings = {prepared.pricing for prepared in studied}
+    if len(pricings) != 1:
         return {"price": None, "price_model": None, "cache": None}
-    pricing = found.pop()
+    pricing = pricings.pop()
     prices, rules = pricing.prices, pricing.rules
     return {
         "price": prices.name,

@@ -121,9 +121,9 @@ class OnRay:
         try:
             if started:
                 self._start()
-            held = [ray.put(subject) for subject in subjects]
+            references = [ray.put(subject) for subject in subjects]
             work = ray.remote(Job.run)
-            running.update((work.remote(job, held[job.subject]), job) for job in jobs)
+            running.update((work.remote(job, references[job.subject]), job) for job in jobs)
             while running:
                 done, _ = ray.wait(list(running))
                 yield running.pop(done[0]), self._result(done[0])

@@ -45,9 +45,9 @@ class Filling:
         for index in range(first, len(items)):
             self._replaced.update(dict.fromkeys(standing.enter(index, items[index].standing), index))
 
-    def change(self, left: Sequence[Slot], entered: Sequence[Slot]) -> None:
+    def change(self, removed: Sequence[Slot], entered: Sequence[Slot]) -> None:
         """Take the change from the last view to the next; a slot may leave and enter again."""
-        for slot in left:
+        for slot in removed:
             self._count(slot, -1)
         for slot in entered:
             self._count(slot, 1)
@@ -67,23 +67,23 @@ class Filling:
             pinned: the content that holds the tokens, by the pass's report; None for a strategy without passes.
         """
         newest = range(latest, before) if latest else ()
-        held = dict(self._held)
-        held[LATEST] = sum(self._tokens[at] for at in newest if self._shown[at] and self._reasons[at] == KEPT)
-        held[KEPT] -= held[LATEST]
+        by_reason = dict(self._held)
+        by_reason[LATEST] = sum(self._tokens[at] for at in newest if self._shown[at] and self._reasons[at] == KEPT)
+        by_reason[KEPT] -= by_reason[LATEST]
         outdated = (at for at, by in self._replaced.items() if by < before and self._shown[at])
         replaced = sum(self._tokens[at] for at in outdated)
-        held[NOTICES] -= replaced
-        held[KEPT] += replaced
+        by_reason[NOTICES] -= replaced
+        by_reason[KEPT] += replaced
         total = 0
         for reason in _PINNED:
-            total += held[reason]
+            total += by_reason[reason]
             if total > budget:
                 return reason
         if pinned is None:
             return KEPT
-        rest = {NEEDED: pinned.needed, DESCRIPTIONS: pinned.descriptions, PROLOGUE: pinned.prologue}
-        rest[UNFINISHED] = held[KEPT] - sum(rest.values())
-        return max(rest, key=rest.__getitem__)
+        remaining = {NEEDED: pinned.needed, DESCRIPTIONS: pinned.descriptions, PROLOGUE: pinned.prologue}
+        remaining[UNFINISHED] = by_reason[KEPT] - sum(remaining.values())
+        return max(remaining, key=remaining.__getitem__)
 
     def _count(self, slot: Slot, sign: int) -> None:
         if isinstance(slot, Substitute):

@@ -20,24 +20,26 @@ class RecordedViews:
     def __init__(self, session: RecordedSession, kinds: Sequence[Kind]) -> None:
         self._session = session
         self._kinds = kinds
-        self._compactions = sorted(session.compactions, key=lambda it: it.position)
-        self._positions = [it.position for it in self._compactions]
-        self._evictions = deque(sorted(session.evictions, key=lambda it: it.position))
+        self._compactions = sorted(session.compactions, key=lambda compaction: compaction.position)
+        self._positions = [compaction.position for compaction in self._compactions]
+        self._evictions = deque(sorted(session.evictions, key=lambda eviction: eviction.position))
         self._left: list[int] = []  # the parts so far without those that a pass removed
         self._seen = 0
         # The number tells apart summaries that were not recorded.
-        self._summaries = [Substitute(f"{number} {it.summary}", 0) for number, it in enumerate(self._compactions)]
+        self._summaries = [
+            Substitute(f"{number} {compaction.summary}", 0) for number, compaction in enumerate(self._compactions)
+        ]
 
     def of(self, call: ModelCall) -> list[Slot]:
         """Return the view of a call, not earlier than the one before; a compaction's summary has no tokens in it."""
         at = bisect_right(self._positions, call.first) - 1
         compaction = self._compactions[at] if at >= 0 else None
         self._advance(call.first)
-        kept = bisect_left(self._left, compaction.kept) if compaction else 0
-        view: list[Slot] = [*self._left[kept:]]
+        start = bisect_left(self._left, compaction.first_kept) if compaction else 0
+        view: list[Slot] = [*self._left[start:]]
         if compaction is None:
             return view
-        system = [index for index in range(compaction.kept) if self._kinds[index] is Kind.SYSTEM]
+        system = [index for index in range(compaction.first_kept) if self._kinds[index] is Kind.SYSTEM]
         # Codex repeats its developer messages after the summary.
         first = 1 if self._session.source == "codex" else len(system)
         return [*system[:first], self._summaries[at], *system[first:], *view]

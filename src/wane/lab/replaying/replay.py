@@ -145,7 +145,7 @@ class Subject:
             material: the session, counted.
             summary_tokens: length of a summary; None for the median of recorded ones, or else SUMMARY_TOKENS.
         """
-        recorded = [chars(it.summary) for it in material.session.compactions if it.summary]
+        recorded = [chars(compaction.summary) for compaction in material.session.compactions if compaction.summary]
         length = summary_tokens or (round(median(recorded)) if recorded else SUMMARY_TOKENS)
         return cls(material, Index(material.session, [item.tokens for item in material.items]), length)
 
@@ -240,12 +240,12 @@ class _Run:
             self._trace.observe(number, outcome)
         # Compared once for all that follow, since most views only grow.
         same = common_prefix(self._view, outcome.view, outcome.same)
-        left, entered = self._view[same:], outcome.view[same:]
+        removed, entered = self._view[same:], outcome.view[same:]
         self._view[same:] = entered
         use = self._cache.request(self._view, self._tokens, call.at, same=same)
         loss = self._loss.observe(number, self._view, same)
         cost = self._pricing.cost(use, self._material.output_tokens[number], call)
-        self._filling.change(left, entered)
+        self._filling.change(removed, entered)
         if use.total > self._budget and not call.inherited:
             latest = self._session.calls[number - 1].first if number else 0
             pinned = outcome.report.pinned if outcome.report else None
@@ -269,14 +269,14 @@ class _Run:
         totals = self._own + Totals(
             calls=len(calls),
             cost=self._cost,
-            read=sum(it.read for it in calls),
-            written=sum(it.written for it in calls),
-            fresh=sum(it.tokens - it.read - it.written for it in calls),
+            read=sum(call.read for call in calls),
+            written=sum(call.written for call in calls),
+            fresh=sum(call.tokens - call.read - call.written for call in calls),
             output=sum(self._material.output_tokens[since:]),
-            viewed=sum(it.tokens for it in calls),
-            peak=max((it.tokens for it in calls), default=0),
+            viewed=sum(call.tokens for call in calls),
+            peak=max((call.tokens for call in calls), default=0),
             over=self._over,
-            passes=sum(it.ran for it in calls),
+            passes=sum(call.ran for call in calls),
             prefix_breaks=self._cache.prefix_breaks - self._breaks_before,
             reread_cost=self._reread_costs,
             floor=floor(self._material, self._pricing),
@@ -333,15 +333,15 @@ def floor(material: Material, pricing: Pricing) -> float:
     (the overhead, system items, user turns). A strategy that drops user turns can cost less.
     """
     fixed = [item.tokens if item.kind in (Kind.SYSTEM, Kind.USER) else 0 for item in material.items]
-    held = [0, *accumulate(fixed)]
+    fixed_before = [0, *accumulate(fixed)]
     grown = [0, *accumulate(item.tokens for item in material.items)]
-    total, seen, kept = 0.0, 0, 0
+    total, previous, cached = 0.0, 0, 0
     for call, output in zip(material.session.calls, material.output_tokens, strict=True):
-        new = grown[call.first] - grown[seen] + (0 if kept else material.overhead)
+        new = grown[call.first] - grown[previous] + (0 if cached else material.overhead)
         # Too short for the cache: nothing is charged as written to it.
-        short = kept + new < pricing.rules.minimum
+        short = cached + new < pricing.rules.minimum
         use = CacheUse(0, 0, new) if short else new_input(new, pricing.rules)
         if not call.inherited:
-            total += pricing.cost(CacheUse(kept, use.written, use.fresh), output, call).total
-        seen, kept = call.first, material.overhead + held[call.first]
+            total += pricing.cost(CacheUse(cached, use.written, use.fresh), output, call).total
+        previous, cached = call.first, material.overhead + fixed_before[call.first]
     return total

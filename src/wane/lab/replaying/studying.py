@@ -9,7 +9,7 @@ from typing import Any
 from wane.core import Counter, chars
 from wane.inference import is_annotated
 from wane.lab.counting import count
-from wane.lab.readers import Found
+from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Annotate, AnnotateChoice
@@ -20,13 +20,13 @@ class Studied:
     """A session prepared for replays.
 
     Attributes:
-        found: the session and its origin.
+        recording: the session and its origin.
         subject: the session, counted and indexed.
         annotate: who marks its episodes.
         pricing: prices and cache rules of its replays.
     """
 
-    found: Found
+    recording: Recording
     subject: Subject
     annotate: Annotate
     pricing: Pricing
@@ -38,12 +38,12 @@ class Studied:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the session's figures as JSON-able data."""
-        material, session = self.subject.material, self.found.session
+        material, session = self.subject.material, self.recording.session
         return {
             "name": session.name,
             "source": session.source,
-            "path": self.found.path,
-            "parent": self.found.parent,
+            "path": self.recording.path,
+            "parent": self.recording.parent,
             "title": session.title,
             "cwd": session.cwd,
             "model_calls": len(session.own_calls),
@@ -64,7 +64,7 @@ class Studied:
 
 
 def study(
-    found: Sequence[Found],
+    recordings: Sequence[Recording],
     pricing: Pricing,
     counter: Counter = chars,
     annotate: AnnotateChoice = "auto",
@@ -76,7 +76,7 @@ def study(
     """Prepare sessions for replays: count their tokens, and index the needs of their calls.
 
     Args:
-        found: the sessions.
+        recordings: the sessions.
         pricing: prices and cache rules. The cache of a session whose recorded writes were mostly for an hour is written
             for an hour as well.
         counter: estimates the tokens of a text.
@@ -86,14 +86,14 @@ def study(
         own_prices: whether a session is priced by the models that it recorded; see `Pricing.recorded`.
     """
     done = []
-    for number, it in enumerate(found):
-        subject = Subject.of(count(it.session, counter), summary_tokens)
-        own = Pricing.recorded(it.session, pricing) if own_prices else pricing
-        used = own.cached_for(hour=pricing.hour or it.session.cached_for_hour)
-        marks = annotator_of(it.session) if annotate == "auto" else annotate
-        done.append(Studied(it, subject, marks, used))
+    for number, recording in enumerate(recordings):
+        subject = Subject.of(count(recording.session, counter), summary_tokens)
+        own = Pricing.recorded(recording.session, pricing) if own_prices else pricing
+        used = own.cached_for(hour=pricing.hour or recording.session.cached_for_hour)
+        marks = annotator_of(recording.session) if annotate == "auto" else annotate
+        done.append(Studied(recording, subject, marks, used))
         if progress:
-            progress(number + 1, len(found))
+            progress(number + 1, len(recordings))
     return done
 
 

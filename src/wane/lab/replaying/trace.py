@@ -15,17 +15,17 @@ class Change:
 
     Attributes:
         call: number of the model call, from 0.
-        left: items no longer shown unchanged.
+        removed: items no longer shown unchanged.
         back: items shown again.
         placed: new substitutes in the view.
-        taken: substitutes that left it.
+        withdrawn: substitutes that left it.
     """
 
     call: int
-    left: tuple[int, ...]
+    removed: tuple[int, ...]
     back: tuple[int, ...]
     placed: tuple[Substitute, ...]
-    taken: tuple[Substitute, ...] = ()
+    withdrawn: tuple[Substitute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +120,17 @@ class Trace:
         """Note the view of a model call."""
         first = self._first[call]
         fresh = set(range(self._known, first))
-        shown = set(fitted.view)
-        left = (self._shown | fresh) - shown
-        entered = shown - self._shown - fresh
-        self._shown, self._known = shown, first
-        if left or entered:
+        view = set(fitted.view)
+        removed = (self._shown | fresh) - view
+        entered = view - self._shown - fresh
+        self._shown, self._known = view, first
+        if removed or entered:
             placed = tuple(slot for slot in fitted.view if isinstance(slot, Substitute) and slot in entered)
-            taken = [slot for slot in left if isinstance(slot, Substitute)]
-            taken.sort(key=lambda text: (-1 if text.index is None else text.index, text.text))
-            gone = tuple(sorted(slot for slot in left if isinstance(slot, int)))
+            substitutes = [slot for slot in removed if isinstance(slot, Substitute)]
+            substitutes.sort(key=lambda text: (-1 if text.index is None else text.index, text.text))
+            gone = tuple(sorted(slot for slot in removed if isinstance(slot, int)))
             back = tuple(sorted(slot for slot in entered if isinstance(slot, int)))
-            self.changes.append(Change(call, gone, back, placed, tuple(taken)))
+            self.changes.append(Change(call, gone, back, placed, tuple(substitutes)))
         if fitted.report:
             self.stripped += [
                 Stripped(call, step.number, step.level.value, step.tokens_before - step.tokens_after, step.removed)

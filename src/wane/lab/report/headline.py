@@ -28,7 +28,7 @@ def facts_of(material: Material) -> list[Fact]:
     session = material.session
     calls = len(session.own_calls)
     usages = [call.usage for call in session.own_calls if call.usage]
-    read, whole = sum(it.cache_read for it in usages), sum(it.total_input for it in usages)
+    cached, total = sum(usage.cache_read for usage in usages), sum(usage.total_input for usage in usages)
     facts = [
         ("Model calls", f"{calls:,}"),
         ("User turns", f"{len(session.user_turns):,}"),
@@ -36,13 +36,13 @@ def facts_of(material: Material) -> list[Fact]:
     ]
     if notices := sum(item.tokens for item in material.items if item.kind is Kind.NOTICE):
         facts.append(("Notices", f"{notices:,} tokens"))
-    if whole:
-        largest = max(it.total_input for it in usages)
+    if total:
+        largest = max(usage.total_input for usage in usages)
         facts += [
             ("Largest request", f"{largest:,} tokens"),
-            ("Input", f"{whole:,} tokens, {read / whole:.0%} from the cache{_of(len(usages), calls)}"),
+            ("Input", f"{total:,} tokens, {cached / total:.0%} from the cache{_of(len(usages), calls)}"),
         ]
-    if outputs := [it.output for it in usages if it.output is not None]:
+    if outputs := [usage.output for usage in usages if usage.output is not None]:
         facts.append(("Output", f"{sum(outputs):,} tokens{_of(len(outputs), calls)}"))
     if session.evictions:
         facts.append(("Passes", f"{len(session.evictions):,}"))
@@ -53,25 +53,25 @@ def facts_of(material: Material) -> list[Fact]:
     return facts
 
 
-def _of(known: int, calls: int) -> str:
+def _of(covered: int, calls: int) -> str:
     """Return how many calls a figure covers, if not all."""
-    return "" if known == calls else f", of {known:,} of {calls:,} calls"
+    return "" if covered == calls else f", of {covered:,} of {calls:,} calls"
 
 
 def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
     """Return the figures of several sessions that were replayed, and the prices of the replays."""
-    every: list[dict[str, Any]] = [it.to_dict() for it in studied]
+    every: list[dict[str, Any]] = [prepared.to_dict() for prepared in studied]
     name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
-    calls, tokens = sum(it["model_calls"] for it in every), sum(it["tokens"] for it in every)
-    inferred = sum(it["annotation"] == "inferred" for it in every)
+    calls, tokens = sum(figures["model_calls"] for figures in every), sum(figures["tokens"] for figures in every)
+    inferred = sum(figures["annotation"] == "inferred" for figures in every)
     episodes = "inferred" if inferred == len(every) else "the agent's own" if not inferred else "partly inferred"
     return [
         ("Session" if len(every) == 1 else "Sessions", name),
         ("Model calls", f"{calls:,}"),
         ("History", f"{tokens:,} tokens"),
         ("Episodes", episodes),
-        ("Prices", prices_used((it.found.session, it.pricing) for it in studied)),
-        ("Cache rules", ", ".join(dict.fromkeys(it.pricing.rules.name for it in studied))),
+        ("Prices", prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)),
+        ("Cache rules", ", ".join(dict.fromkeys(prepared.pricing.rules.name for prepared in studied))),
     ]
 
 
@@ -129,21 +129,21 @@ def _of_managed(material: Material, baselines: Baselines, prices: str) -> Headli
     recorded = baselines.recorded
     passes = len(material.session.evictions)
     ran = "one pass" if passes == 1 else f"{passes:,} passes"
-    seen = _seen(material)
+    in_view = _in_view(material)
     detail = f"{capital(baselines.describe())}. {prices}"
     if not recorded.complete or not baselines.possible:
         account = recorded.account
         spent = f"at least {dollars(account.at_least)}" if account.priced and not recorded.complete else account.brief
-        known = f", {spent} {RECORDED}" if account.priced else "; its usage is not recorded whole"
-        return Headline(f"Wane ran {ran}{known}. {seen}", detail)
+        cost = f", {spent} {RECORDED}" if account.priced else "; its usage is not recorded whole"
+        return Headline(f"Wane ran {ran}{cost}. {in_view}", detail)
     before, after = baselines.unevicted, recorded.account.at_least
     sides = f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} {RECORDED}, with {ran}"
     if after >= NOTABLE * before:
-        return Headline(f"No saving here: {sides}. {seen}", detail)
-    return Headline(f"{sides}: {share(1 - after / before)} less. {seen}", detail)
+        return Headline(f"No saving here: {sides}. {in_view}", detail)
+    return Headline(f"{sides}: {share(1 - after / before)} less. {in_view}", detail)
 
 
-def _seen(material: Material) -> str:
+def _in_view(material: Material) -> str:
     """Return how much of what later calls needed was in the views that Wane gave them."""
     session, kinds = material.session, material.kinds
     views, loss = RecordedViews(session, kinds), Loss(Index(session, [item.tokens for item in material.items]))
@@ -152,5 +152,5 @@ def _seen(material: Material) -> str:
     totals = loss.totals()
     if not totals.uses:
         return "No later call used a name from before."
-    held = f"{share(totals.reference_recall)} of the {totals.uses:,} earlier names that calls used were in view"
-    return f"{held}; fetching again is part of the recorded cost."
+    recall = f"{share(totals.reference_recall)} of the {totals.uses:,} earlier names that calls used were in view"
+    return f"{recall}; fetching again is part of the recorded cost."

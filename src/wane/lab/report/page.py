@@ -50,7 +50,7 @@ def render(
         "data": data,
     }
     # In one pass, so that nothing is replaced inside the values.
-    return re.sub(r"\{\{([a-z-]+)\}\}", lambda found: values[found[1]], _read(_PAGE / "report.html"))
+    return re.sub(r"\{\{([a-z-]+)\}\}", lambda match: values[match[1]], _read(_PAGE / "report.html"))
 
 
 def frame_size() -> int:

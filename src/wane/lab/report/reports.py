@@ -48,9 +48,9 @@ def write_report(
         material = studied.subject.material
         replays = [comparison.replays[name][number] for name in comparison.names]
         # The page begins with the last of these strategies.
-        by_episode = [it.trace for it in replays if it.trace is not None and it.trace.episodes]
+        by_episode = [replay.trace for replay in replays if replay.trace is not None and replay.trace.episodes]
         outline = outline_of(material, studied.annotate, by_episode[-1] if by_episode else None)
-        runs = [_run(it, material, outline, texts) for it in replays]
+        runs = [_run(replay, material, outline, texts) for replay in replays]
         session = session_of(material, outline, runs, texts, inferred=studied.inferred)
         losses = [call.loss for call in replays[0].calls] if replays else []
         session |= {"uses": [loss.uses for loss in losses], "edits": [loss.edits for loss in losses]}
@@ -65,7 +65,7 @@ def write_report(
         "columns": columns_dict(),
         "verdict": comparison.verdict(),
         "tight": tight_lines(
-            comparison.tight if contents else [replace(it, name="a session") for it in comparison.tight],
+            comparison.tight if contents else [replace(tight, name="a session") for tight in comparison.tight],
             len(comparison.studied),
         ),
         "strategies": rows(
@@ -105,21 +105,23 @@ def write_view(
         OSError: if it cannot be written.
     """
     page = _Page("view", contents)
-    others = [*simulated, *[None] * (len(materials) - len(simulated))]
-    for material, other in zip(materials, others, strict=True):
+    simulations = [*simulated, *[None] * (len(materials) - len(simulated))]
+    for material, simulation in zip(materials, simulations, strict=True):
         session = material.session
         annotate = annotator_of(session)
         texts = Texts(included=contents)
         outline = outline_of(material, annotate)
-        known = [it.budget for it in session.evictions if it.budget]
-        limit = budget if budget is not None and material is materials[0] else known[-1] if known else None
+        budgets = [eviction.budget for eviction in session.evictions if eviction.budget]
+        limit = budgets[-1] if budgets else None
+        if budget is not None and material is materials[0]:
+            limit = budget
         runs = [recorded_run(material, outline, texts.note, limit)]
         headline = None
-        if other is not None:
-            runs.append(_run(other.replay, material, outline, texts))
-            headline = asdict(headline_of(material, other))
-        made = session_of(material, outline, runs, texts, inferred=annotate == "infer")
-        page.add(made | {"facts": facts_of(material), "headline": headline}, texts, size_limit)
+        if simulation is not None:
+            runs.append(_run(simulation.replay, material, outline, texts))
+            headline = asdict(headline_of(material, simulation))
+        data = session_of(material, outline, runs, texts, inferred=annotate == "infer")
+        page.add(data | {"facts": facts_of(material), "headline": headline}, texts, size_limit)
     first = materials[0].session
     title = (Texts(included=contents).private(first.title) or first.name) if contents else "A session"
     page.data |= {"title": title, "facts": list(facts), "budget": None}

@@ -47,7 +47,7 @@ def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
         "sizes": [call.tokens for call in calls],
         "read": [call.read for call in calls],
         "cost": [round(call.cost * _MICRO) for call in calls],
-        "found": [call.loss.found for call in calls],
+        "found": [call.loss.in_view for call in calls],
         "grounded": [call.loss.grounded for call in calls],
         "ran": [number for number, call in enumerate(calls) if call.ran],
         "summaries": [number for number, call in enumerate(calls) if call.summaries],
@@ -62,10 +62,10 @@ def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
 def sizes_before(material: Material, sizes: Sequence[int]) -> list[int]:
     """Return, by call, the tokens that its request would have held without an eviction just before it."""
     grown = [0, *accumulate(item.tokens for item in material.items)]
-    before, last, seen = [], material.overhead, 0
+    before, previous_size, previous_first = [], material.overhead, 0
     for call, size in zip(material.session.calls, sizes, strict=True):
-        before.append(last + grown[call.first] - grown[seen])
-        last, seen = size, call.first
+        before.append(previous_size + grown[call.first] - grown[previous_first])
+        previous_size, previous_first = size, call.first
     return before
 
 
@@ -79,10 +79,10 @@ def change_dict(change: Change, before: int, note: Note, how: str | None = None)
         how: the cause of the change, if it differs from the run's.
     """
     data = {
-        "left": ranges(change.left),
+        "left": ranges(change.removed),
         "back": ranges(change.back),
         "placed": [_placed(text, note) for text in change.placed],
-        "taken": [_placed(text, note) for text in change.taken],
+        "taken": [_placed(text, note) for text in change.withdrawn],
         "how": how,
     }
     return {"call": change.call, "before": before} | {key: value for key, value in data.items() if value}
@@ -95,13 +95,13 @@ def step_list(step: Stripped) -> list[Any]:
 
 def ranges(indexes: Iterable[int]) -> list[int]:
     """Return ascending numbers as runs: the first number and the length of each."""
-    found: list[int] = []
+    runs: list[int] = []
     for index in indexes:
-        if found and found[-2] + found[-1] == index:
-            found[-1] += 1
+        if runs and runs[-2] + runs[-1] == index:
+            runs[-1] += 1
         else:
-            found += [index, 1]
-    return found
+            runs += [index, 1]
+    return runs
 
 
 def _one(text: Substitute | None) -> tuple[Substitute, ...]:
@@ -132,7 +132,7 @@ def recorded_run(material: Material, outline: Outline, note: Note, budget: int |
     run = _RecordedRun(material, outline)
     run.fold()
     calls = material.session.calls
-    sizes = [_reported(call) or held for call, held in zip(calls, run.sizes, strict=True)]
+    sizes = [_reported(call) or counted for call, counted in zip(calls, run.sizes, strict=True)]
     before = sizes_before(material, sizes)
     changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in run.changes]
     return {
@@ -167,10 +167,10 @@ class _RecordedRun:
     def fold(self) -> None:
         grown = [0, *accumulate(self._tokens)]
         session = self._material.session
-        events: list[_Event] = [(it.position, 0, it) for it in session.compactions]
-        events += [(it.position, 1, it) for it in session.evictions]
+        events: list[_Event] = [(compaction.position, 0, compaction) for compaction in session.compactions]
+        events += [(eviction.position, 1, eviction) for eviction in session.evictions]
         events += [(position, 2, None) for position in session.reasoning_cleared]
-        freed, upcoming = 0, deque(sorted(events, key=lambda it: it[:2]))
+        freed, upcoming = 0, deque(sorted(events, key=lambda event: event[:2]))
         for call, first in enumerate(self._firsts):
             while upcoming and call_before(self._firsts, upcoming[0][0]) <= call:
                 freed += self._take(call, upcoming.popleft())
@@ -194,7 +194,7 @@ class _RecordedRun:
             old = self._summary
             text = what.summary or "(The summary was not recorded.)"
             self._summary = Substitute(text, -(-len(what.summary) // 4))
-            gone = [index for index in range(what.kept) if self._kinds[index] is not Kind.SYSTEM]
+            gone = [index for index in range(what.first_kept) if self._kinds[index] is not Kind.SYSTEM]
             texts = (_one(self._summary), _one(old))
             return self._leave(call, gone, "summary", texts, what.tokens_before)
         reasoning = [index for index in range(position) if self._kinds[index] is Kind.REASONING]
@@ -208,11 +208,11 @@ class _RecordedRun:
         texts: tuple[tuple[Substitute, ...], tuple[Substitute, ...]] = ((), ()),
         before: int | None = None,
     ) -> int:
-        left = tuple(sorted(set(indexes) - self._gone))
-        self._gone.update(left)
-        if left or texts[0]:
-            self.changes.append((Change(call, left, (), *texts), how, before))
-        return sum(self._tokens[index] for index in left)
+        leaving = tuple(sorted(set(indexes) - self._gone))
+        self._gone.update(leaving)
+        if leaving or texts[0]:
+            self.changes.append((Change(call, leaving, (), *texts), how, before))
+        return sum(self._tokens[index] for index in leaving)
 
 
 def _reported(call: ModelCall) -> int:

@@ -97,7 +97,9 @@ def session_of(
         "tools": tools,
         "tool": _tools(session.parts, tools),
         **episodes_of(outline, texts),
-        "text": texts.take_all((it.arguments or "") if it.kind is Kind.CALL else it.text for it in session.parts),
+        "text": texts.take_all(
+            (part.arguments or "") if part.kind is Kind.CALL else part.text for part in session.parts
+        ),
         "runs": list(runs),
     }
 
@@ -114,18 +116,18 @@ def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
     """Return, by item, the number of the tool that was called or that answered; -1 for others."""
     numbers = {name: number for number, name in enumerate(tools)}
     called: dict[str, int] = {}
-    found = []
+    by_item = []
     for part in parts:
         number = called.get(part.call_id or "", -1)
         if part.kind is Kind.CALL:
             number = numbers.get(part.tool or "", -1)
             called[part.call_id or ""] = number
-        found.append(number if part.kind in (Kind.CALL, Kind.RESULT) else -1)
-    return found
+        by_item.append(number if part.kind in (Kind.CALL, Kind.RESULT) else -1)
+    return by_item
 
 
 def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Texts) -> dict[str, Any]:
-    numbers = {other.name: other.number for other in episodes if other.name is not None} if episode.dependencies else {}
+    numbers = {named.name: named.number for named in episodes if named.name is not None} if episode.dependencies else {}
     implicit = episode.name is None
     return {
         "number": episode.number,

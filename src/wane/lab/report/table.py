@@ -26,10 +26,10 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
         budget: tokens that a view may hold.
         recorded: the sessions as recorded.
     """
-    found = [_recorded(recorded, baseline)]
+    table = [_recorded(recorded, baseline)]
     for name, figures in totals.items():
         values = figures.to_dict(baseline)
-        found.append(
+        table.append(
             {
                 "name": name,
                 "what": describe(name),
@@ -39,10 +39,10 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
                 "recall_at_best": values["recall_at_best"],
             }
         )
-    rivals = [row for row in found if row["kept"]]
+    rivals = [row for row in table if row["kept"]]
     for row in rivals:
         row["best"] = [column.key for column in COLUMNS if column.better and _is_best(row, column, rivals)]
-    return found
+    return table
 
 
 def _recorded(recorded: Recorded, baseline: Totals) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _recorded(recorded: Recorded, baseline: Totals) -> dict[str, Any]:
 
 
 def _is_best(row: dict[str, Any], column: Column, rivals: list[dict[str, Any]]) -> bool:
-    values = [other["values"][column.key] for other in rivals]
+    values = [rival["values"][column.key] for rival in rivals]
     if None in values or max(values) == min(values):
         return False
     return bool(row["values"][column.key] == (min(values) if column.better == "less" else max(values)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ LEAST: Final = 40
 _ESCAPED: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029", "\x7f": "\\u007f"}
 )
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _HEAD: Final = 0.75
 _STEP: Final = 0.7
 
@@ -79,10 +81,10 @@ def texts_within(sessions: Sequence[Texts], room: int) -> list[list[Shortened]] 
         The texts of each session; None if contents are left out or do not fit.
     """
     limit = TEXT_LIMIT
-    while all(it.included for it in sessions) and limit >= LEAST:
-        found = [it.shortened(limit) for it in sessions]
-        if sum(map(size_of, found)) <= room:
-            return found
+    while all(session.included for session in sessions) and limit >= LEAST:
+        shortened = [session.shortened(limit) for session in sessions]
+        if sum(map(size_of, shortened)) <= room:
+            return shortened
         limit = int(limit * _STEP)
     return None
 
@@ -112,5 +114,5 @@ def to_json(data: object) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        text = "".join(f"\\u{ord(it):04x}" if "\ud800" <= it <= "\udfff" else it for it in text)
+        text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     return text

@@ -56,14 +56,14 @@ class Command:
 
     def options(self, *names: str) -> list[str]:
         """Return the values of an option of the agent, written `--name value` or `--name=value`, in order."""
-        found = []
+        values = []
         for argument, after in zip(self.arguments, (*self.arguments[1:], None), strict=False):
             name, equals, value = argument.partition("=")
             if argument in names and after is not None:
-                found.append(after)
+                values.append(after)
             elif equals and argument.startswith("--") and name in names:
-                found.append(value)
-        return found
+                values.append(value)
+        return values
 
     def option(self, *names: str) -> str | None:
         """Return the last value of an option; None if it is not given."""
@@ -139,8 +139,8 @@ def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that let an agent reach this machine directly, if its environment sets an HTTP proxy."""
     if not any(environ.get(name) or environ.get(name.upper()) for name in _PROXIES):
         return {}
-    known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    hosts = [host for host in known.split(",") if host.strip()]
+    current = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    hosts = [host for host in current.split(",") if host.strip()]
     value = ",".join(hosts + [host for host in _LOOPBACK if host not in hosts])
     return {"no_proxy": value, "NO_PROXY": value}
 
@@ -165,10 +165,10 @@ def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
 
 def table(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Return a nested table of settings by its path; empty if there is none."""
-    here: Any = data
+    value: Any = data
     for name in names:
-        here = here.get(name) if isinstance(here, dict) else None
-    return here if isinstance(here, dict) else {}
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def text(data: Mapping[str, Any], name: str) -> str | None:

@@ -36,12 +36,12 @@ class ClaudeCode(Agent):
             if (_set_by_file(command, variable) or command.environ.get(variable, "")).strip().lower() not in _OFF:
                 raise cannot("claude", f"{variable} makes it use {service}, whose API Wane does not support; unset it")
         environ = {_VARIABLE: proxy}
-        given = command.option("--settings")
-        if given is not None and text(table(_settings(command, given), "env"), _VARIABLE):
+        settings = command.option("--settings")
+        if settings is not None and text(table(_settings(command, settings), "env"), _VARIABLE):
             raise cannot("claude", f"its --settings sets {_VARIABLE}; remove it, and give its value as --upstream")
         if _set_by_file(command, _VARIABLE) is None:
             return Start(environ=environ)
-        if given is not None:
+        if settings is not None:
             raise cannot(
                 "claude",
                 f"a settings file sets {_VARIABLE}, which only --settings overrides, and you give --settings yourself;"
@@ -61,12 +61,12 @@ def _files(command: Command) -> Iterator[Path]:
     yield command.place("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
 
 
-def _settings(command: Command, given: str) -> dict[str, object]:
+def _settings(command: Command, settings: str) -> dict[str, object]:
     """The settings in `--settings`: JSON, or the path of a JSON file."""
-    if not given.lstrip().startswith("{"):
-        return read_json(command.folder / given)
+    if not settings.lstrip().startswith("{"):
+        return read_json(command.folder / settings)
     try:
-        read = json.loads(given)
+        read = json.loads(settings)
     except ValueError:
         return {}
     return read if isinstance(read, dict) else {}

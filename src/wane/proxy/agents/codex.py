@@ -52,9 +52,9 @@ def _provider(command: Command) -> str:
     if "--oss" in command.arguments:
         raise cannot("codex", "--oss makes it use a local server, whose address no setting changes")
     config = _config(command)
-    given = [value for name, value in _overrides(command) if name == "model_provider"]
+    chosen = [value for name, value in _overrides(command) if name == "model_provider"]
     profile = command.option("-p", "--profile") or text(config, "profile") or ""
-    provider = given[-1] if given else text(table(config, "profiles", profile), "model_provider")
+    provider = chosen[-1] if chosen else text(table(config, "profiles", profile), "model_provider")
     provider = provider or text(config, "model_provider") or _BUILT_IN
     if provider in _UNREACHABLE and not table(config, "model_providers", provider):
         raise cannot("codex", f"no setting changes the address of its provider {provider!r}")
@@ -63,8 +63,8 @@ def _provider(command: Command) -> str:
 
 def _overrides(command: Command) -> Iterator[tuple[str, str]]:
     """The settings that the command line gives as `-c name=value`."""
-    for given in command.options("-c", "--config"):
-        name, _, value = given.partition("=")
+    for override in command.options("-c", "--config"):
+        name, _, value = override.partition("=")
         yield name.strip(), value.strip().strip("\"'")
 
 

@@ -261,7 +261,7 @@ async def decode_body(body: bytes, sent: Headers, most: int) -> bytes:
         UnknownEncodingError: if the encoding is unknown, or the body is not in it.
         RefusedError: if it is longer.
     """
-    names = [it for it in tokens(every(sent, b"content-encoding")) if it != b"identity"]
+    names = [name for name in tokens(every(sent, b"content-encoding")) if name != b"identity"]
     if not names:
         return body
     if len(names) > 1 or names[0] not in _DECODERS:

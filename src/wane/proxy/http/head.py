@@ -104,12 +104,12 @@ def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Colle
         host: the value of `Host`.
         drop: further names to leave out.
     """
-    kept = list(headers)
-    named = tokens(every(kept, b"connection"))
+    received = list(headers)
+    named = tokens(every(received, b"connection"))
     sent: Headers = [(b"host", host)]
     sent += [
         (name, value)
-        for name, value in kept
+        for name, value in received
         if not (name in _REQUEST or name in drop or name in named or name.startswith(OWN))
     ]
     return sent
@@ -121,29 +121,29 @@ def to_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     Args:
         headers: names in any case.
     """
-    kept = [(name.lower(), value) for name, value in headers]
-    named = tokens(every(kept, b"connection"))
-    chunked = any(name == b"transfer-encoding" for name, _ in kept)
+    received = [(name.lower(), value) for name, value in headers]
+    named = tokens(every(received, b"connection"))
+    chunked = any(name == b"transfer-encoding" for name, _ in received)
     return [
         (name, value)
-        for name, value in kept
+        for name, value in received
         if not (name in _RESPONSE or name in named or name.startswith(OWN) or (chunked and name == b"content-length"))
     ]
 
 
-def added(sent: Headers, more: Mapping[str, str]) -> Headers:
+def added(sent: Headers, values: Mapping[str, str]) -> Headers:
     """Return headers with values appended to comma-separated ones.
 
     Args:
         sent: names in lower case.
-        more: a value for each name; one that is present already is not repeated.
+        values: a value for each name; one that is present already is not repeated.
     """
     result = list(sent)
-    for name, value in more.items():
+    for name, value in values.items():
         key, entry = name.lower().encode(), value.encode()
         present = every(sent, key)
         if entry.lower() not in tokens(present):
-            result = [(each, old) for each, old in result if each != key]
+            result = [(header, old) for header, old in result if header != key]
             result.append((key, b",".join([*present, entry])))
     return result
 
@@ -175,9 +175,9 @@ def text(message: str) -> bytes:
     return clean if len(clean) <= _LONGEST_WARNING else clean[: _LONGEST_WARNING - 3] + b"..."
 
 
-def scrub(message: str, known: Iterable[str]) -> str:
+def scrub(message: str, secrets: Iterable[str]) -> str:
     """Return a message with stars in place of secrets."""
-    for secret in known:
+    for secret in secrets:
         message = message.replace(secret, HIDDEN)
     return message
 
@@ -219,14 +219,14 @@ class Request:
     @property
     def secrets(self) -> list[str]:
         """Its keys, in each form that a message could contain; the longest first."""
-        found: set[bytes] = set()
+        keys: set[bytes] = set()
         for name, value in self.headers:
             if name in _SECRET:
-                found.add(value)
+                keys.add(value)
                 # Without a scheme such as `Bearer`.
-                found.update(value.split()[1:])
-        found.update(part.partition(b"=")[2] for part in self.query.split(b"&"))
-        texts = {*secrets_of(self.raw_path.decode("latin-1")), *(each.decode("latin-1") for each in found)}
+                keys.update(value.split()[1:])
+        keys.update(part.partition(b"=")[2] for part in self.query.split(b"&"))
+        texts = {*secrets_of(self.raw_path.decode("latin-1")), *(key.decode("latin-1") for key in keys)}
         return sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
@@ -291,12 +291,12 @@ class Guard:
         if self._token is None:
             self._check_origin(request)
             return request
-        shown = first(request.headers, TOKEN)
-        admitted = shown is not None and compare_digest(shown, self._token)
+        token = first(request.headers, TOKEN)
+        admitted = token is not None and compare_digest(token, self._token)
         raw_path = request.raw_path
         # Some clients add the base URL's path to a path that has it already, so the token may be repeated.
-        while (found := _MARKED.match(raw_path)) and compare_digest(unquote_to_bytes(found[1]), self._token):
-            raw_path, admitted = raw_path[found.end() :] or b"/", True
+        while (match := _MARKED.match(raw_path)) and compare_digest(unquote_to_bytes(match[1]), self._token):
+            raw_path, admitted = raw_path[match.end() :] or b"/", True
         if admitted:
             return replace(request, raw_path=raw_path, path=unquote_to_bytes(raw_path).decode("utf-8", "replace"))
         raise RefusedError(
@@ -350,7 +350,7 @@ def _host_name(value: bytes) -> str | None:
 
 def _is_program(origin: bytes) -> bool:
     """Whether an origin is an application, or a page of this machine."""
-    scheme, _, rest = origin.decode("latin-1").partition("://")
-    if not rest:
+    scheme, _, host = origin.decode("latin-1").partition("://")
+    if not host:
         return False  # `null`: a page that hides its origin
-    return scheme.lower() not in ("http", "https") or is_loopback(_host_name(rest.encode("latin-1")) or "")
+    return scheme.lower() not in ("http", "https") or is_loopback(_host_name(host.encode("latin-1")) or "")

@@ -280,19 +280,19 @@ async def from_first(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield blank
 
 
-def streams_in(beginning: bytes, given: Headers) -> bool | None:
+def streams_in(beginning: bytes, headers: Headers) -> bool | None:
     """Whether a reply is a stream of events; None if it is neither that nor JSON.
 
     Args:
         beginning: the first piece of its body, as `from_first` yields it.
-        given: its headers. Some gateways declare the wrong form, so the body takes precedence.
+        headers: its headers. Some gateways declare the wrong form, so the body takes precedence.
     """
     text = beginning.lstrip(_BLANK)
     if text.startswith(b"{"):
         return False
     if any(text.startswith(field) or field.startswith(text) for field in _FIELDS):
         return True
-    kind = (first(given, b"content-type") or b"").partition(b";")[0].strip().lower()
+    kind = (first(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
     return True if kind == b"text/event-stream" and not text.startswith(b"<") else None
 
 
@@ -370,9 +370,11 @@ def _environment_proxy(url: UpstreamUrl) -> str | None:
     """The HTTP proxy that the environment sets for a provider; None for one on this machine."""
     if url.is_loopback or proxy_bypass(url.netloc):
         return None
-    known = getproxies()
-    found = known.get(url.scheme) or known.get("all")
-    return None if not found else found if "://" in found else f"http://{found}"
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if proxy and "://" not in proxy:
+        return f"http://{proxy}"
+    return proxy or None
 
 
 def _fault(error: httpx2.HTTPError, provider: str) -> tuple[UpstreamFault, int, str]:

@@ -321,7 +321,7 @@ class ManagedRequest:
     # What the client gets
 
     async def _start(self, length: int | None = None) -> None:
-        status, given = self._head
+        status, headers = self._head
         facts = self._turn.facts
         extra: head.Headers = [
             (head.SESSION, head.text(facts.session)),
@@ -336,8 +336,8 @@ class ManagedRequest:
         if length is not None:
             extra.append((b"content-length", b"%d" % length))
         self.raw = b""  # no longer needed
-        kept = [(name, value) for name, value in given if name not in head.REWRITTEN]
-        await self.client.start(status, [*kept, *extra])
+        passed = [(name, value) for name, value in headers if name not in head.REWRITTEN]
+        await self.client.start(status, [*passed, *extra])
 
     async def _end(self, last: bytes) -> None:
         if not self.client.started:
@@ -388,16 +388,16 @@ class ManagedRequest:
         report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])
 
 
-def report(what: str, error: BaseException, known: Sequence[str]) -> None:
+def report(what: str, error: BaseException, secrets: Sequence[str]) -> None:
     """Log a failure of Wane; a defect with its traceback.
 
     Args:
         what: the request.
         error: what was raised.
-        known: secrets of the request, to be masked.
+        secrets: those of the request, to be masked.
     """
     detail = str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
-    _LOGGER.warning("%s: %s", what, head.scrub(detail, known))
+    _LOGGER.warning("%s: %s", what, head.scrub(detail, secrets))
 
 
 def brief(error: BaseException) -> str:

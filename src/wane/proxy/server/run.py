@@ -60,10 +60,10 @@ def listen(address: Address) -> socket.socket:
         ListenError: if that is not possible, such as when another program listens there.
     """
     try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise ListenError(f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}") from None
-    family, kind, protocol, _, where = found[0]
+    family, kind, protocol, _, where = addresses[0]
     opened = socket.socket(family, kind, protocol)
     try:
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows, where reusing means sharing

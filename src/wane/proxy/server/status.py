@@ -70,8 +70,8 @@ def status_app(
         return Response(PAGE, media_type="text/html", headers={**_HEADERS, "content-security-policy": POLICY})
 
     async def status(_: Request) -> Response:
-        # docs/proxy/status.md describes the fields.
-        known, context = sessions.status(), sessions.settings
+        # docs/output.md describes the fields.
+        in_memory, context = sessions.status(), sessions.settings
         data = {
             "version": wane.__version__,
             "now": now().isoformat(timespec="milliseconds"),
@@ -82,9 +82,9 @@ def status_app(
             "budget": context.budget,
             "requests": traffic.outcomes(),
             "open": traffic.open_requests(),
-            "money": sum((session.money for session in known), Money()).to_dict(),
-            "sessions_in_memory": len(known),
-            "sessions": [_session(session) for session in known[:MOST_SESSIONS]],
+            "money": sum((session.money for session in in_memory), Money()).to_dict(),
+            "sessions_in_memory": len(in_memory),
+            "sessions": [_session(session) for session in in_memory[:MOST_SESSIONS]],
         }
         return Response(jsons.dumps(data), media_type="application/json", headers=_HEADERS)
 
@@ -121,7 +121,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "requests": session.requests,
         "used": asdict(session.used),
         "money": session.money.to_dict(),
-        "views": [[round(it.at.timestamp(), 3), it.view, it.evicted] for it in session.views],
+        "views": [[round(view.at.timestamp(), 3), view.view, view.evicted] for view in session.views],
         "budget": facts.budget,
         "view": facts.view,
         "history": facts.history,
@@ -171,7 +171,7 @@ def _script() -> str:
 
 _PARTS: Final = {"style": _read("page.css"), "script": _script()}
 
-PAGE: Final = re.sub(r"\{\{([a-z]+)\}\}", lambda found: _PARTS[found[1]], _read("page.html")).encode()
+PAGE: Final = re.sub(r"\{\{([a-z]+)\}\}", lambda match: _PARTS[match[1]], _read("page.html")).encode()
 """The page, as HTML in UTF-8."""
 
 POLICY: Final = "; ".join(

@@ -102,11 +102,11 @@ class Traffic:
 
     def outcomes(self) -> dict[str, int]:
         """Return the number of requests so far, by outcome."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for sample in _samples(self.requests):
             outcome = sample.labels["outcome"]
-            found[outcome] = found.get(outcome, 0) + int(sample.value)
-        return found
+            counts[outcome] = counts.get(outcome, 0) + int(sample.value)
+        return counts
 
     def evicted_tokens(self) -> int:
         """Return the number of tokens evicted so far."""
@@ -199,8 +199,8 @@ class Exchange:
         Args:
             what: the provider's HTTP status, or the fault if there is none.
         """
-        known = what in get_args(UpstreamFault) or (isinstance(what, int) and 400 <= what < 600)
-        self._traffic.faults.labels(self._api, str(what) if known else "other").inc()
+        labelled = what in get_args(UpstreamFault) or (isinstance(what, int) and 400 <= what < 600)
+        self._traffic.faults.labels(self._api, str(what) if labelled else "other").inc()
 
     def failed_open(self) -> None:
         """Note that Wane failed, so the request is passed on unchanged."""
@@ -259,5 +259,5 @@ class _WithoutCreated:
 
 def _samples(of: MetricWrapperBase) -> Iterable[Sample]:
     """The present values of a metric, by its labels."""
-    found = (sample for metric in of.collect() for sample in metric.samples)
-    return (sample for sample in found if not sample.name.endswith("_created"))
+    samples = (sample for metric in of.collect() for sample in metric.samples)
+    return (sample for sample in samples if not sample.name.endswith("_created"))

@@ -198,7 +198,7 @@ class DatabaseStore(ABC):
         """Return the lines of a log, or the first `limit` of them; none if there is no such session."""
 
     @abstractmethod
-    async def new_lines(self, session_id: str, known: int) -> tuple[End, Sequence[bytes]] | None:
+    async def new_lines(self, session_id: str, known_lines: int) -> tuple[End, Sequence[bytes]] | None:
         """Return the end of a log, and the lines after the known ones; None if there is no such session."""
 
     @abstractmethod
@@ -249,9 +249,9 @@ class DatabaseStore(ABC):
 
     async def read(self, session_id: str) -> Sequence[Record]:
         """Return the records of a session."""
-        first, *rest = await self._fetch(session_id)
+        first, *lines = await self._fetch(session_id)
         self._header(session_id, first)
-        return await _records(rest, checksum_of(first), 2, self.place(session_id))
+        return await _records(lines, checksum_of(first), 2, self.place(session_id))
 
     async def delete(self, session_id: str) -> None:
         """Delete a session. A process that has it in memory finds it lost, and stores it again."""
@@ -325,22 +325,22 @@ class _SharedLog(Log):
             await uninterrupted(self._append(records, marks))
 
     async def _read(self) -> tuple[Sequence[Record], End]:
-        known = self._end
-        found = await self._store.new_lines(self.id, known.lines)
-        if found is None:
+        last = self._end
+        fetched = await self._store.new_lines(self.id, last.lines)
+        if fetched is None:
             raise self._gone()
-        end, new = found
-        if end.lines != known.lines + len(new) or (not new and end != known):
+        end, new = fetched
+        if end.lines != last.lines + len(new) or (not new and end != last):
             raise SessionLostError(
                 f"the {self._store.place(self.id)} ends with line {end.lines}, but does not continue line"
-                f" {known.lines} of this process: the database lost some of it, or went back to an earlier state"
+                f" {last.lines} of this process: the database lost some of it, or went back to an earlier state"
             )
         lines = [line + b"\n" for line in new]
         try:
-            return await _records(lines, known.checksum, known.lines + 1, self._store.place(self.id)), end
+            return await _records(lines, last.checksum, last.lines + 1, self._store.place(self.id)), end
         except StoreError as error:
             # Damaged, or appended after the database went back to a state without our last line.
-            raise SessionLostError(f"{error}; the session's new lines do not continue line {known.lines}") from None
+            raise SessionLostError(f"{error}; the session's new lines do not continue line {last.lines}") from None
 
     async def _append(self, records: Sequence[Record], marks: Marks | None) -> None:
         end = self._end
@@ -359,7 +359,7 @@ class _SharedLog(Log):
         return SessionLostError(f"the session {self.id} is no longer in {self._store.name}: it expired, or was deleted")
 
 
-async def _records(lines: Sequence[bytes], after: int, first: int, place: str) -> Sequence[Record]:
+async def _records(lines: Sequence[bytes], after: int, first: int, source: str) -> Sequence[Record]:
     heavy = sum(map(len, lines)) >= HEAVY
     with as_store_errors():
-        return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, name=f"the {place}"))
+        return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, name=f"the {source}"))

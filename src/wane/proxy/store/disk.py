@@ -79,7 +79,7 @@ class DiskStore:
 
     async def check(self) -> None:
         """Check that files can be written to the directory, or that it can be created."""
-        existing = next(place for place in (self._folder, *self._folder.parents) if place.exists())
+        existing = next(folder for folder in (self._folder, *self._folder.parents) if folder.exists())
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             raise StoreError(f"{existing} is not a writable directory")
 
@@ -169,14 +169,14 @@ class DiskStore:
         self._spending.close()
 
     def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        found = []
+        sessions = []
         for path in self._sessions.unwritten_since(utc_now() - timedelta(seconds=seconds)):
             if is_session_id(session_id := id_of(path)):
                 with suppress(FileNotFoundError):
                     status = path.stat()
                     written = datetime.fromtimestamp(status.st_mtime, UTC)
-                    found.append(StoredSession(session_id, written, status.st_size))
-        return found
+                    sessions.append(StoredSession(session_id, written, status.st_size))
+        return sessions
 
     def _purge(self) -> Sequence[str]:
         """Delete expired sessions, and return their ids."""

@@ -78,13 +78,13 @@ class Ledger:
         """Return the ledger with the cost of an open request, which counts for the day on which it began."""
         if name not in self.open:
             return self
-        rest, begun = dict(self.open), self.open[name].at
-        del rest[name]
+        still_open, begun = dict(self.open), self.open[name].at
+        del still_open[name]
         this_month = (begun.year, begun.month) == (self.at.year, self.at.month)
         this_day = begun.date() == self.at.date()
         return replace(
             self,
-            open=rest,
+            open=still_open,
             total=self.total + cost,
             month=self.month + cost * this_month,
             day=self.day + cost * this_day,
@@ -108,7 +108,7 @@ class Ledger:
 
     def write(self) -> str:
         """Return the ledger as a document."""
-        requests = {name: [each.amount, each.at.isoformat()] for name, each in self.open.items()}
+        requests = {name: [request.amount, request.at.isoformat()] for name, request in self.open.items()}
         data = {"total": self.total, "month": self.month, "day": self.day, "at": self.at.isoformat(), "open": requests}
         return json.dumps(data, separators=(",", ":"))
 

@@ -38,10 +38,10 @@ class Location:
 
     def without_secrets(self, text: object) -> str:
         """Return a text as one line with its secrets masked."""
-        shown = " ".join(str(text).split())
+        line = " ".join(str(text).split())
         for secret in self.secrets:
-            shown = shown.replace(secret, "***")
-        return shown
+            line = line.replace(secret, "***")
+        return line
 
 
 def scheme_of(where: str) -> str | None:
@@ -70,9 +70,9 @@ def parse_location(url: str) -> Location:
         raise _malformed(scheme)
     named = dict(options)
     plain = not hosts or _PATH.fullmatch(parts.path) is not None
-    kept = "&".join(part for part in parts.query.split("&") if part.partition("=")[0] != "prefix")
+    query = "&".join(part for part in parts.query.split("&") if part.partition("=")[0] != "prefix")
     return Location(
-        url=url.partition("?")[0] + (f"?{kept}" if kept else ""),
+        url=url.partition("?")[0] + (f"?{query}" if query else ""),
         name=f"{scheme}://{hosts}{parts.path if plain else '/***'}",
         prefix=_prefix(named.get("prefix", PREFIX)),
         secrets=_secrets(userinfo.partition(":")[2], parts.query, "" if plain else parts.path[1:]),

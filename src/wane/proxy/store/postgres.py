@@ -220,9 +220,9 @@ class PostgresStore(DatabaseStore):
         rows = await self._rows(LINES, {"id": session_id, "limit": limit})
         return [row[0].encode("ascii") for row in rows]
 
-    async def new_lines(self, session_id: str, known: int) -> tuple[End, Sequence[bytes]] | None:
+    async def new_lines(self, session_id: str, known_lines: int) -> tuple[End, Sequence[bytes]] | None:
         """Return the end of a log, and the lines after the known ones."""
-        rows = await self._rows(NEWS, {"id": session_id, "known": known})
+        rows = await self._rows(NEWS, {"id": session_id, "known": known_lines})
         if not rows:
             return None
         ((count, tail, lines),) = rows

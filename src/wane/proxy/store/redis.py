@@ -261,9 +261,9 @@ class RedisStore(DatabaseStore):
         lines: Sequence[bytes] = await self._query(lambda: self._client.lrange(key, 0, last))
         return lines
 
-    async def new_lines(self, session_id: str, known: int) -> tuple[End, Sequence[bytes]] | None:
+    async def new_lines(self, session_id: str, known_lines: int) -> tuple[End, Sequence[bytes]] | None:
         """Return the end of a log, and the lines after the known ones."""
-        count, checksum, lines = await self._run(NEWS, session_id, known)
+        count, checksum, lines = await self._run(NEWS, session_id, known_lines)
         return (End(count, int(checksum, 16)), lines) if count else None
 
     async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
@@ -284,8 +284,8 @@ class RedisStore(DatabaseStore):
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
-        whole, microseconds = await self._query(self._client.time)
-        found, now = [], whole + microseconds / 1_000_000
+        now_seconds, microseconds = await self._query(self._client.time)
+        sessions, now = [], now_seconds + microseconds / 1_000_000
         roots = f"{self._location.prefix}:{{*}}:ids"
 
         async def keys() -> Sequence[bytes]:
@@ -296,8 +296,8 @@ class RedisStore(DatabaseStore):
                 session_id, written = raw.decode(), milliseconds / 1000
                 lines = self._key(root_of(session_id), session_id, "lines")
                 if now - written > seconds and (size := await self._query(partial(self._client.memory_usage, lines))):
-                    found.append(StoredSession(session_id, datetime.fromtimestamp(written, UTC), size))
-        return sorted(found, key=lambda session: session.written)
+                    sessions.append(StoredSession(session_id, datetime.fromtimestamp(written, UTC), size))
+        return sorted(sessions, key=lambda session: session.written)
 
     async def drop(self, session_id: str) -> bool:
         """Delete a session."""

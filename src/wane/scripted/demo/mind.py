@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from wane.scripted.calls import edit, offered, put_right, read, shell
 from wane.scripted.demo.moves import Block, Check, Fact, Look, Need, Replace, Step, Task
-from wane.scripted.demo.sight import Found, Place, find, knows_episode, place_in
+from wane.scripted.demo.sight import Found, Position, find, knows_episode, position_in
 from wane.scripted.sight import Sight
 from wane.testing import Call, Reply, Request
 
@@ -32,61 +32,63 @@ class Decision:
     """The model's answer, and the reasons for it.
 
     Attributes:
-        place: its place in its plan now.
-        say: its words, without the place.
+        position: its position in its plan now.
+        say: its words, without the position.
         calls: the calls that it makes; without any, this is its answer to the user.
         think: its thoughts before the words.
-        found: the needs that it found in view, and where.
+        knowledge: the needs that it found in view, and where.
         sought: the needs that it did not find, and looks up with this reply.
     """
 
-    place: Place
+    position: Position
     say: str
     calls: tuple[Call, ...] = ()
     think: str = ""
-    found: Knowledge = field(default_factory=dict)
+    knowledge: Knowledge = field(default_factory=dict)
     sought: tuple[Need, ...] = ()
 
     @property
     def reply(self) -> Reply:
         """The reply to the agent."""
-        return Reply(f"{self.place} {self.say}", self.think or None, self.calls)
+        return Reply(f"{self.position} {self.say}", self.think or None, self.calls)
 
 
 def decide(request: Request, tasks: Sequence[Task]) -> Decision:
     """Return the answer to a request, by a script of tasks."""
     sight = Sight(request)
-    place = place_in(sight)
-    if not 1 <= place.task <= len(tasks):
-        return Decision(Place(0), "I do not see a task of my script.")
-    if (decision := _react(sight, place, tasks[place.task - 1])) is not None:
+    position = position_in(sight)
+    if not 1 <= position.task <= len(tasks):
+        return Decision(Position(0), "I do not see a task of my script.")
+    if (decision := _react(sight, position, tasks[position.task - 1])) is not None:
         return decision
-    if not place.detour.startswith("?"):
-        place = Place(place.task, place.step + 1)
-    return _go_on(sight, place, tasks[place.task - 1])
+    if not position.detour.startswith("?"):
+        position = Position(position.task, position.step + 1)
+    return _go_on(sight, position, tasks[position.task - 1])
 
 
-def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
+def _react(sight: Sight, position: Position, task: Task) -> Decision | None:
     """The decision that the results of the latest calls demand before the plan goes on, if any."""
     if (right := put_right(sight.latest)) is not None:
-        return Decision(Place(place.task, place.step, "!"), "Put that right.", (right,))
+        return Decision(Position(position.task, position.step, "!"), "Put that right.", (right,))
     for call in sight.latest:
         if call.tool == "edit_file" and "not found in" in (call.result or ""):
             # The file is no longer as I saw it.
             say = f"{call.path} has changed since I saw it: read it again."
-            return Decision(Place(place.task, place.step, "?"), say, (read(call.path),))
-    if place.step and not place.detour:
-        checks = {move.command for move in task.steps[place.step - 1].moves if isinstance(move, Check)}
+            return Decision(Position(position.task, position.step, "?"), say, (read(call.path),))
+    if position.step and not position.detour:
+        checks = {move.command for move in task.steps[position.step - 1].moves if isinstance(move, Check)}
         for call in sight.latest:
             if call.arguments.get("command") in checks and "[exit code:" in (call.result or ""):
-                return Decision(Place(place.task, len(task.steps)), "The tests fail, and my script knows no way on.")
+                return Decision(
+                    Position(position.task, len(task.steps)), "The tests fail, and my script knows no way on."
+                )
     return None
 
 
-def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
+def _go_on(sight: Sight, position: Position, task: Task) -> Decision:
     """The next step that has something to do, or the lookups that it needs first."""
     knowledge: dict[Need, Found] = {}
-    for number in range(place.step, len(task.steps) + 1):
+    for number in range(position.step, len(task.steps) + 1):
         step = task.steps[number - 1]
         needs = _needs(sight, step)
         knowledge |= {need: match for need in needs if (match := find(sight, need)) is not None}
@@ -94,23 +96,23 @@ def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
         # A step needs no facts that it looks up itself.
         looks = {need for move in step.moves if isinstance(move, Look) for need in move.needs}
         if not looks.issuperset(missing):
-            position = place if number == place.step else Place(place.task, number)
-            return _look_up(sight, position, missing, knowledge)
+            next_position = position if number == position.step else Position(position.task, number)
+            return _look_up(sight, next_position, missing, knowledge)
         calls = offered(_calls(sight, step, knowledge), sight.tools)
         if calls or number == len(task.steps):
-            position = Place(place.task, number)
+            next_position = Position(position.task, number)
             return Decision(
-                position, _filled(step.say, knowledge), calls, step.think if calls else "", knowledge, missing
+                next_position, _filled(step.say, knowledge), calls, step.think if calls else "", knowledge, missing
             )
-    return Decision(Place(place.task, len(task.steps)), "There is nothing left to do.")
+    return Decision(Position(position.task, len(task.steps)), "There is nothing left to do.")
 
 
-def _look_up(sight: Sight, place: Place, missing: tuple[Need, ...], knowledge: Knowledge) -> Decision:
-    if len(place.detour) == PATIENCE:
-        return Decision(place, f"I looked for it {PATIENCE} times and do not find it: {_name(missing[0])}.")
+def _look_up(sight: Sight, position: Position, missing: tuple[Need, ...], knowledge: Knowledge) -> Decision:
+    if len(position.detour) == PATIENCE:
+        return Decision(position, f"I looked for it {PATIENCE} times and do not find it: {_name(missing[0])}.")
     searches = {call.raw_arguments: call for call in (_search(sight, need) for need in missing)}
     names = ", ".join(dict.fromkeys(map(_name, missing)))
-    detour = Place(place.task, place.step, f"{place.detour}?")
+    detour = Position(position.task, position.step, f"{position.detour}?")
     say = f"I do not see {names} any more: look it up."
     return Decision(detour, say, tuple(searches.values()), "", knowledge, missing)
 

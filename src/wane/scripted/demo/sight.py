@@ -16,8 +16,8 @@ _NUMBERED: Final = re.compile(r" *\d+\t")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The model's place in its plan, as it states it at the beginning of each reply.
+class Position:
+    """The model's position in its plan, as it states it at the beginning of each reply.
 
     Attributes:
         task: number of the task, from 1.
@@ -48,10 +48,10 @@ class Found:
     described: bool = False
 
 
-def place_in(sight: Sight) -> Place:
-    """Return the model's place by its own words; task 0 if it sees none."""
+def position_in(sight: Sight) -> Position:
+    """Return the model's position by its own words; task 0 if it sees none."""
     match = _AT.fullmatch(sight.at)
-    return Place(sight.number, int(match[1] or 0), match[2]) if match else Place(0)
+    return Position(sight.number, int(match[1] or 0), match[2]) if match else Position(0)
 
 
 def find(sight: Sight, need: Need) -> Found | None:
@@ -82,7 +82,7 @@ def _answer(need: Need, call: Seen) -> str | None:
 def _fact(need: Fact, call: Seen) -> str | None:
     # A call that names an episode is about that episode, whatever the reply says besides.
     named = call.arguments.get("name")
-    if need.episode and named != need.episode and (named is not None or need.episode not in call.said):
+    if need.episode and named != need.episode and (named is not None or need.episode not in call.words):
         return None
     texts = [_plain(call), *_written(call), str(call.arguments.get("description", ""))]
     matches = (re.search(need.pattern, text, re.MULTILINE) for text in texts)

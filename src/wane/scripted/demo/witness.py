@@ -62,7 +62,7 @@ class Witness(scripted.Witness):
         for part in request.parts:
             if part.call_id is not None:
                 self._tasks.setdefault(part.call_id, len(self.turns))
-        sources = {source.call_id: source for source in decision.found.values()}
+        sources = {source.call_id: source for source in decision.knowledge.values()}
         self.had.update(how for source in sources.values() if (how := self._how(source)))
 
     def _how(self, source: Found) -> str:

@@ -118,8 +118,8 @@ class Anthropic(Provider):
 def _part(kind: Kind, block: Block) -> Part:
     match block.get("type"):
         case "tool_use":
-            given = block.get("input")
-            arguments = given if isinstance(given, str) else compact(given)
+            value = block.get("input")
+            arguments = value if isinstance(value, str) else compact(value)
             return Part(Kind.CALL, arguments, call_id=str(block.get("id")), tool=str(block.get("name")), wire=block)
         case "tool_result":
             text = content_text(block.get("content"))
@@ -173,10 +173,10 @@ def _whole(block: dict[str, Any]) -> dict[str, Any]:
     if block["type"] != "tool_use":
         return block
     try:
-        given = json.loads(block["input"])
+        parsed = json.loads(block["input"])
     except ValueError:
         return block
-    return {**block, "input": given} if isinstance(given, dict) else block
+    return {**block, "input": parsed} if isinstance(parsed, dict) else block
 
 
 def _streamed(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:

@@ -99,13 +99,13 @@ def _check_fields(body: Mapping[str, Any]) -> None:
             raise Refused(f"{path}.{kind}.{field}: Extra inputs are not permitted")
 
 
-def _check_type(path: str, block: Block, known: frozenset[str]) -> None:
+def _check_type(path: str, block: Block, kinds: frozenset[str]) -> None:
     """Refuse a block without a type, or of one that cannot stand there."""
     kind = block.get("type")
     if kind is None:
         raise Refused(f"{path}.type: Field required")
-    if kind not in known:
-        tags = ", ".join(f"'{each}'" for each in sorted(known))
+    if kind not in kinds:
+        tags = ", ".join(f"'{name}'" for name in sorted(kinds))
         raise Refused(f"{path}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}")
 
 
@@ -161,13 +161,13 @@ def _check_tools(body: Mapping[str, Any]) -> None:
 
 def _check_breakpoints(body: Mapping[str, Any]) -> None:
     """Refuse too many breakpoints, and breakpoints on blocks that cannot have one."""
-    found = 1 if body.get("cache_control") else 0
+    breakpoints = 1 if body.get("cache_control") else 0
     for index, tool in enumerate(body.get("tools") or ()):
         if not tool.get("cache_control"):
             continue
         if tool.get("defer_loading"):
             raise Refused(f"tools.{index}: a tool with `defer_loading` cannot use prompt caching")
-        found += 1
+        breakpoints += 1
     for path, block in _content(body):
         if not block.get("cache_control"):
             continue
@@ -176,9 +176,11 @@ def _check_breakpoints(body: Mapping[str, Any]) -> None:
             raise Refused(f"{path}.{kind}.cache_control: Extra inputs are not permitted")
         if kind == "text" and not block.get("text"):
             raise Refused(f"{path}.text: cache_control cannot be set for empty text blocks")
-        found += 1
-    if found > _MOST_BREAKPOINTS:
-        raise Refused(f"A maximum of {_MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {found}.")
+        breakpoints += 1
+    if breakpoints > _MOST_BREAKPOINTS:
+        raise Refused(
+            f"A maximum of {_MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
+        )
 
 
 def _content(body: Mapping[str, Any]) -> Iterator[tuple[str, Block]]:
@@ -228,7 +230,7 @@ def _check_results(message: _Joined, before: Sequence[Block]) -> None:
 
 def _check_calls(message: _Joined, after: Sequence[Block]) -> None:
     """Check that every call has its result in the next message, before any other content."""
-    first = next((place for place, block in enumerate(after) if not _is_result(block)), len(after))
+    first = next((position for position, block in enumerate(after) if not _is_result(block)), len(after))
     results = _ids(after[:first], "tool_result")
     missing = [call_id for call_id in _ids(message.blocks, "tool_use") if call_id not in results]
     if missing:
@@ -246,10 +248,10 @@ def _check_led(messages: Sequence[_Joined]) -> None:
     if latest and any(_REASONED_CALL.fullmatch(call_id) for call_id in _ids(latest.blocks, "tool_use")):
         leading.append(latest)
     for message in leading:
-        if (found := message.blocks[0].get("type")) not in THINKING:
+        if (kind := message.blocks[0].get("type")) not in THINKING:
             raise Refused(
                 f"messages.{message.start}.content.0.type: Expected `thinking` or `redacted_thinking`, but found"
-                f" `{found}`. When `thinking` is enabled, a final `assistant` message must start with a thinking block"
+                f" `{kind}`. When `thinking` is enabled, a final `assistant` message must start with a thinking block"
                 " (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
             )
 
@@ -272,14 +274,14 @@ def _check_no_thinking(messages: Sequence[_Joined]) -> None:
 def _openings(messages: Sequence[_Joined]) -> Iterator[_Joined]:
     """Yield the first message of the current turn, by each reading; none if the user spoke last."""
     first: _Joined | None = None
-    found = False
+    yielded = False
     for message in reversed(messages):
         if message.role == "assistant":
             first = message
         elif message.role == "user" and not all(map(_is_result, message.blocks)):
             goes_on = any(map(_is_result, message.blocks))
-            if first is not None and not (found and goes_on):
-                found = True
+            if first is not None and not (yielded and goes_on):
+                yielded = True
                 yield first
             if not goes_on:
                 return

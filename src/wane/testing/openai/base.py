@@ -70,13 +70,13 @@ def require(owner: Mapping[str, Any], name: str, kind: type | tuple[type, ...], 
     return value
 
 
-def check_contents(content: object, param: str, known: frozenset[str]) -> None:
+def check_contents(content: object, param: str, kinds: frozenset[str]) -> None:
     """Refuse contents of a message without a type, of one that cannot stand there, or whose text is no string.
 
     Args:
         content: the message's content; only a list is looked at.
         param: where it stands.
-        known: the types that can stand there.
+        kinds: the types that can stand there.
     """
     for number, part in enumerate(content if isinstance(content, list) else ()):
         where = f"{param}[{number}]"
@@ -85,8 +85,8 @@ def check_contents(content: object, param: str, known: frozenset[str]) -> None:
         kind = part.get("type")
         if kind is None:
             raise _missing(f"{where}.type")
-        if kind not in known:
-            values = ", ".join(f"'{each}'" for each in sorted(known))
+        if kind not in kinds:
+            values = ", ".join(f"'{name}'" for name in sorted(kinds))
             raise Refused(
                 f"Invalid value: '{kind}'. Supported values are: {values}.", param=f"{where}.type", code="invalid_value"
             )

@@ -51,12 +51,12 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
     _check_fields(index, kind, item)
     if kind == "message":
         role = str(item.get("role"))
-        said = kind_of(role, f"input[{index}].role")
-        known = RESPONSES.contents[role] - {"output_image"}
+        part_kind = kind_of(role, f"input[{index}].role")
+        kinds = RESPONSES.contents[role] - {"output_image"}
         require(item, "content", (str, list), f"input[{index}].")
-        check_contents(item["content"], f"input[{index}].content", known)
-        parts = tuple(content_parts(said, item.get("content"), id=item.get("id")))
-        return Message("system" if said is Kind.SYSTEM else role, parts)
+        check_contents(item["content"], f"input[{index}].content", kinds)
+        parts = tuple(content_parts(part_kind, item.get("content"), id=item.get("id")))
+        return Message("system" if part_kind is Kind.SYSTEM else role, parts)
     if kind in ("additional_tools", "configuration_update", "compaction_trigger"):
         if kind == "additional_tools" and item.get("role") != "developer":
             raise Refused(f"Invalid value: '{item.get('role')}'.", param=f"input[{index}].role", code="invalid_value")
@@ -69,7 +69,7 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         text = content_text(item.get("output"))
         return Message("tool", (Part(Kind.RESULT, text, call_id=item.get("call_id"), id=item.get("id"), wire=item),))
     if kind == "reasoning":
-        text = "".join(str(each.get("text") or "") for each in item.get("summary") or ())
+        text = "".join(str(summary.get("text") or "") for summary in item.get("summary") or ())
         signature = item.get("encrypted_content")
         return Message("assistant", (Part(Kind.REASONING, text, id=item.get("id"), signature=signature, wire=item),))
     if kind == "compaction":
@@ -83,8 +83,8 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
 
 def _call(kind: str, item: Mapping[str, Any]) -> Part:
     name = "tool_search" if kind == "tool_search_call" else qualified(item)
-    given = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
-    arguments = given if isinstance(given, str) else compact(given if given is not None else "")
+    value = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
+    arguments = value if isinstance(value, str) else compact(value if value is not None else "")
     return Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item.get("id"), wire=item)
 
 
@@ -98,8 +98,8 @@ def check_pairs(parts: tuple[Part, ...]) -> None:
         elif part.kind is Kind.RESULT:
             pair = (_CALL_OF[kind], part.call_id)
             if pair not in unanswered:
-                told = kind.replace("_", " ")
-                raise Refused(f"No tool call found for {told} with call_id {part.call_id}.", param="input")
+                words = kind.replace("_", " ")
+                raise Refused(f"No tool call found for {words} with call_id {part.call_id}.", param="input")
             unanswered.remove(pair)
     if unanswered:
         kind, call_id = unanswered[0]

@@ -37,13 +37,13 @@ class OpenAIResponses(OpenAI):
             Refused: if one does not follow this protocol, or the request relies on stored responses.
         """
         require(body, "model", str)
-        given = require(body, "input", (str, list))
+        value = require(body, "input", (str, list))
         for stored in ("previous_response_id", "conversation"):
             if body.get(stored):
                 raise Refused(f"The scripted server stores no responses: send the whole input, not '{stored}'.")
         if instructions := body.get("instructions"):
             yield Message("system", tuple(content_parts(Kind.SYSTEM, instructions)))
-        for index, item in enumerate(_items(given)):
+        for index, item in enumerate(_items(value)):
             yield message_of(index, item)
 
     def tools(self, body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
@@ -60,8 +60,8 @@ class OpenAIResponses(OpenAI):
         check_pairs(parts)
         check_reasoning(parts)
         for message in request.messages:
-            said = any(part.text or part.kind is not Kind.TEXT for part in message.parts)
-            if message.role == "assistant" and not said:
+            has_content = any(part.text or part.kind is not Kind.TEXT for part in message.parts)
+            if message.role == "assistant" and not has_content:
                 raise Refused("Invalid value: an assistant message has no content.", param="input")
         return replace(request, dropped_reasoning=_prefix(request)[1]) if preserved_reasoning else request
 
@@ -131,16 +131,16 @@ def _item_events(index: int, item: Mapping[str, Any]) -> Iterator[_NamedEvent]:
 def _part_events(
     names: tuple[str, str], part: Mapping[str, Any], where: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> Iterator[_NamedEvent]:
-    whole, text = names
-    yield f"{whole}.added", {**where, "part": {**part, "text": ""}}
+    outer, text = names
+    yield f"{outer}.added", {**where, "part": {**part, "text": ""}}
     for piece in pieces(part["text"]):
         yield f"{text}.delta", {**where, "delta": piece, **extra}
     yield f"{text}.done", {**where, "text": part["text"], **extra}
-    yield f"{whole}.done", {**where, "part": part}
+    yield f"{outer}.done", {**where, "part": part}
 
 
-def _items(given: str | list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+def _items(value: str | list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [{"role": "user", "content": value}] if isinstance(value, str) else value
 
 
 def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
@@ -152,7 +152,7 @@ def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
         if item.get("type") != "reasoning":
             prefix.add(item)
         elif signature := item.get("encrypted_content"):
-            text = "".join(str(each.get("text") or "") for each in item.get("summary") or ())
+            text = "".join(str(summary.get("text") or "") for summary in item.get("summary") or ())
             if not prefix.holds(signature, text):
                 broken.append(str(item.get("id")))
     return prefix, tuple(broken)
@@ -183,8 +183,8 @@ def _output(request: Request, reply: Reply) -> list[dict[str, Any]]:
 
 def _response(request: Request, reply: Reply) -> dict[str, Any]:
     removed = [
-        {"id": each, "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"}
-        for each in request.dropped_reasoning
+        {"id": reasoning_id, "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"}
+        for reasoning_id in request.dropped_reasoning
     ]
     return {
         "id": f"resp_{token_of(request, reply)}",

@@ -54,9 +54,9 @@ def catalogue(body: Mapping[str, Any]) -> Catalogue:
     Raises:
         Refused: for tools that OpenAI would refuse.
     """
-    given = body.get("input")
+    items = body.get("input")
     lists: list[tuple[str, Sequence[_Tool]]] = [("tools", body.get("tools") or ())]
-    for index, item in enumerate(given if isinstance(given, list) else ()):
+    for index, item in enumerate(items if isinstance(items, list) else ()):
         if item.get("type") not in BRINGING:
             continue
         if not isinstance(item.get("tools"), list):

@@ -242,7 +242,7 @@ class GradeOptions:
       wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json
     """
 
-    place: Annotated[Path, Flag("DIR", "The folder of one run.", "DIR")]
+    folder: Annotated[Path, Flag("DIR", "The folder of one run.", "DIR")]
     report: Annotated[Path, Flag("REPORT", "The grader's report, as JSON.", "REPORT")]
 
 

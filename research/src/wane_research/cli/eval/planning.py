@@ -27,7 +27,7 @@ def check(options: CheckOptions) -> int:
     tasks = tasks_of(config)
     wrong, planned = problems(config, tasks), estimates(config, len(tasks))
     if options.as_json:
-        write_json({"problems": wrong, "estimates": [each.to_dict() for each in planned]})
+        write_json({"problems": wrong, "estimates": [estimate.to_dict() for estimate in planned]})
     else:
         lines = [*estimate_lines(planned), *(f"! {problem}" for problem in wrong)]
         lines.append(f"{counted(len(wrong), 'problem')}" if wrong else "It can run here.")
@@ -47,19 +47,16 @@ def tasks_of(config: Config) -> list[Task]:
 
 def estimate_lines(planned: tuple[Estimate, ...]) -> Iterator[str]:
     """Yield a line for each arm, one for all if there are several, and where the figures come from."""
-    for each in planned:
-        yield each.describe()
-    known = [each for each in planned if each.low is not None and each.high is not None]
-    if len(known) > 1:
-        low, high = sum(each.low or 0 for each in known), sum(each.high or 0 for each in known)
-        rest = (
-            ""
-            if len(known) == len(planned)
-            else f", without {counted(len(planned) - len(known), 'arm')} of unknown cost"
-        )
+    for estimate in planned:
+        yield estimate.describe()
+    priced = [estimate for estimate in planned if estimate.low is not None and estimate.high is not None]
+    if len(priced) > 1:
+        low, high = sum(estimate.low or 0 for estimate in priced), sum(estimate.high or 0 for estimate in priced)
         cost = dollars(low) if low == high else f"{dollars(low)} to {dollars(high)}"
-        yield f"in all: about {cost}{rest}"
-    for source in dict.fromkeys(each.source for each in planned):
+        unpriced = len(planned) - len(priced)
+        exception = f", without {counted(unpriced, 'arm')} of unknown cost" if unpriced else ""
+        yield f"in all: about {cost}{exception}"
+    for source in dict.fromkeys(estimate.source for estimate in planned):
         yield f"Estimated {source}."
 
 
@@ -70,35 +67,36 @@ def show_power(options: PowerOptions) -> int:
         ResultsError: if nothing tells how much trials vary.
         ConfigError: for a value that cannot be.
     """
-    found = power(options.places, options.margin, options.tasks)
+    experiment = power(options.places, options.margin, options.tasks)
     if options.as_json:
-        write_json(found.to_dict())
+        write_json(experiment.to_dict())
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _told(found)))
+        sys.stdout.write("".join(f"{line}\n" for line in _power_lines(experiment)))
     return failure.OK
 
 
-def _told(found: Power) -> Iterator[str]:
+def _power_lines(experiment: Power) -> Iterator[str]:
     yield f"{'arm':<44}{'tasks':>7}{'trials':>8}{'spread':>8}"
-    for each in found.spreads:
-        spread = "-" if each.variance is None else f"{each.variance**0.5:.3f}"
-        ungraded = f"   {each.ungraded:,} not graded" if each.ungraded else ""
-        yield f"{each.arm:<44}{each.tasks:>7,}{each.trials:>8,}{spread:>8}{ungraded}"
+    for spread in experiment.spreads:
+        deviation = "-" if spread.variance is None else f"{spread.variance**0.5:.3f}"
+        ungraded = f"   {spread.ungraded:,} not graded" if spread.ungraded else ""
+        yield f"{spread.arm:<44}{spread.tasks:>7,}{spread.trials:>8,}{deviation:>8}{ungraded}"
     yield ""
-    yield f"Two equal arms on {counted(found.tasks, 'task')}, if their trials vary as those of {found.widest.arm}:"
+    tasks, widest = counted(experiment.tasks, "task"), experiment.widest.arm
+    yield f"Two equal arms on {tasks}, if their trials vary as those of {widest}:"
     yield f"{'runs':>6}{'apart by chance':>18}{'equal within':>15}"
-    for size in found.sizes:
-        margin = "-" if size.margin is None else _points(size.margin)
-        yield f"{size.runs:>6}{_points(size.chance):>18}{margin:>15}"
+    for size in experiment.sizes:
+        within = "-" if size.margin is None else _points(size.margin)
+        yield f"{size.runs:>6}{_points(size.chance):>18}{within:>15}"
     yield ""
     yield "Apart by chance: in 95 of 100 cases. Equal within: the least margin that four of five experiments show."
-    wanted = _points(found.margin)
-    if found.needed is not None:
-        yield f"Equality within {wanted} needs {counted(found.needed, 'run')} of each arm."
+    margin = _points(experiment.margin)
+    if experiment.needed is not None:
+        yield f"Equality within {margin} needs {counted(experiment.needed, 'run')} of each arm."
     else:
-        least = "" if found.least is None else f"; they show {_points(found.least)}"
+        least = "" if experiment.least is None else f"; they show {_points(experiment.least)}"
         yield (
-            f"Equality within {wanted} needs more than {MOST_RUNS} runs on so few tasks{least}. "
+            f"Equality within {margin} needs more than {MOST_RUNS} runs on so few tasks{least}. "
             "Take more tasks or a wider margin."
         )
 

@@ -49,8 +49,10 @@ def resume(options: ResumeOptions) -> int:
         data = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         config = decode(Config, data)
     except (OSError, ValueError) as error:
-        told = error if isinstance(error, SchemaError | ConfigError) else "there is no evaluation that was begun in it"
-        raise InputError(f"{folder}: {told}") from error
+        reason = (
+            error if isinstance(error, SchemaError | ConfigError) else "there is no evaluation that was begun in it"
+        )
+        raise InputError(f"{folder}: {reason}") from error
     # The folder may have been moved.
     return _run(replace(config, output=str(folder.resolve())), options)
 
@@ -64,23 +66,27 @@ def run_report(options: ReportOptions) -> int:
         OSError: if a file cannot be read, or the page cannot be written.
     """
     check_report(options.html)
-    found = report(options.places)
-    if not found.rows:
+    results = report(options.places)
+    if not results.rows:
         raise InputError(f"there is nothing to report: no trial has ended in {', '.join(map(str, options.places))}")
     if options.as_json:
-        write_json(found.to_dict())
+        write_json(results.to_dict())
     else:
-        sys.stdout.write(to_markdown(found))
+        sys.stdout.write(to_markdown(results))
     if options.html is not None:
         # Last, so that a full disk does not cost the user the tables.
-        write_page(Path(options.html), found)
+        write_page(Path(options.html), results)
     return failure.OK
 
 
 def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
     def tell(trial: Trial, done: int, total: int) -> None:
         (_json if options.as_json else _line)(trial, done, total)
-        if trial.usage.cost is None and evaluation.spent.of - evaluation.spent.known == 1 and evaluation.not_limited:
+        if (
+            trial.usage.cost is None
+            and evaluation.spent.of - evaluation.spent.known_trials == 1
+            and evaluation.not_limited
+        ):
             # When it begins: at the end of the run the money is spent.
             say(evaluation.not_limited)
 

@@ -32,13 +32,13 @@ def list_tasks(options: TasksOptions) -> int:
     """
     if options.config is None:
         if options.as_json:
-            write_json([asdict(it) for it in BENCHMARKS])
+            write_json([asdict(benchmark) for benchmark in BENCHMARKS])
         else:
-            for it in BENCHMARKS:
-                sys.stdout.write(f"{it.name}: {it.tasks} {it.about}\n  {it.download}\n")
+            for benchmark in BENCHMARKS:
+                sys.stdout.write(f"{benchmark.name}: {benchmark.tasks} {benchmark.about}\n  {benchmark.download}\n")
         return failure.OK
     chosen = load(options.config)
-    tasks = {it.name: it for it in find_tasks(Path(chosen.path), chosen.tasks, chosen.exclude)}
+    tasks = {task.name: task for task in find_tasks(Path(chosen.path), chosen.tasks, chosen.exclude)}
     names = in_order(drawn(tuple(tasks), chosen.sample), chosen.seed, 1)
     if options.as_json:
         listed = [{"name": name, "path": str(tasks[name].path), "seconds": tasks[name].seconds} for name in names]
@@ -88,7 +88,7 @@ def grade(options: GradeOptions) -> int:
         ResultsError: if the folder holds no results.
         ConfigError: if the report cannot be used.
     """
-    passed, graded = take_grades(options.place, options.report)
+    passed, graded = take_grades(options.folder, options.report)
     sys.stdout.write(f"{passed} of {graded} resolved\n")
     return failure.OK
 

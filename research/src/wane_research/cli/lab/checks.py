@@ -11,7 +11,7 @@ from wane.cli.lab.common import figure_table, gathered_from, print_lines, proble
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, write_json
 from wane.lab.counting import count
-from wane.lab.readers import Found
+from wane.lab.readers import Recording
 from wane.money import share
 from wane_research.annotations import Annotations, annotations_of
 from wane_research.cli.lab.commands import AnnotationsOptions, ValidateOptions
@@ -33,14 +33,14 @@ def run_validate(options: ValidateOptions) -> int:
     """
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=True)
-        silent = [it for it in gathered.found if not _reads(it)]
-        spoken = [it for it in gathered.found if _reads(it)]
-        done = [validate(it.session) for it in bar.over("Simulating", spoken)]
+        silent = [recording for recording in gathered.recordings if not _reads(recording)]
+        spoken = [recording for recording in gathered.recordings if _reads(recording)]
+        done = [validate(recording.session) for recording in bar.over("Simulating", spoken)]
     if not done:
         raise failure.InputError("no session recorded its cache reads, so there is nothing to compare with")
     if options.as_json:
-        left_out = [{"name": it.session.name, "path": it.path} for it in silent]
-        write_json({"sessions": [it.to_dict() for it in done], "left_out": left_out})
+        left_out = [{"name": recording.session.name, "path": recording.path} for recording in silent]
+        write_json({"sessions": [validation.to_dict() for validation in done], "left_out": left_out})
         return failure.OK
     _print_validation(done, options.outliers)
     if silent:
@@ -51,29 +51,32 @@ def run_validate(options: ValidateOptions) -> int:
 
 def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
     table = figure_table("session", "calls", "read", "simulated", "error", "rest", "within 5%", "differ")
-    for it in done:
-        reads = (f"{len(it.rows):,}", rounded(it.recorded), rounded(it.simulated))
-        errors = (f"{it.mean_share:.2%}", f"{it.mean_share_of_kept:.2%}", share(it.close))
-        table.add_row(printable(it.name), *reads, *errors, f"{sum(it.outliers.values()):,}")
+    for validation in done:
+        reads = (f"{len(validation.rows):,}", rounded(validation.recorded), rounded(validation.simulated))
+        errors = (f"{validation.mean_share:.2%}", f"{validation.mean_share_of_kept:.2%}", share(validation.close))
+        table.add_row(printable(validation.name), *reads, *errors, f"{sum(validation.outliers.values()):,}")
     plain_console().print(table)
-    recorded, simulated = sum(it.recorded for it in done), sum(it.simulated for it in done)
-    calls = counted(sum(len(it.rows) for it in done), "call")
-    differ: Counter[str] = sum((Counter(it.outliers) for it in done), Counter())
+    recorded, simulated = (
+        sum(validation.recorded for validation in done),
+        sum(validation.simulated for validation in done),
+    )
+    calls = counted(sum(len(validation.rows) for validation in done), "call")
+    differ: Counter[str] = sum((Counter(validation.outliers) for validation in done), Counter())
     instead = ", ".join(f"{what} {count:,}" for what, count in sorted(differ.items())) or "none"
     off = f" ({simulated / recorded - 1:+.1%})" if recorded else ""
     total = f"In all, {calls} that read {rounded(recorded)} tokens; simulated {rounded(simulated)}{off}."
     print_lines(["", total, f"Calls that differ, by what the provider read instead: {instead}."])
-    for it in done if outliers else ():
-        print_lines(["", printable(it.name)])
+    for validation in done if outliers else ():
+        print_lines(["", printable(validation.name)])
         print_lines(
             f"  call {row.call}: read {row.recorded:,} of {row.input:,}, not {row.simulated:,}: {row.outlier}"
-            for row in it.rows
+            for row in validation.rows
             if row.outlier
         )
 
 
-def _reads(found: Found) -> bool:
-    return any(call.usage and call.usage.cache_read for call in found.session.calls)
+def _reads(recording: Recording) -> bool:
+    return any(call.usage and call.usage.cache_read for call in recording.session.calls)
 
 
 ANNOTATIONS_NOTES: Final = (
@@ -94,13 +97,16 @@ def run_annotations(options: AnnotationsOptions) -> int:
     """
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=options.sidechains)
-        done = [(it, annotations_of(count(it.session))) for it in bar.over("Reading marks", gathered.found)]
+        done = [
+            (recording, annotations_of(count(recording.session)))
+            for recording in bar.over("Reading marks", gathered.recordings)
+        ]
     if not done:
         raise failure.InputError("there is nothing to look at: no model was called in these sessions")
     total = sum((figures for _, figures in done), Annotations())
     if options.as_json:
-        left_out = [{"path": it.path, "why": it.why} for it in gathered.unread]
-        data = {"sessions": [_entry(*it) for it in done], "total": total.to_dict(), "unread": left_out}
+        left_out = [{"path": file.path, "why": file.why} for file in gathered.unread]
+        data = {"sessions": [_entry(*row) for row in done], "total": total.to_dict(), "unread": left_out}
         write_json(data)
         return failure.OK
     _print_annotations(done, total)
@@ -109,17 +115,17 @@ def run_annotations(options: AnnotationsOptions) -> int:
     return failure.OK
 
 
-def _entry(found: Found, figures: Annotations) -> dict[str, Any]:
-    return {"name": found.session.name, "path": found.path, "parent": found.parent, **figures.to_dict()}
+def _entry(recording: Recording, figures: Annotations) -> dict[str, Any]:
+    return {"name": recording.session.name, "path": recording.path, "parent": recording.parent, **figures.to_dict()}
 
 
-def _print_annotations(done: Sequence[tuple[Found, Annotations]], total: Annotations) -> None:
-    print_lines(problem_lines(found.session for found, _ in done))
+def _print_annotations(done: Sequence[tuple[Recording, Annotations]], total: Annotations) -> None:
+    print_lines(problem_lines(recording.session for recording, _ in done))
     table = figure_table(
         "session", "marks", "refused", "episodes", "calls", "outside", "unlinked", "again", "held", "overflow"
     )
-    for found, figures in done:
-        table.add_row(printable(found.session.name), *_annotation_cells(figures))
+    for recording, figures in done:
+        table.add_row(printable(recording.session.name), *_annotation_cells(figures))
     if len(done) > 1:
         table.add_row("all", *_annotation_cells(total))
     plain_console().print(table)
@@ -127,42 +133,43 @@ def _print_annotations(done: Sequence[tuple[Found, Annotations]], total: Annotat
     print_lines(["", ANNOTATIONS_NOTES], "dim")
 
 
-def _annotation_cells(it: Annotations) -> Iterator[str]:
-    yield f"{it.marks:,}"
-    yield f"{it.refused.total():,}"
-    yield f"{it.episodes:,}"
-    yield "-" if it.calls_per_episode is None else f"{it.calls_per_episode:.1f}"
-    yield _share(it.outside_share)
-    yield f"{it.acts_undeclared:,}/{it.acts_on_files:,}"
-    yield f"{it.read_again:,}"
-    yield _share(it.held_share)
-    yield f"{it.overflows:,}"
+def _annotation_cells(figures: Annotations) -> Iterator[str]:
+    yield f"{figures.marks:,}"
+    yield f"{figures.refused.total():,}"
+    yield f"{figures.episodes:,}"
+    yield "-" if figures.calls_per_episode is None else f"{figures.calls_per_episode:.1f}"
+    yield _share(figures.outside_share)
+    yield f"{figures.acts_undeclared:,}/{figures.acts_on_files:,}"
+    yield f"{figures.read_again:,}"
+    yield _share(figures.held_share)
+    yield f"{figures.overflows:,}"
 
 
-def _sentences(it: Annotations) -> Iterator[str]:
+def _sentences(figures: Annotations) -> Iterator[str]:
     """The figures that have no column, as far as there is something to say."""
-    if not it.marked:
-        yield f"No episode was marked in {counted(it.sessions, 'session')}."
+    if not figures.marked:
+        yield f"No episode was marked in {counted(figures.sessions, 'session')}."
         return
     yield (
-        f"{counted(it.explorations, 'exploration')} and {counted(it.acts, 'act')}, which declare "
-        f"{counted(it.declared, 'exploration')}; {it.unended:,} without an end. The longest has "
-        f"{counted(it.most_calls, 'tool call')}."
+        f"{counted(figures.explorations, 'exploration')} and {counted(figures.acts, 'act')}, which declare "
+        f"{counted(figures.declared, 'exploration')}; {figures.unended:,} without an end. The longest has "
+        f"{counted(figures.most_calls, 'tool call')}."
     )
-    if it.refused:
-        kinds = ", ".join(f"{kind} {number:,}" for kind, number in it.refused.most_common())
+    if figures.refused:
+        kinds = ", ".join(f"{kind} {number:,}" for kind, number in figures.refused.most_common())
         yield f"Refused marks: {kinds}."
-    if it.descriptions_needed:
+    if figures.descriptions_needed:
         yield (
-            f"Of {counted(it.descriptions, 'description')}, {it.descriptions_needed:,} should hold something that was "
-            f"used later, and {it.descriptions_holding:,} do: {it.held:,} of {counted(it.needed, 'identifier')}."
+            f"Of {counted(figures.descriptions, 'description')}, {figures.descriptions_needed:,} should hold something "
+            f"that was used later, and {figures.descriptions_holding:,} do: {figures.held:,} of "
+            f"{counted(figures.needed, 'identifier')}."
         )
-    if it.read_again or it.recalls:
-        again = f"{counted(it.read_again, 'result')}, in {counted(it.explorations_repeated, 'exploration')}"
-        yield f"Fetched again: {again}. Calls of recall: {it.recalls:,}."
-    if it.overflows:
-        taken = f"{rounded(it.overflow_tokens)} tokens of it"
-        yield f"Passes that had to take unfinished work: {it.overflows:,} of {it.passes:,}, {taken}."
+    if figures.read_again or figures.recalls:
+        again = f"{counted(figures.read_again, 'result')}, in {counted(figures.explorations_repeated, 'exploration')}"
+        yield f"Fetched again: {again}. Calls of recall: {figures.recalls:,}."
+    if figures.overflows:
+        tokens = f"{rounded(figures.overflow_tokens)} tokens of it"
+        yield f"Passes that had to take unfinished work: {figures.overflows:,} of {figures.passes:,}, {tokens}."
 
 
 def _share(value: float | None) -> str:

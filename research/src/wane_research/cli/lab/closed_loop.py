@@ -70,7 +70,9 @@ def problems(runs: Sequence[Figures]) -> Iterator[str]:
     for run in runs:
         if run.options.isolated or not traits(run.options.strategy).by_episode:
             continue
-        lost = run.lost_against(isolated) if isolated else [it.number for it in run.results if not it.passed]
+        lost = (
+            run.lost_against(isolated) if isolated else [result.number for result in run.results if not result.passed]
+        )
         if lost:
             yield f"{run.name}: {counted(len(lost), 'task')} lost: {', '.join(map(str, lost))}"
         if run.tally.over_budget:
@@ -84,13 +86,13 @@ def problems(runs: Sequence[Figures]) -> Iterator[str]:
             yield f"{run.name}: at the end, not all tests of the repository pass"
 
 
-def _counting(told: Callable[[int, int], None], total: int) -> Callable[[TaskResult], None]:
+def _counting(progress: Callable[[int, int], None], total: int) -> Callable[[TaskResult], None]:
     """Return what advances a bar at each task that has ended, in whichever run."""
     done, lock = itertools.count(1), threading.Lock()
 
     def on_task(_: TaskResult) -> None:
         with lock:
-            told(next(done), total)
+            progress(next(done), total)
 
     return on_task
 
@@ -136,7 +138,7 @@ def _details(runs: Sequence[Figures]) -> Iterator[str]:
             refused = counted(run.tally.refused, "request")
             yield f"{run.name}: {refused} over the model's window of {run.options.window:,} tokens"
         if run.resumptions:
-            killed = sum(each.how != "closed" for each in run.resumptions)
+            killed = sum(resumption.how != "closed" for resumption in run.resumptions)
             closed = len(run.resumptions) - killed
             times = f"killed {counted(killed, 'time')}, closed {counted(closed, 'time')}"
             view = "each time with the same view" if run.resumed_soundly else "not always with the same view"

@@ -45,12 +45,12 @@ def problems(config: Config, tasks: Sequence[Task], environ: Mapping[str, str] =
         tasks: its tasks.
         environ: this machine's environment, of which only names are looked at.
     """
-    found = [*_harbor(), *_models(config, environ), *clients(config.models)]
+    problems = [*_harbor(), *_models(config, environ), *clients(config.models)]
     if config.environment.type == "linux":
-        found += _linux(config, tasks)
+        problems += _linux(config, tasks)
     elif config.environment.type == "docker":
-        found += _docker()
-    return [*found, *_room(platformdirs.user_cache_path("wane", appauthor=False), _FOR_A_BUNDLE, "Wane's bundle")]
+        problems += _docker()
+    return [*problems, *_room(platformdirs.user_cache_path("wane", appauthor=False), _FOR_A_BUNDLE, "Wane's bundle")]
 
 
 def _harbor() -> Iterator[str]:
@@ -63,14 +63,14 @@ def _harbor() -> Iterator[str]:
 
 
 def _models(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
-    known = {**environ, **dict.fromkeys(config.env, "set")}
+    values = {**environ, **dict.fromkeys(config.env, "set")}
     for name, value in config.env.items():
         if value.startswith("${") and not environ.get(value[2:-1]):
             yield f"env: {name} is {value}, which is not set here: export {value[2:-1]}=…"
     limited = [name for name in ("cost_per_task", "cost_per_run", "cost_total") if getattr(config.limits, name)]
     for model in config.models:
         variables = _KEYS.get(model.partition(":")[0])
-        if variables is not None and not any(known.get(name) for name in variables):
+        if variables is not None and not any(values.get(name) for name in variables):
             yield f"models: no key for {model}: export {variables[0]}=… where this runs"
         if limited and prices_of(model) is None:
             yield (
@@ -115,13 +115,13 @@ def _linux(config: Config, tasks: Sequence[Task]) -> Iterator[str]:
         except (WaneError, OSError, UnicodeDecodeError) as error:
             reasons.setdefault(str(error), []).append(task.name)
     for reason, names in reasons.items():
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+        named = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
         remedy = (
             "sudo research/scripts/eval_bases.sh makes the usual ones"
             if "no root file system" in reason
             else "exclude them"
         )
-        yield f"tasks: {shown}: {reason}; {remedy}"
+        yield f"tasks: {named}: {reason}; {remedy}"
     cache = Path(str(config.environment.kwargs.get("cache", bases / "cache"))).expanduser()
     yield from _room(cache, _FOR_IMAGES, "images and trials")
     if os.geteuid() == 0 and config.concurrency > 1 and config.environment.kwargs.get("network") != "own":
@@ -140,9 +140,9 @@ def _docker() -> Iterator[str]:
 
 
 def _room(folder: Path, least: float, what: str) -> Iterator[str]:
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    if not os.access(there, os.W_OK):
-        yield f"{there} cannot be written: {what} would be kept in {folder}"
-    free = shutil.disk_usage(there).free / _GB
+    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(parent, os.W_OK):
+        yield f"{parent} cannot be written: {what} would be kept in {folder}"
+    free = shutil.disk_usage(parent).free / _GB
     if free < least:
-        yield f"{there} has {free:.1f} GB free, and {what} need about {least:g} GB: make room, or name another folder"
+        yield f"{parent} has {free:.1f} GB free, and {what} need about {least:g} GB: make room, or name another folder"

@@ -93,40 +93,40 @@ def _estimate(config: Config, arm: Arm, count: int, trials: Sequence[Trial]) -> 
     own = [trial for trial in trials if trial.arm == arm]
     if arm.strategy == ORACLE:
         return Estimate(arm, count, len(own), 0.0, 0.0, 0.0, "as 0 for the reference solution, which calls no model")
-    left = count - len(own)
+    remaining = count - len(own)
     alike = [trial for trial in own if trial.usage.cost is not None]
     source = f"from {len(alike):,} trials of the same arm"
     if not alike:
         alike = [trial for trial in trials if trial.arm.model == arm.model and trial.usage.cost is not None]
         source = f"from {len(alike):,} trials of other arms with {arm.model}"
     if alike:
-        cost = sum(trial.usage.cost or 0.0 for trial in alike) / len(alike) * left
-        sizes = [(it.usage.input_tokens or 0) + (it.usage.output_tokens or 0) for it in alike]
-        return Estimate(arm, count, len(own), sum(sizes) / len(sizes) * left, cost, cost, source)
+        cost = sum(trial.usage.cost or 0.0 for trial in alike) / len(alike) * remaining
+        sizes = [(trial.usage.input_tokens or 0) + (trial.usage.output_tokens or 0) for trial in alike]
+        return Estimate(arm, count, len(own), sum(sizes) / len(sizes) * remaining, cost, cost, source)
     return _by_paper(config, arm, count, len(own))
 
 
 def _by_paper(config: Config, arm: Arm, count: int, done: int) -> Estimate:
     if config.benchmark != _PAPER_BENCHMARK:
-        told = (
+        source = (
             f"only for {_PAPER_BENCHMARK}, of which the paper tells it; try some tasks (sample: {{count: 3, seed: 1}})"
         )
-        return Estimate(arm, count, done, None, None, None, told)
+        return Estimate(arm, count, done, None, None, None, source)
     share = (count - done) / _PAPER_TASKS
     tokens, cost = _PAPER_TOKENS * share, _PAPER_DOLLARS * share
-    ours, theirs = prices_of(arm.model), prices_of(_PAPER_MODEL)
-    if ours is None or theirs is None:
+    ours, paper = prices_of(arm.model), prices_of(_PAPER_MODEL)
+    if ours is None or paper is None:
         return Estimate(arm, count, done, tokens, None, None, f"without {arm.model}, for which no prices are known")
-    low, high = _ratios(ours, theirs)
+    low, high = _ratios(ours, paper)
     if arm.budget is None and arm.protocol == "single":
         low, high = low * _UNCAPPED[0], high * _UNCAPPED[1]
     about = f"by the paper's 80M tokens and $55 for {_PAPER_TASKS} tasks with {MODEL} at {BUDGET:,} tokens"
     return Estimate(arm, count, done, tokens, cost * low, cost * high, about)
 
 
-def _ratios(ours: Prices, theirs: Prices) -> tuple[float, float]:
+def _ratios(ours: Prices, paper: Prices) -> tuple[float, float]:
     """The least and the largest ratio of two models' prices; the paper does not say how its tokens were billed."""
     kinds = ((CacheUse(0, 0, 1_000), 0), (CacheUse(1_000, 0, 0), 0), (CacheUse(0, 0, 0), 1_000))
-    pairs = [(ours.cost(use, output).total, theirs.cost(use, output).total) for use, output in kinds]
-    ratios = [mine / yours for mine, yours in pairs]
+    pairs = [(ours.cost(use, output).total, paper.cost(use, output).total) for use, output in kinds]
+    ratios = [our_cost / paper_cost for our_cost, paper_cost in pairs]
     return min(ratios), max(ratios)

@@ -85,16 +85,16 @@ class Power:
             "margin": self.margin,
             "runs_needed": self.needed,
             "widest": self.widest.arm,
-            "sizes": [asdict(it) for it in self.sizes],
+            "sizes": [asdict(size) for size in self.sizes],
             "arms": [
                 {
-                    "arm": it.arm,
-                    "tasks": it.tasks,
-                    "trials": it.trials,
-                    "ungraded": it.ungraded,
-                    "variance": it.variance,
+                    "arm": spread.arm,
+                    "tasks": spread.tasks,
+                    "trials": spread.trials,
+                    "ungraded": spread.ungraded,
+                    "variance": spread.variance,
                 }
-                for it in self.spreads
+                for spread in self.spreads
             ],
         }
 
@@ -116,12 +116,12 @@ def power(places: Iterable[Path], margin: float, tasks: int | None = None) -> Po
     if tasks is not None and tasks < 1:
         raise ConfigError(f"tasks: {tasks} is less than 1")
     places = list(places)
-    spreads = tuple(spread for place in places for spread in _spreads(place))
-    known = [spread for spread in spreads if spread.variance is not None]
-    if not known:
-        told = ", ".join(map(str, places))
-        raise ResultsError(f"{told}: no task was tried twice by the same arm, so its spread is not known")
-    widest = max(known, key=lambda it: it.variance or 0.0)
+    spreads = tuple(spread for path in places for spread in _spreads(path))
+    measured = [spread for spread in spreads if spread.variance is not None]
+    if not measured:
+        named = ", ".join(map(str, places))
+        raise ResultsError(f"{named}: no task was tried twice by the same arm, so its spread is not known")
+    widest = max(measured, key=lambda spread: spread.variance or 0.0)
     variance, count = widest.variance or 0.0, tasks or widest.tasks
 
     def within(runs: int) -> float | None:
@@ -149,12 +149,12 @@ def _fewest(within: Callable[[int], float | None], margin: float) -> int:
     return low
 
 
-def _spreads(place: Path) -> list[Spread]:
-    if place.suffix.lower() == ".csv":
-        return _of_csv(place)
+def _spreads(path: Path) -> list[Spread]:
+    if path.suffix.lower() == ".csv":
+        return _of_csv(path)
     tables: dict[str, dict[str, dict[int, float]]] = {}
     ungraded: dict[str, int] = {}
-    for file in find([place]):
+    for file in find([path]):
         results = read(file)
         arm = results.run.arm
         name = " ".join(filter(None, (arm.benchmark, arm.model, arm.strategy, str(arm.budget or ""), arm.protocol)))

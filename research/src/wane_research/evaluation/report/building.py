@@ -63,7 +63,7 @@ class Report:
                 "margin": MARGIN,
                 "rows": [{**asdict(row.published), "chance": row.chance} for row in self.paper],
             },
-            "cannot_show": [asdict(it) for it in self.cannot],
+            "cannot_show": [asdict(limits) for limits in self.cannot],
             "remarks": list(self.remarks),
         }
 
@@ -78,14 +78,14 @@ def report(places: Iterable[Path]) -> Report:
         OSError: if a file cannot be read.
         ResultsError: if a place holds no results, or a file is damaged or of another version.
     """
-    found = [read(path) for path in find(places)]
-    remarks = [it.remark for it in found if it.remark]
-    remarks += [_empty(it) for it in found if not any(trial.counts for trial in it.trials)]
-    kept = _distinct(found, remarks)
+    all_runs = [read(path) for path in find(places)]
+    remarks = [run.remark for run in all_runs if run.remark]
+    remarks += [_empty(run) for run in all_runs if not any(trial.counts for trial in run.trials)]
+    distinct = _distinct(all_runs, remarks)
     arms: dict[Arm, list[RunResults]] = {}
-    for it in kept:
-        if any(trial.counts for trial in it.trials):
-            arms.setdefault(it.run.arm, []).append(it)
+    for results in distinct:
+        if any(trial.counts for trial in results.trials):
+            arms.setdefault(results.run.arm, []).append(results)
     rows: list[Row] = []
     views: list[View] = []
     for arm in sorted(arms, key=_place):
@@ -98,7 +98,7 @@ def report(places: Iterable[Path]) -> Report:
         remarks += _incomplete(rows[-1], runs)
     return Report(
         rows=tuple(rows),
-        runs=tuple(it.run for it in kept),
+        runs=tuple(results.run for results in distinct),
         views=tuple(views),
         paper=tuple(PaperRow(row, _chance(row, arms)) for row in PUBLISHED),
         cannot=tuple(cannot_show(rows)),
@@ -110,26 +110,30 @@ def _place(arm: Arm) -> tuple[str, str, str, str, int]:
     return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0)
 
 
-def _distinct(found: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
+def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
     """The runs, in order; of several files of the same run, only the one with the most trials."""
     best: dict[tuple[Arm, int], RunResults] = {}
-    for it in found:
-        key = (it.run.arm, it.run.run)
-        other = best.get(key)
-        if other is not None:
-            remarks.append(f"{it.path} and {other.path} hold the same run; the one with more trials counts")
-        if other is None or len(it.trials) > len(other.trials):
-            best[key] = it
-    return sorted(best.values(), key=lambda it: (_place(it.run.arm), it.run.run))
+    for run in runs:
+        key = (run.run.arm, run.run.run)
+        earlier = best.get(key)
+        if earlier is not None:
+            remarks.append(f"{run.path} and {earlier.path} hold the same run; the one with more trials counts")
+        if earlier is None or len(run.trials) > len(earlier.trials):
+            best[key] = run
+    return sorted(best.values(), key=lambda run: (_place(run.run.arm), run.run.run))
 
 
 def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
     """The isolated sessions to compare an arm with: of its strategy and budget if possible, else of `none`."""
     if arm.protocol == "isolated":
         return None
-    alike = [it for it in arms if it.protocol == "isolated" and (it.benchmark, it.model) == (arm.benchmark, arm.model)]
-    same = [it for it in alike if (it.strategy, it.budget) == (arm.strategy, arm.budget)]
-    return min(same or [it for it in alike if it.strategy == "none"], key=_place, default=None)
+    alike = [
+        candidate
+        for candidate in arms
+        if candidate.protocol == "isolated" and (candidate.benchmark, candidate.model) == (arm.benchmark, arm.model)
+    ]
+    same = [candidate for candidate in alike if (candidate.strategy, candidate.budget) == (arm.strategy, arm.budget)]
+    return min(same or [candidate for candidate in alike if candidate.strategy == "none"], key=_place, default=None)
 
 
 def _empty(results: RunResults) -> str:
@@ -140,35 +144,37 @@ def _empty(results: RunResults) -> str:
 
 
 def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
-    arm, found = row.arm, []
+    arm, remarks = row.arm, []
     name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
     if row.missing:
-        found.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
+        remarks.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
     if ungraded := row.errors.get(UNGRADED):
-        found.append(
+        remarks.append(
             f"{name}: {ungraded:,} trials ended without an error and were not graded; they do not count until "
             '"wane eval grade" takes in the verdicts of a grader.'
         )
     if causes := {cause: number for cause, number in row.uncounted.items() if cause != UNGRADED}:
         named = ", ".join(f"{cause} {number:,}" for cause, number in causes.items())
-        found.append(f"{name}: in no score: {named}.")
+        remarks.append(f"{name}: in no score: {named}.")
     if row.waited >= 1:
-        found.append(f"{name}: {row.waited:,.0f} seconds were lost to a provider that failed; no task's time has them.")
+        remarks.append(
+            f"{name}: {row.waited:,.0f} seconds were lost to a provider that failed; no task's time has them."
+        )
     partly: dict[str, list[str]] = {}
     for what, total in row.took.items():
         if total.exact is None and not total.unknown:
-            partly.setdefault(f"{total.known:,} of {total.of:,} trials", []).append(what.replace("_", " "))
-    found += [f"{name}: known of {trials} alone: {', '.join(whats)}." for trials, whats in partly.items()]
-    if len({frozenset(it.run.order) for it in runs}) > 1:
-        found.append(f"{name}: its runs have different tasks; the score is the mean over all of them.")
-    if len({it.run.margin for it in runs}) > 1:
-        found.append(f"{name}: its runs set different margins; the smallest counts.")
-    if len({it.run.new_environment for it in runs}) > 1:
-        found.append(f"{name}: its runs told the model of a new environment in different words.")
+            partly.setdefault(f"{total.known_trials:,} of {total.of:,} trials", []).append(what.replace("_", " "))
+    remarks += [f"{name}: known of {trials} alone: {', '.join(whats)}." for trials, whats in partly.items()]
+    if len({frozenset(run.run.order) for run in runs}) > 1:
+        remarks.append(f"{name}: its runs have different tasks; the score is the mean over all of them.")
+    if len({run.run.margin for run in runs}) > 1:
+        remarks.append(f"{name}: its runs set different margins; the smallest counts.")
+    if len({run.run.new_environment for run in runs}) > 1:
+        remarks.append(f"{name}: its runs told the model of a new environment in different words.")
     if row.compared and row.compared.difference.tasks < row.score.tasks:
         shared = row.compared.difference.tasks
-        found.append(f"{name}: only {shared:,} of its {row.score.tasks:,} tasks were tried in isolation too.")
-    return found
+        remarks.append(f"{name}: only {shared:,} of its {row.score.tasks:,} tasks were tried in isolation too.")
+    return remarks
 
 
 def _chance(row: Published, arms: dict[Arm, list[RunResults]]) -> float | None:

@@ -45,14 +45,14 @@ def to_markdown(report: Report) -> str:
     if marked := [row for row in report.rows if row.annotations and traits(row.arm.strategy).marked]:
         blocks += [
             "## How the agent marked its work",
-            _table(_ARM + _MARKED, ([*_arm(it), *_marked(it)] for it in marked)),
+            _table(_ARM + _MARKED, ([*_arm(row), *_marked(row)] for row in marked)),
         ]
     blocks += [
         "## The paper's rows",
         _table(_PAPER, map(_paper, report.paper)),
         _OF_PAPER,
         "## What this cannot show",
-        _list(f"**{it.of}**: {it.text}" for it in report.cannot),
+        _list(f"**{limits.of}**: {limits.text}" for limits in report.cannot),
         "## Runs",
         _list(_runs(report.runs)),
     ]
@@ -97,8 +97,8 @@ def _score(row: Row) -> Iterator[str]:
         yield from (_NONE, _NONE, _NONE)
     else:
         apart, to = row.compared.difference, row.compared.to
-        other = (to.strategy, to.budget) != (row.arm.strategy, row.arm.budget)
-        against = f" (of {to.strategy} at {_budget(to)})" if other else ""
+        differs = (to.strategy, to.budget) != (row.arm.strategy, row.arm.budget)
+        against = f" (of {to.strategy} at {_budget(to)})" if differs else ""
         yield f"{100 * apart.value:+.2f}{against}"
         yield _interval(apart.interval(), signed=True)
         yield verdict_of(row.compared)
@@ -107,26 +107,28 @@ def _score(row: Row) -> Iterator[str]:
     else:
         yield f"{100 * row.drift.slope:+.2f} ({_interval(row.drift.error.interval(row.drift.slope), signed=True)})"
     most = max(row.passed, default=1)
-    for place in (0, 1):
-        yield f"{100 * row.passed[most][place]:.1f} (k = {most})" if most > 1 else _NONE
+    if most > 1:
+        yield from (f"{100 * share:.1f} (k = {most})" for share in row.passed[most])
+    else:
+        yield from (_NONE, _NONE)
     yield _counts(row.errors) or "none"
     yield _counts(row.uncounted) or "none"
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[str]:
     """A line for each step of a task of several steps, a column for each arm."""
-    shown = [row for row in rows if row.steps]
-    if not shown:
+    stepped = [row for row in rows if row.steps]
+    if not stepped:
         return
-    found: dict[tuple[str, str, str], dict[Arm, str]] = {}
-    for row in shown:
-        for it in row.steps:
-            found.setdefault((row.arm.benchmark, it.task, it.step), {})[row.arm] = f"{it.reward:.3g}"
-    first = 1 if len({row.arm.model for row in shown}) > 1 else 2
+    rewards: dict[tuple[str, str, str], dict[Arm, str]] = {}
+    for row in stepped:
+        for step in row.steps:
+            rewards.setdefault((row.arm.benchmark, step.task, step.step), {})[row.arm] = f"{step.reward:.3g}"
+    first = 1 if len({row.arm.model for row in stepped}) > 1 else 2
     yield "## Steps"
     yield _table(
-        ("Benchmark", "Task", "Step", *(", ".join(_arm(row)[first:]) for row in shown)),
-        ([*step, *(given.get(row.arm, _NONE) for row in shown)] for step, given in found.items()),
+        ("Benchmark", "Task", "Step", *(", ".join(_arm(row)[first:]) for row in stepped)),
+        ([*step, *(by_arm.get(row.arm, _NONE) for row in stepped)] for step, by_arm in rewards.items()),
     )
     yield "Mean rewards of the steps of a task, from 0 to 1."
 
@@ -151,28 +153,28 @@ def _bound(total: Total, form: str) -> str:
 
 
 def _marked(row: Row) -> Iterator[str]:
-    it = row.annotations
-    assert it is not None
-    yield f"{it.marks:,}"
-    yield _counts(it.refused) or "none"
-    yield f"{it.episodes:,}"
-    yield _NONE if it.calls_per_episode is None else f"{it.calls_per_episode:.1f}"
-    yield _percent(it.outside_share)
-    yield f"{it.acts_undeclared:,} of {it.acts_on_files:,}"
-    yield f"{it.explorations_repeated:,}"
-    yield f"{it.recalls:,}"
-    yield _percent(it.held_share)
-    yield f"{it.overflows:,} of {it.passes:,}"
+    figures = row.annotations
+    assert figures is not None
+    yield f"{figures.marks:,}"
+    yield _counts(figures.refused) or "none"
+    yield f"{figures.episodes:,}"
+    yield _NONE if figures.calls_per_episode is None else f"{figures.calls_per_episode:.1f}"
+    yield _percent(figures.outside_share)
+    yield f"{figures.acts_undeclared:,} of {figures.acts_on_files:,}"
+    yield f"{figures.explorations_repeated:,}"
+    yield f"{figures.recalls:,}"
+    yield _percent(figures.held_share)
+    yield f"{figures.overflows:,} of {figures.passes:,}"
 
 
 def _paper(row: PaperRow) -> list[str]:
-    it = row.published
+    published = row.published
     return [
-        it.title,
-        f"{_NONE if it.tasks is None else it.tasks} x {it.runs}",
-        f"{100 * it.single:.2f}",
-        f"{100 * it.isolated:.2f}",
-        f"{100 * (it.single - it.isolated):+.2f}",
+        published.title,
+        f"{_NONE if published.tasks is None else published.tasks} x {published.runs}",
+        f"{100 * published.single:.2f}",
+        f"{100 * published.isolated:.2f}",
+        f"{100 * (published.single - published.isolated):+.2f}",
         _NONE if row.chance is None else f"±{points(row.chance)}",
     ]
 
@@ -202,7 +204,7 @@ def _percent(value: float | None) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items(), key=lambda it: -it[1]))
+    return ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items(), key=lambda pair: -pair[1]))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -45,7 +45,7 @@ UNGRADED: Final = "not graded"
 TOKENS: Final = ("model_calls", "input_tokens", "cached_tokens", "output_tokens")
 """Figures of usage in a report, besides the cost."""
 
-CONTEXT: Final = tuple(it.name for it in fields(ContextFigures))
+CONTEXT: Final = tuple(field.name for field in fields(ContextFigures))
 """Figures of the context."""
 
 
@@ -71,8 +71,8 @@ class Compared:
 
         What does not count is seldom a fair sample: the rest of an arm may be the easier tasks.
         """
-        here, there = self.uncounted
-        return self.difference.verdict if abs(here - there) < _SAME else None
+        own, baseline = self.uncounted
+        return self.difference.verdict if abs(own - baseline) < _SAME else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class Row:
     @property
     def tasks_text(self) -> str:
         """The number of tried tasks, with the number of all tasks if some were not tried: `23 of 89`."""
-        whole = self.benchmark_tasks or 0
-        return f"{self.score.tasks:,} of {whole:,}" if self.score.tasks < whole else f"{self.score.tasks:,}"
+        all_tasks = self.benchmark_tasks or 0
+        return f"{self.score.tasks:,} of {all_tasks:,}" if self.score.tasks < all_tasks else f"{self.score.tasks:,}"
 
     @property
     def cost(self) -> Total:
@@ -171,7 +171,7 @@ class Row:
 
     def per_run(self, total: Total) -> Total:
         """Return the mean of a run: a lower bound if a trial's figure is not known, or planned trials are missing."""
-        return Total(total.at_least / self.score.runs, total.known, total.of + self.missing)
+        return Total(total.at_least / self.score.runs, total.known_trials, total.of + self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON-able data: shares from 0 to 1, dollars, tokens and seconds."""
@@ -191,8 +191,8 @@ class Row:
             "ci95": _ends(self.interval),
             # Runs that came out the same do not show that all would.
             "ci95_by_run": _ends(by_run.interval(self.score.value) if by_run and by_run.se else None),
-            "pass_at": {str(k): one for k, (one, _) in self.passed.items()},
-            "pass_all": {str(k): every for k, (_, every) in self.passed.items()},
+            "pass_at": {str(k): any_passed for k, (any_passed, _) in self.passed.items()},
+            "pass_all": {str(k): all_passed for k, (_, all_passed) in self.passed.items()},
             "difference": self.compared and _compared_dict(self.compared),
             "drift_per_10": sinking and sinking.slope,
             "drift_ci95": _ends(sinking.error.interval(sinking.slope) if sinking and sinking.error else None),
@@ -214,7 +214,7 @@ class Row:
         return {
             **{name: total.exact for name, total in named.items()},
             "at_least": {name: None if total.unknown else total.at_least for name, total in named.items()},
-            "known_trials": {name: total.known for name, total in self.took.items()},
+            "known_trials": {name: total.known_trials for name, total in self.took.items()},
         }
 
 
@@ -231,27 +231,27 @@ def row_of(
     """
     trials = [trial for run in runs for trial in run.trials]
     tried = [trial for trial in trials if trial.counts]
-    table, other = table_of(runs), table_of(baseline)
-    found = score(table)
+    table, baseline_table = table_of(runs), table_of(baseline)
+    total = score(table)
     margin = min(run.run.margin for run in runs)
     seconds = [trial.seconds for trial in trials if trial.seconds is not None]
     return Row(
         arm=arm,
         margin=margin,
-        score=found,
+        score=total,
         benchmark_tasks=max((run.run.benchmark_tasks or 0 for run in runs), default=0) or None,
-        interval=_interval(found, table),
+        interval=_interval(total, table),
         missing=sum(len(run.missing) for run in runs),
         uncounted=Counter(_why_not(trial) for trial in trials if not trial.counts),
-        compared=_compared(table, other, runs, baseline, margin),
+        compared=_compared(table, baseline_table, runs, baseline, margin),
         drift=drift(table, table_of(runs, lambda trial: trial.position)),
-        windows=tuple(_windows(tried, other)),
+        windows=tuple(_windows(tried, baseline_table)),
         steps=tuple(_steps(tried)),
         passed=_passed(table),
         errors=Counter(filter(None, map(_why_not, trials))),
         exceptions=Counter(trial.error for trial in trials if trial.error),
         took=_took(arm, trials),
-        abandoned=Total.cost(it.usage for run in runs for it in run.abandoned),
+        abandoned=Total.cost(trial.usage for run in runs for trial in run.abandoned),
         seconds=fmean(seconds) if seconds else None,
         timed=len(seconds),
         waited=sum(trial.waited or 0.0 for trial in trials),
@@ -266,18 +266,20 @@ def _why_not(trial: Trial) -> str:
 
 
 def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
-    each: dict[str, list[int | None]] = {name: [getattr(it.usage, name) for it in trials] for name in TOKENS}
-    each |= {name: [getattr(it.context, name, None) for it in trials] for name in CONTEXT}
+    values_by_name: dict[str, list[int | None]] = {
+        name: [getattr(trial.usage, name) for trial in trials] for name in TOKENS
+    }
+    values_by_name |= {name: [getattr(trial.context, name, None) for trial in trials] for name in CONTEXT}
     if arm.budget is None:
-        each["over_budget"] = [None] * len(trials)
+        values_by_name["over_budget"] = [None] * len(trials)
     took = {}
-    for name, values in each.items():
-        known = [value for value in values if value is not None]
-        partly = sum(it.usage.unreported > 0 for it in trials) if name in TOKENS[1:] else 0
+    for name, values in values_by_name.items():
+        reported = [value for value in values if value is not None]
+        partly = sum(trial.usage.unreported > 0 for trial in trials) if name in TOKENS[1:] else 0
         took[name] = Total(
-            max(known, default=0) if name == "peak_view" else sum(known), len(known) - partly, len(values)
+            max(reported, default=0) if name == "peak_view" else sum(reported), len(reported) - partly, len(values)
         )
-    return took | {"cost": Total.cost(it.usage for it in trials)}
+    return took | {"cost": Total.cost(trial.usage for trial in trials)}
 
 
 def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda trial: trial.score) -> Table:
@@ -289,28 +291,28 @@ def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda t
     return table
 
 
-def _interval(found: Score, table: Table) -> Interval | None:
+def _interval(score: Score, table: Table) -> Interval | None:
     """The interval of a score. Near 0 and 1 it is Wilson's, for which all trials of a task count as one.
 
     So it is where all tasks have the same score, from which Student's would have no width: no other scores from 0 to 1
     of that mean vary more than Wilson's interval allows.
     """
-    if found.by_task is None:
+    if score.by_task is None:
         return None
-    edge = not EDGE <= found.value <= 1 - EDGE
-    if not found.by_task.se or (edge and all(value in (0, 1) for row in table.values() for value in row.values())):
-        return wilson(found.value * found.tasks, found.tasks)
-    ends = found.by_task.interval(found.value)
+    edge = not EDGE <= score.value <= 1 - EDGE
+    if not score.by_task.se or (edge and all(value in (0, 1) for row in table.values() for value in row.values())):
+        return wilson(score.value * score.tasks, score.tasks)
+    ends = score.by_task.interval(score.value)
     return Interval(max(0.0, ends.low), min(1.0, ends.high))
 
 
 def _compared(
-    table: Table, other: Table, runs: Sequence[RunResults], baseline: Sequence[RunResults], margin: float
+    table: Table, baseline_table: Table, runs: Sequence[RunResults], baseline: Sequence[RunResults], margin: float
 ) -> Compared | None:
-    apart = difference(table, other, margin) if other else None
+    apart = difference(table, baseline_table, margin) if baseline_table else None
     if apart is None:
         return None
-    drawn = bootstrap(table, other) if apart.tasks > 1 else None
+    drawn = bootstrap(table, baseline_table) if apart.tasks > 1 else None
     return Compared(baseline[0].run.arm, apart, drawn, (_uncounted(runs), _uncounted(baseline)))
 
 
@@ -320,18 +322,18 @@ def _uncounted(runs: Sequence[RunResults]) -> float:
     return 1 - tried / sum(len(run.run.order) for run in runs)
 
 
-def _windows(trials: Sequence[Trial], other: Table) -> list[Window]:
+def _windows(trials: Sequence[Trial], baseline: Table) -> list[Window]:
     by_window: dict[int, list[Trial]] = {}
     for trial in trials:
         by_window.setdefault((trial.position - 1) // WINDOW, []).append(trial)
-    found = []
+    windows = []
     for number, inside in sorted(by_window.items()):
-        theirs = [fmean(other[trial.task].values()) for trial in inside if trial.task in other]
+        isolated = [fmean(baseline[trial.task].values()) for trial in inside if trial.task in baseline]
         last = max(trial.position for trial in inside)
         mean = fmean(trial.score for trial in inside)
-        against = fmean(theirs) if len(theirs) == len(inside) else None
-        found.append(Window(WINDOW * number + 1, last, mean, against, len(inside)))
-    return found
+        against = fmean(isolated) if len(isolated) == len(inside) else None
+        windows.append(Window(WINDOW * number + 1, last, mean, against, len(inside)))
+    return windows
 
 
 def _steps(trials: Sequence[Trial]) -> Iterator[Step]:
@@ -339,24 +341,24 @@ def _steps(trials: Sequence[Trial]) -> Iterator[Step]:
     for trial in trials:
         for step in trial.steps:
             rewards.setdefault((trial.task, step.name), []).append(step.reward or 0.0)
-    for (task, name), given in rewards.items():
-        yield Step(task, name, fmean(given), len(given))
+    for (task, name), values in rewards.items():
+        yield Step(task, name, fmean(values), len(values))
 
 
 def _passed(table: Table) -> dict[int, tuple[float, float]]:
-    found = {}
+    passed = {}
     for k in range(1, min(len(row) for row in table.values()) + 1):
-        one, every = pass_at(table, k), pass_all(table, k)
-        if one is not None and every is not None:
-            found[k] = (one, every)
-    return found
+        any_passed, all_passed = pass_at(table, k), pass_all(table, k)
+        if any_passed is not None and all_passed is not None:
+            passed[k] = (any_passed, all_passed)
+    return passed
 
 
-def _compared_dict(it: Compared) -> dict[str, Any]:
-    apart = it.difference
-    known = [error for error in (apart.by_task, apart.by_run) if error is not None]
+def _compared_dict(compared: Compared) -> dict[str, Any]:
+    apart = compared.difference
+    errors = [error for error in (apart.by_task, apart.by_run) if error is not None]
     return {
-        "to": asdict(it.to),
+        "to": asdict(compared.to),
         "value": apart.value,
         "tasks": apart.tasks,
         "se_paired": apart.by_task and apart.by_task.se,
@@ -364,11 +366,11 @@ def _compared_dict(it: Compared) -> dict[str, Any]:
         "se_unpaired": apart.unpaired,
         "ci95": _ends(apart.interval(0.95)),
         "ci90": _ends(apart.interval(0.9)),
-        "ci95_bootstrap": _ends(it.drawn),
+        "ci95_bootstrap": _ends(compared.drawn),
         "margin": apart.margin,
-        "verdict": it.verdict,
-        "not_counted": list(it.uncounted),
-        "detectable": max(map(detectable, known), default=None),
+        "verdict": compared.verdict,
+        "not_counted": list(compared.uncounted),
+        "detectable": max(map(detectable, errors), default=None),
     }
 
 

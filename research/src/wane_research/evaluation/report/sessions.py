@@ -89,25 +89,26 @@ def _journals(run: RunResults) -> Iterator[Path]:
     folder = run.path.parent
     if run.run.arm.protocol == "single":
         named = named[-1:]
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for trial in named:
         # Isolated, each step of a task has a session of its own.
         inside = journals_in(folder / trial.directory) if trial.steps and trial.directory else ()
-        found |= dict.fromkeys(inside or (folder / trial.journal,))
-    yield from found
+        paths |= dict.fromkeys(inside or (folder / trial.journal,))
+    yield from paths
 
 
 def _lowered(journal: Path, budget: int | None) -> list[int]:
     """The least budget of a session if it is below that of its arm."""
-    settings = [it.budget for it in read_journal(journal).records if isinstance(it, ConfigRecord)]
-    return [min(settings)] if budget is not None and settings and min(settings) < budget else []
+    budgets = [record.budget for record in read_journal(journal).records if isinstance(record, ConfigRecord)]
+    return [min(budgets)] if budget is not None and budgets and min(budgets) < budget else []
 
 
 def _view(run: RunResults, session: RecordedSession) -> View:
-    known = [call for call in session.calls if call.usage is not None and call.usage.total_input]
-    firsts = [call.first for call in known]
-    tokens = tuple(call.usage.total_input for call in known if call.usage is not None)
-    positions = [it.position for it in session.evictions] + [it.position for it in session.compactions]
+    reported = [call for call in session.calls if call.usage is not None and call.usage.total_input]
+    firsts = [call.first for call in reported]
+    tokens = tuple(call.usage.total_input for call in reported if call.usage is not None)
+    positions = [eviction.position for eviction in session.evictions]
+    positions += [compaction.position for compaction in session.compactions]
     # A pass runs ahead of the call that comes next.
-    places = {bisect_left(firsts, position) for position in positions}
-    return View(run.run.arm, run.run.run, tokens, tuple(sorted(place for place in places if place < len(firsts))))
+    calls = {bisect_left(firsts, position) for position in positions}
+    return View(run.run.arm, run.run.run, tokens, tuple(sorted(call for call in calls if call < len(firsts))))

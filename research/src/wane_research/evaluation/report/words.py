@@ -20,9 +20,9 @@ VERDICTS: dict[Verdict, str] = {
 
 def verdict_of(compared: Compared) -> str:
     """Return the verdict of a comparison in words."""
-    here, there = compared.uncounted
+    own, isolated = compared.uncounted
     if compared.verdict is None:
-        return f"none: {100 * here:.1f} % not counted, and {100 * there:.1f} % in isolation"
+        return f"none: {100 * own:.1f} % not counted, and {100 * isolated:.1f} % in isolation"
     return f"{VERDICTS[compared.verdict]} (±{points(compared.difference.margin)})"
 
 
@@ -46,12 +46,12 @@ class Limits:
 
 def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
     """Yield the limits of the data: first those of all arms of a protocol, then those of single arms."""
-    said = {
+    by_arm = {
         row.arm: [*_of_score(row), *(_of_difference(row, row.compared) if row.compared else ()), *_of_drift(row)]
         for row in rows
     }
     for protocol in ("isolated", "single"):
-        alike = {arm: sentences for arm, sentences in said.items() if arm.protocol == protocol}
+        alike = {arm: sentences for arm, sentences in by_arm.items() if arm.protocol == protocol}
         if len(alike) > 1:
             first = next(iter(alike.values()))
             common = [text for text in first if all(text in sentences for sentences in alike.values())]
@@ -59,7 +59,7 @@ def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
                 sentences[:] = [text for text in sentences if text not in common]
             if common:
                 yield Limits(f"All arms, {protocol}", " ".join(common))
-    for arm, sentences in said.items():
+    for arm, sentences in by_arm.items():
         budget = "no budget" if arm.budget is None else f"{arm.budget:,} tokens"
         if sentences:
             yield Limits(
@@ -87,10 +87,10 @@ def _of_difference(row: Row, compared: Compared) -> Iterator[str]:
     if wide is None:
         yield "The difference to isolated sessions has no error that could be told."
         return
-    known = [error for error in (apart.by_task, apart.by_run) if error is not None]
+    errors = [error for error in (apart.by_task, apart.by_run) if error is not None]
     yield (
         f"With n = {row.score.runs}, differences to isolated sessions under {points(wide.width / 2)} points cannot be "
-        f"told from chance, and a true difference of {points(max(map(detectable, known)))} points is found in four of "
+        f"told from chance, and a true difference of {points(max(map(detectable, errors)))} points is found in four of "
         "five such experiments."
     )
     if (narrow := apart.interval(0.9)) is not None and narrow.width / 2 >= apart.margin:

@@ -161,10 +161,10 @@ class Config:
                 raise ConfigError(f"{name}: at least one is needed")
         for strategy in self.strategies:
             if strategy not in STRATEGY_NAMES and not strategy.startswith(RIVAL):
-                known = ", ".join(STRATEGY_NAMES)
-                raise ConfigError(f"strategies: {strategy!r} is not one of {known}, nor another agent: agent:NAME")
-            if kept := kept_by_wane(strategy):
-                _check_by_wane(strategy, *kept)
+                names = ", ".join(STRATEGY_NAMES)
+                raise ConfigError(f"strategies: {strategy!r} is not one of {names}, nor another agent: agent:NAME")
+            if by_wane := kept_by_wane(strategy):
+                _check_by_wane(strategy, *by_wane)
         for budget in self.budgets:
             try:
                 parse_budget(budget)
@@ -235,7 +235,7 @@ def read(data: object, path: Path) -> Config:
     data = dict(data)
     if isinstance(data.get("budgets"), list):
         # 80000 is a number to YAML, and 80k is not.
-        data["budgets"] = [str(each) if isinstance(each, int) else each for each in data["budgets"]]
+        data["budgets"] = [str(budget) if isinstance(budget, int) else budget for budget in data["budgets"]]
     for name in ("models", "strategies", "budgets", "protocols", "tasks", "exclude"):
         if isinstance(data.get(name), str | int):
             data[name] = [str(data[name])]
@@ -276,8 +276,8 @@ def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
         return tasks
     if sample.count > len(tasks):
         raise ConfigError(f"sample: {sample.count} of {len(tasks)} tasks cannot be drawn")
-    kept = set(in_order(tasks, sample.seed, 0)[: sample.count])
-    return tuple(task for task in tasks if task in kept)
+    chosen = set(in_order(tasks, sample.seed, 0)[: sample.count])
+    return tuple(task for task in tasks if task in chosen)
 
 
 def hung_after(seconds: float, patience: float) -> float:
@@ -294,14 +294,14 @@ def hung_after(seconds: float, patience: float) -> float:
 
 def kept_by_wane(strategy: str) -> tuple[str, str] | None:
     """Return the agent and the strategy of `agent:NAME@STRATEGY`; None for anything else."""
-    name, at, kept = strategy.removeprefix(RIVAL).partition(BY_WANE)
-    return (name, kept) if at and strategy.startswith(RIVAL) else None
+    name, at, wane_strategy = strategy.removeprefix(RIVAL).partition(BY_WANE)
+    return (name, wane_strategy) if at and strategy.startswith(RIVAL) else None
 
 
-def _check_by_wane(strategy: str, name: str, kept: str) -> None:
+def _check_by_wane(strategy: str, name: str, wane_strategy: str) -> None:
     if name not in BY_WANE_AGENTS:
         raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
-    if kept not in get_args(StrategyName):
+    if wane_strategy not in get_args(StrategyName):
         raise ConfigError(f"strategies: {strategy!r}: those of wane run are {', '.join(get_args(StrategyName))}")
 
 

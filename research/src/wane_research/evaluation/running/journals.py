@@ -77,8 +77,8 @@ def journals_in(trial: Path, sessions: str = SESSIONS) -> tuple[Path, ...]:
         trial: its folder, which also holds files of the grader and of the task itself.
         sessions: the folder of the sessions in the agent's folder for logs.
     """
-    found = [path for folder in _logs(trial) for path in (folder / sessions).rglob("*.jsonl")]
-    newest = {path.name: path for path in sorted(found, key=lambda path: (path.name, path.stat().st_size))}
+    paths = [path for folder in _logs(trial) for path in (folder / sessions).rglob("*.jsonl")]
+    newest = {path.name: path for path in sorted(paths, key=lambda path: (path.name, path.stat().st_size))}
     return tuple(newest.values())
 
 
@@ -107,8 +107,12 @@ def figures_of(*journals: Path) -> JournalFigures:
         calls += model_calls(file.records)
         views += [record.input_tokens for record in file.records if isinstance(record, UsageRecord)]
         session = session_of(file)
-        evicted += [it.tokens_before - it.tokens_after for it in session.evictions if it.removed]
-        evicted += [(it.tokens_before or 0) - (it.tokens_after or 0) for it in session.compactions]
+        evicted += [
+            eviction.tokens_before - eviction.tokens_after for eviction in session.evictions if eviction.removed
+        ]
+        evicted += [
+            (compaction.tokens_before or 0) - (compaction.tokens_after or 0) for compaction in session.compactions
+        ]
         again += read_again(session)
         # Such as what a strategy did that is not known here: how much it evicted is not known either.
         complete = complete and not session.problems

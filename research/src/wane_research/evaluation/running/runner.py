@@ -118,8 +118,8 @@ class Evaluation:
         self._again = again
         self._folder = Path(config.output)
         tasks = find_tasks(Path(config.path), config.tasks, config.exclude)
-        kept = set(drawn(tuple(task.name for task in tasks), config.sample))
-        self._tasks = {task.name: task for task in tasks if task.name in kept}
+        chosen = set(drawn(tuple(task.name for task in tasks), config.sample))
+        self._tasks = {task.name: task for task in tasks if task.name in chosen}
         self._runs = [self._run(arm, number) for number in range(1, config.runs + 1) for arm in config.arms()]
         self._lock = FileLock(self._folder / _LOCK)
         self._reserved = 0.0
@@ -176,8 +176,8 @@ class Evaluation:
         if spent.exact is not None or (limits.cost_per_run, limits.cost_total) == (None, None):
             return ""
         return (
-            f"the cost of {spent.of - spent.known:,} of {spent.of:,} trials is not known: the limits of a run and in "
-            f"total count what is known, {dollars(spent.at_least)}, and more may have been spent"
+            f"the cost of {spent.of - spent.known_trials:,} of {spent.of:,} trials is not known: the limits of a run "
+            f"and in total count what is known, {dollars(spent.at_least)}, and more may have been spent"
         )
 
     async def run(self) -> None:
@@ -200,11 +200,11 @@ class Evaluation:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         if self._paused:
-            told = "; ".join(self._paused)
-            raise PausedError(f"paused, with {self.done} of {self.total} trials done: {told}")
+            reasons = "; ".join(self._paused)
+            raise PausedError(f"paused, with {self.done} of {self.total} trials done: {reasons}")
         if self._reasons:
-            told = "; ".join(filter(None, (*self._reasons, self.not_limited)))
-            raise StoppedError(f"{told}. {self.done} of {self.total} trials are done; raise it and go on")
+            reasons = "; ".join(filter(None, (*self._reasons, self.not_limited)))
+            raise StoppedError(f"{reasons}. {self.done} of {self.total} trials are done; raise it and go on")
 
     def _keep_config(self) -> None:
         """Keep the configuration beside the results, so that the evaluation can be resumed from there."""
@@ -224,12 +224,12 @@ class Evaluation:
         header = _header(self._config, run)
         ended: dict[str, Trial] = {}
         if run.file.exists():
-            found = read(run.file)
-            ended = {trial.task: trial for trial in found.trials}
-            _check_same(found, header)
+            results = read(run.file)
+            ended = {trial.task: trial for trial in results.trials}
+            _check_same(results, header)
             again = self._again if run.arm.protocol == "isolated" else ()
-            run.done = {trial.task: trial for trial in found.trials if trial.ended_by not in again}
-            paid = [*(it.usage for it in run.done.values()), *(it.usage for it in found.abandoned)]
+            run.done = {trial.task: trial for trial in results.trials if trial.ended_by not in again}
+            paid = [*(trial.usage for trial in run.done.values()), *(trial.usage for trial in results.abandoned)]
             run.spent = Total.cost(paid)
         else:
             begin(run.file, header)
@@ -258,7 +258,7 @@ class Evaluation:
             self._busy += 1
             try:
                 # Ask again for each attempt: it continues the session that the one before left.
-                while attempt := next((it for it in run.missing() if position in (None, it.position)), None):
+                while attempt := next((due for due in run.missing() if position in (None, due.position)), None):
                     if self._stopped or run.stopped or not await self._attempt(run, attempt):
                         return
             finally:
@@ -304,7 +304,9 @@ class Evaluation:
             run, attempt = before
             self._abandon(run, attempt, "not tried: refused", run.done.pop(attempt.task.name).usage)
             return False
-        return any(it.usage.model_calls for run in self._runs if run.arm.model == model for it in run.done.values())
+        return any(
+            trial.usage.model_calls for run in self._runs if run.arm.model == model for trial in run.done.values()
+        )
 
     def _pause(self, run: _OneRun, attempt: Attempt, trial: Trial) -> bool:
         self._abandon(run, attempt, f"not tried: {trial.error}", trial.usage)
@@ -377,11 +379,11 @@ def _header(config: Config, run: _OneRun) -> Run:
     )
 
 
-def _check_same(found: RunResults, header: Run) -> None:
+def _check_same(results: RunResults, header: Run) -> None:
     """Refuse to continue the results of another configuration. Limits may differ, because they can be raised."""
     for name in ("arm", "run", "order", "new_environment", "margin"):
-        if getattr(found.run, name) != getattr(header, name):
+        if getattr(results.run, name) != getattr(header, name):
             raise EvaluationError(
-                f"{found.path} was begun with another {name}: {getattr(found.run, name)!r}, not "
+                f"{results.path} was begun with another {name}: {getattr(results.run, name)!r}, not "
                 f"{getattr(header, name)!r}. Choose another output, or the configuration that it was begun with"
             )

@@ -79,24 +79,24 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     Raises:
         ConfigError: if the folder holds none, a named one is missing, or a `task.toml` cannot be read.
     """
-    found = _folders(folder)
-    if not found:
+    folders = _folders(folder)
+    if not folders:
         raise ConfigError(
             f"path: there are no tasks in {folder}: a task is a folder with a task.toml. "
             '"wane eval tasks" tells where benchmarks can be had'
         )
-    if unknown := [name for name in (*names, *exclude) if name not in found]:
+    if unknown := [name for name in (*names, *exclude) if name not in folders]:
         raise ConfigError(f"tasks: {', '.join(unknown)} not found in {folder}")
-    chosen = [name for name in (names or found) if name not in exclude]
+    chosen = [name for name in (names or folders) if name not in exclude]
     if len(set(chosen)) != len(chosen):
         raise ConfigError("tasks: a task is named twice")
-    return tuple(_read(name, found[name]) for name in chosen)
+    return tuple(_read(name, folders[name]) for name in chosen)
 
 
 def size_of(benchmark: str, folder: Path) -> int:
     """Return how many tasks a benchmark has: as many as are known by its name, or those in its folder if more."""
-    known = next((it.tasks for it in BENCHMARKS if it.name == benchmark), 0)
-    return max(known, len(_folders(folder)))
+    listed = {row.name: row.tasks for row in BENCHMARKS}
+    return max(listed.get(benchmark, 0), len(_folders(folder)))
 
 
 def _folders(folder: Path) -> dict[str, Path]:
@@ -111,8 +111,8 @@ def _read(name: str, path: Path) -> Task:
         data = tomllib.loads((path / "task.toml").read_text(encoding="utf-8"))
         steps = data.get("steps", [])
         own = data.get("agent", {}).get("timeout_sec")
-        seconds = [step.get("agent", {}).get("timeout_sec", own) for step in steps] or [own]
-        limit = None if any(each is None for each in seconds) else max(map(float, seconds))
+        limits = [step.get("agent", {}).get("timeout_sec", own) for step in steps] or [own]
+        limit = None if None in limits else max(map(float, limits))
         return Task(name, path.resolve(), limit, tuple(str(step["name"]) for step in steps))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path / 'task.toml'} cannot be used: {type(error).__name__}: {error}") from error

@@ -171,13 +171,13 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     seconds = limits.minutes_per_task * 60 if limits.minutes_per_task else own and own * limits.timeout_factor
     env = {name: _resolved(name, value) for name, value in config.env.items()}
     common = {"model_name": arm.model.replace(":", "/", 1) or None, "env": env}
-    if kept := kept_by_wane(arm.strategy):
+    if by_wane := kept_by_wane(arm.strategy):
         return AgentConfig(
-            import_path=f"wane_research.evaluation.rivals:{BY_WANE_AGENTS[kept[0]]}",
+            import_path=f"wane_research.evaluation.rivals:{BY_WANE_AGENTS[by_wane[0]]}",
             **common,
             override_timeout_sec=seconds,
             kwargs=_given(
-                wane_strategy=kept[1],
+                wane_strategy=by_wane[1],
                 wane_budget=None if arm.budget is None else str(arm.budget),
                 wane_annotate=config.annotate,
                 wane_max_cost=attempt.allowance,
@@ -218,22 +218,23 @@ def _given(**values: Any) -> dict[str, Any]:
 def _environment(config: Config) -> Any:
     from harbor.models.trial.config import EnvironmentConfig
 
-    place = config.environment
-    named: dict[str, Any] = {"type": place.type}
-    if ":" in place.type or place.type == "linux":
-        named = {"import_path": LINUX if place.type == "linux" else place.type}
+    settings = config.environment
+    named: dict[str, Any] = {"type": settings.type}
+    if ":" in settings.type or settings.type == "linux":
+        named = {"import_path": LINUX if settings.type == "linux" else settings.type}
     mounts = []
-    if place.type in _MOUNTED if place.mount is None else place.mount:
+    mounted = settings.type in _MOUNTED if settings.mount is None else settings.mount
+    if mounted:
         mounts.append({"type": "bind", "source": str(bundle.made()), "target": bundle.PLACE, "read_only": True})
-    return EnvironmentConfig(**named, kwargs=dict(place.kwargs), mounts=mounts)
+    return EnvironmentConfig(**named, kwargs=dict(settings.kwargs), mounts=mounts)
 
 
 def _resolved(name: str, value: str) -> str:
     def of(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
+        variable = os.environ.get(match[1])
+        if variable is None:
             raise ConfigError(f"env: {name}: the variable {match[1]} is not set here")
-        return found
+        return variable
 
     return _REFERENCE.sub(of, value)
 
@@ -252,26 +253,30 @@ def _record(attempt: Attempt, result: TrialResult | None, raised: Exception | No
 
 def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
     steps = result.step_results or []
-    told = [it.agent_result for it in (result, *steps) if it.agent_result is not None]
-    timings = [it.agent_execution for it in (result, *steps) if it.agent_execution is not None]
-    spans = [(it.finished_at - it.started_at).total_seconds() for it in timings if it.finished_at and it.started_at]
+    contexts = [step.agent_result for step in (result, *steps) if step.agent_result is not None]
+    timings = [step.agent_execution for step in (result, *steps) if step.agent_execution is not None]
+    spans = [
+        (timing.finished_at - timing.started_at).total_seconds()
+        for timing in timings
+        if timing.finished_at and timing.started_at
+    ]
     rival = attempt.arm.strategy.startswith(RIVAL)
     journals = () if rival else journals_in(attempt.directory)
     usage, context = attempt.figures(began=bool(timings))
     if rival and timings and not kept_by_wane(attempt.arm.strategy):
-        usage = NOTHING if attempt.arm.strategy == ORACLE else _told(told)
+        usage = NOTHING if attempt.arm.strategy == ORACLE else _reported_usage(contexts)
     reward, graded_steps, wrong = _graded(result)
     error, message, phase = _error(result)
-    said = _metadata(told)
-    fault, waited = said.get("fault"), _waited(told)
+    metadata = _metadata(contexts)
+    fault, waited = metadata.get("fault"), _waited(contexts)
     ended_by: ErrorKind | None = "environment" if error == START else None
     if fault:
-        error, message = fault["name"], said["error"]
+        error, message = fault["name"], metadata["error"]
         # Without a budget, a context that grows until the window is full is what the arm shows.
         full = fault["kind"] == "context" and attempt.arm.budget is None
         ended_by = "limit" if full else "provider"
-    elif error == "AgentTimeoutError" and said.get("outcome") == "time_limit":
-        message = said["error"]  # Harbor names its own limit
+    elif error == "AgentTimeoutError" and metadata.get("outcome") == "time_limit":
+        message = metadata["error"]  # Harbor names its own limit
     if wrong and not fault:
         error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
     return replace(
@@ -295,24 +300,24 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
 def _error(result: TrialResult) -> tuple[str, str, Phase | None]:
     """The name of the error that ended a trial, its text, and the part of the trial in which it was raised."""
     steps = result.step_results or []
-    said = _metadata([it.agent_result for it in (result, *steps) if it.agent_result is not None])
+    metadata = _metadata([step.agent_result for step in (result, *steps) if step.agent_result is not None])
     failed_in = next((step for step in steps if step.exception_info), None)
     failed = result.exception_info or (failed_in and failed_in.exception_info)
-    limited = said.get("outcome") == "cost_limit"
+    limited = metadata.get("outcome") == "cost_limit"
     if failed is None:
         return (COST_LIMIT, "", "agent") if limited else ("", "", None)
     last = failed_in or (steps[-1] if steps else result)
     return COST_LIMIT if limited else failed.exception_type, failed.exception_message, _phase(last, failed)
 
 
-def _metadata(told: Sequence[AgentContext]) -> Mapping[str, Any]:
+def _metadata(contexts: Sequence[AgentContext]) -> Mapping[str, Any]:
     """What the agent said of its last turn."""
-    return next((it.metadata for it in reversed(told) if it.metadata), {})
+    return next((context.metadata for context in reversed(contexts) if context.metadata), {})
 
 
-def _waited(told: Sequence[AgentContext]) -> float | None:
+def _waited(contexts: Sequence[AgentContext]) -> float | None:
     """Seconds that the turns lost to the provider; None if an agent does not say."""
-    waits = [(it.metadata or {}).get("waited_seconds") for it in told]
+    waits = [(context.metadata or {}).get("waited_seconds") for context in contexts]
     return sum(filter(None, waits)) if waits and None not in waits else None
 
 
@@ -355,12 +360,12 @@ def _reward(graded: VerifierResult | None) -> tuple[float | None, str]:
     return None, f"the verifier's reward {reward:g} is not from 0 to 1"
 
 
-def _told(contexts: Iterable[Any]) -> Usage:
+def _reported_usage(contexts: Iterable[Any]) -> Usage:
     """The usage that another agent tells of itself; what it does not tell of each step is not known."""
 
     def total(name: str) -> Any:
-        values = [getattr(it, name) for it in contexts]
-        return sum(values) if all(it is not None and 0 <= it < math.inf for it in values) else None
+        values = [getattr(context, name) for context in contexts]
+        return sum(values) if all(value is not None and 0 <= value < math.inf for value in values) else None
 
     return Usage(
         input_tokens=total("n_input_tokens"),

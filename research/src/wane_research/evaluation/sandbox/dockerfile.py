@@ -68,80 +68,84 @@ def parse(text: str) -> Dockerfile:
     base = ""
     arguments: dict[str, str] = {}
     steps: list[Instruction] = []
-    for found in _instructions(text):
-        if found.word not in KNOWN:
-            raise DockerfileError(f"Dockerfile, line {found.line}: the instruction {found.word} is not known")
-        if found.word == "FROM":
+    for instruction in _instructions(text):
+        if instruction.word not in KNOWN:
+            raise DockerfileError(
+                f"Dockerfile, line {instruction.line}: the instruction {instruction.word} is not known"
+            )
+        if instruction.word == "FROM":
             if base:
-                raise DockerfileError(f"Dockerfile, line {found.line}: a second stage; only one is supported")
-            words = [word for word in found.text.split() if not word.startswith("--")]
+                raise DockerfileError(f"Dockerfile, line {instruction.line}: a second stage; only one is supported")
+            words = [word for word in instruction.text.split() if not word.startswith("--")]
             base = expand(words[0], arguments) if words else ""
-        elif found.word == "ARG" and not base:
-            arguments |= assignments(found, arguments)
+        elif instruction.word == "ARG" and not base:
+            arguments |= assignments(instruction, arguments)
         elif not base:
-            raise DockerfileError(f"Dockerfile, line {found.line}: {found.word} before FROM")
-        elif found.word not in IGNORED:
-            steps.append(found)
+            raise DockerfileError(f"Dockerfile, line {instruction.line}: {instruction.word} before FROM")
+        elif instruction.word not in IGNORED:
+            steps.append(instruction)
     if not base:
         raise DockerfileError("the Dockerfile names no image: FROM is missing")
     return Dockerfile(base, arguments, tuple(steps))
 
 
-def assignments(found: Instruction, known: Mapping[str, str]) -> dict[str, str]:
+def assignments(instruction: Instruction, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that an `ENV` or `ARG` sets.
 
     Args:
-        found: the instruction.
-        known: variables that its values may use; of an `ARG` without a value, the value.
+        instruction: the instruction.
+        variables: variables that its values may use; of an `ARG` without a value, the value.
     """
-    pairs = _words(found)
-    if found.word == "ENV" and pairs and "=" not in pairs[0]:
+    pairs = _words(instruction)
+    if instruction.word == "ENV" and pairs and "=" not in pairs[0]:
         # The old form: ENV NAME the whole rest.
-        name, _, value = found.text.strip().partition(" ")
-        return {name: expand(value.strip(), known)}
+        name, _, value = instruction.text.strip().partition(" ")
+        return {name: expand(value.strip(), variables)}
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if equals:
-            values[name] = expand(value, {**known, **values})
-        elif name in known:
-            values[name] = known[name]
+            values[name] = expand(value, {**variables, **values})
+        elif name in variables:
+            values[name] = variables[name]
     return values
 
 
-def copied(found: Instruction) -> tuple[tuple[str, ...], str]:
+def copied(instruction: Instruction) -> tuple[tuple[str, ...], str]:
     """Return the sources and the target of a `COPY` or `ADD`.
 
     Raises:
         DockerfileError: if it copies from another stage or the network, or names no target.
     """
-    flags = [word for word in found.text.split() if word.startswith("--")]
+    flags = [word for word in instruction.text.split() if word.startswith("--")]
     if any(flag.startswith("--from") for flag in flags):
-        raise DockerfileError(f"Dockerfile, line {found.line}: {found.word} --from is not supported")
-    rest = without_flags(found)
-    words = json.loads(rest) if rest.startswith("[") else shlex.split(rest)
+        raise DockerfileError(f"Dockerfile, line {instruction.line}: {instruction.word} --from is not supported")
+    arguments = without_flags(instruction)
+    words = json.loads(arguments) if arguments.startswith("[") else shlex.split(arguments)
     if len(words) < 2:
-        raise DockerfileError(f"Dockerfile, line {found.line}: {found.word} needs a source and a target")
+        raise DockerfileError(f"Dockerfile, line {instruction.line}: {instruction.word} needs a source and a target")
     if any("://" in word for word in words[:-1]):
-        raise DockerfileError(f"Dockerfile, line {found.line}: {found.word} from the network is not supported")
+        raise DockerfileError(
+            f"Dockerfile, line {instruction.line}: {instruction.word} from the network is not supported"
+        )
     return tuple(words[:-1]), words[-1]
 
 
-def command(found: Instruction) -> str:
+def command(instruction: Instruction) -> str:
     """Return the shell command of a `RUN`."""
-    rest = without_flags(found)
-    if found.body is None:
-        return shlex.join(json.loads(rest)) if rest.startswith("[") else rest
-    if rest.startswith("<<"):
-        return found.body
+    script = without_flags(instruction)
+    if instruction.body is None:
+        return shlex.join(json.loads(script)) if script.startswith("[") else script
+    if script.startswith("<<"):
+        return instruction.body
     # A shell's own here-document: the body follows its command, as it was written.
-    heredoc = _HEREDOC.search(rest)
-    return f"{rest}\n{found.body}{heredoc[3] if heredoc else ''}\n"
+    heredoc = _HEREDOC.search(script)
+    return f"{script}\n{instruction.body}{heredoc[3] if heredoc else ''}\n"
 
 
-def without_flags(found: Instruction) -> str:
+def without_flags(instruction: Instruction) -> str:
     """Return the text of an instruction without flags such as `--mount=…`."""
-    return _FLAG.sub("", found.text.strip() + " ").strip()
+    return _FLAG.sub("", instruction.text.strip() + " ").strip()
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
@@ -149,21 +153,21 @@ def expand(text: str, values: Mapping[str, str]) -> str:
 
     def value(match: re.Match[str]) -> str:
         name, operator, word = match[1] or match[4], match[2], match[3]
-        known = values.get(name, "")
+        current = values.get(name, "")
         if operator == "-":
-            return known or word
+            return current or word
         if operator == "+":
-            return word if known else ""
-        return known
+            return word if current else ""
+        return current
 
     return _VARIABLE.sub(value, text)
 
 
-def _words(found: Instruction) -> list[str]:
+def _words(instruction: Instruction) -> list[str]:
     try:
-        return shlex.split(found.text)
+        return shlex.split(instruction.text)
     except ValueError as error:
-        raise DockerfileError(f"Dockerfile, line {found.line}: {error}") from None
+        raise DockerfileError(f"Dockerfile, line {instruction.line}: {error}") from None
 
 
 def _instructions(text: str) -> Iterator[Instruction]:
@@ -172,15 +176,15 @@ def _instructions(text: str) -> Iterator[Instruction]:
     while at < len(lines):
         first = at + 1
         joined, at = _joined(lines, at)
-        word, _, rest = joined.strip().partition(" ")
+        word, _, arguments = joined.strip().partition(" ")
         if not word:
             continue
         word = word.upper()
-        heredoc = _HEREDOC.search(rest) if word in ("RUN", "COPY", "ADD") else None
+        heredoc = _HEREDOC.search(arguments) if word in ("RUN", "COPY", "ADD") else None
         body = None
         if heredoc:
             body, at = _body(lines, at, heredoc[3], first, dedent=bool(heredoc[1]))
-        yield Instruction(word, rest.strip(), body, first)
+        yield Instruction(word, arguments.strip(), body, first)
 
 
 def _joined(lines: list[str], at: int) -> tuple[str, int]:
@@ -201,11 +205,11 @@ def _joined(lines: list[str], at: int) -> tuple[str, int]:
 
 
 def _body(lines: list[str], at: int, end: str, first: int, *, dedent: bool) -> tuple[str, int]:
-    taken: list[str] = []
+    body: list[str] = []
     while at < len(lines):
         line = lines[at].lstrip("\t") if dedent else lines[at]
         at += 1
         if line == end:
-            return "".join(f"{each}\n" for each in taken), at
-        taken.append(line)
+            return "".join(f"{line}\n" for line in body), at
+        body.append(line)
     raise DockerfileError(f"Dockerfile, line {first}: the here-document has no end: {end} is missing")

@@ -173,10 +173,10 @@ def enter(pid: str, namespaces: str, user: str, variables: str, *words: str) -> 
 
 
 def _shell(arguments: Sequence[str], env: Mapping[str, str]) -> Never:
-    for place in (f"{folder}/{name}" for name in ("sh", "bash") for folder in env["PATH"].split(":")):
+    for path in (f"{folder}/{name}" for name in ("sh", "bash") for folder in env["PATH"].split(":")):
         with suppress(OSError):
             # By a handle that is closed, the kernel starts no script, such as one for "/proc/self/exe", which is this.
-            handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
+            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
             os.execve(handle, ["sh", *arguments], env)  # noqa: S606 - it is one
     raise FileNotFoundError("there is no shell, or it is a script")
 
@@ -185,8 +185,8 @@ def _limit(libc: ctypes.CDLL, last: int) -> None:
     """Drop all other capabilities, for good."""
     for number in set(range(last + 1)) - set(CAPABILITIES.values()):
         _check(libc.prctl(_DROP_FROM_BOUNDS, number, 0, 0, 0))
-    kept = sum(1 << number for number in CAPABILITIES.values())
-    low, high = kept & 0xFFFFFFFF, kept >> 32
+    capabilities = sum(1 << number for number in CAPABILITIES.values())
+    low, high = capabilities & 0xFFFFFFFF, capabilities >> 32
     header = (ctypes.c_uint32 * 2)(_VERSION, 0)
     # Effective, permitted and inheritable ones.
     _check(libc.capset(header, (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)))
@@ -197,14 +197,14 @@ def _become(user: str) -> None:
     if user in ("root", "0"):
         return
     lines = _lines("/etc/passwd")
-    found = next((line for line in lines if user in line[:3:2]), None)
-    if found is None and not user.isdigit():
+    entry = next((fields for fields in lines if user in fields[:3:2]), None)
+    if entry is None and not user.isdigit():
         raise ValueError(f"there is no user {user} in /etc/passwd")
-    name, group = (found[0], int(found[3])) if found else ("", int(user))
+    name, group = (entry[0], int(entry[3])) if entry else ("", int(user))
     groups = [int(line[2]) for line in _lines("/etc/group") if name and name in line[3].split(",")]
-    os.setgroups([group, *groups] if found else [])
+    os.setgroups([group, *groups] if entry else [])
     os.setresgid(group, group, group)
-    number = int(found[2] if found else user)
+    number = int(entry[2] if entry else user)
     os.setresuid(number, number, number)
 
 

@@ -42,8 +42,8 @@ async def put_directory(space: Namespace, source: Path, target: str) -> None:
     with tempfile.TemporaryFile() as file:
         await _host_tar(["-C", str(source), "--owner=0", "--group=0", "-c", "."], stdout=file)
         file.seek(0)
-        place = shlex.quote(target)
-        await _must(space, f"mkdir -p {place} && tar -C {place} -x --no-same-owner", file)
+        quoted = shlex.quote(target)
+        await _must(space, f"mkdir -p {quoted} && tar -C {quoted} -x --no-same-owner", file)
 
 
 async def get_file(space: Namespace, source: str, target: Path) -> None:
@@ -56,9 +56,9 @@ async def get_file(space: Namespace, source: str, target: Path) -> None:
     with target.open("wb") as out:
         code = await space.call(["cat", "--", source], out)
     if code:
-        told = target.read_text(encoding="utf-8", errors="replace").strip()
+        error = target.read_text(encoding="utf-8", errors="replace").strip()
         target.unlink()
-        raise FileNotFoundError(told[-500:] or source)
+        raise FileNotFoundError(error[-500:] or source)
 
 
 async def get_directory(space: Namespace, source: str, target: Path) -> None:

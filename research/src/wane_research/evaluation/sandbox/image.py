@@ -53,12 +53,12 @@ def base_folder(bases: Path, image: str) -> Path:
     Raises:
         SandboxError: if there is none; the message names the others.
     """
-    found = bases / image
-    if (found / "bin").exists():
-        return found
-    there = sorted(each.name for each in bases.glob("*:*")) if bases.is_dir() else []
+    folder = bases / image
+    if (folder / "bin").exists():
+        return folder
+    available = sorted(path.name for path in bases.glob("*:*")) if bases.is_dir() else []
     raise SandboxError(
-        f"no root file system for the image {image} in {bases} (there: {', '.join(there) or 'none'}); "
+        f"no root file system for the image {image} in {bases} (there: {', '.join(available) or 'none'}); "
         "docs/evaluation/README.md says how to make one"
     )
 
@@ -103,8 +103,8 @@ async def _build(context: Path, described: Dockerfile, base: Path, home: Path) -
                 setting = await _step(space, context, step, setting, arguments)
     finally:
         await space.down()
-    for left in ("work", "root"):
-        shutil.rmtree(home / left, ignore_errors=True)
+    for folder in ("work", "root"):
+        shutil.rmtree(home / folder, ignore_errors=True)
     new = home / f"{_META}.new"
     new.write_text(json.dumps(asdict(setting)), encoding="utf-8")
     new.replace(home / _META)
@@ -113,38 +113,42 @@ async def _build(context: Path, described: Dockerfile, base: Path, home: Path) -
 async def _step(
     space: Namespace, context: Path, step: Instruction, setting: Setting, arguments: Mapping[str, str]
 ) -> Setting:
-    known = {**arguments, **setting.env}
+    variables = {**arguments, **setting.env}
     match step.word:
         case "ENV":
-            return replace(setting, env={**setting.env, **dockerfile.assignments(step, known)})
+            return replace(setting, env={**setting.env, **dockerfile.assignments(step, variables)})
         case "USER":
-            return replace(setting, user=dockerfile.expand(step.text, known).partition(":")[0])
+            return replace(setting, user=dockerfile.expand(step.text, variables).partition(":")[0])
         case "WORKDIR":
-            workdir = os.path.join(setting.workdir, dockerfile.expand(step.text.strip("\"'"), known))
+            workdir = os.path.join(setting.workdir, dockerfile.expand(step.text.strip("\"'"), variables))
             await _must(space, step, f"mkdir -p {shlex.quote(workdir)}", Setting())
             return replace(setting, workdir=workdir)
         case "COPY" | "ADD":
-            await _copy(space, context, step, setting, known)
+            await _copy(space, context, step, setting, variables)
         case "RUN":
-            await _must(space, step, dockerfile.command(step), replace(setting, env=known))
+            await _must(space, step, dockerfile.command(step), replace(setting, env=variables))
     return setting
 
 
-async def _copy(space: Namespace, context: Path, step: Instruction, setting: Setting, known: Mapping[str, str]) -> None:
-    sources, target = dockerfile.copied(step)
-    target = dockerfile.expand(target, known)
-    place = os.path.join(setting.workdir, target)
+async def _copy(
+    space: Namespace, context: Path, step: Instruction, setting: Setting, variables: Mapping[str, str]
+) -> None:
+    patterns, target = dockerfile.copied(step)
+    target = dockerfile.expand(target, variables)
+    path = os.path.join(setting.workdir, target)
     if step.body is not None:
-        await files.put_text(space, step.body, place)
+        await files.put_text(space, step.body, path)
         return
-    found = [each for source in sources for each in _matching(context, dockerfile.expand(source, known), step)]
-    into = len(found) > 1 or target.endswith(("/", ".")) or not (await space.run(["test", "-d", place])).code
-    for each in found:
-        if each.is_dir():
-            await files.put_directory(space, each, place)
+    matches: list[Path] = []
+    for pattern in patterns:
+        matches += _matching(context, dockerfile.expand(pattern, variables), step)
+    into = len(matches) > 1 or target.endswith(("/", ".")) or not (await space.run(["test", "-d", path])).code
+    for source in matches:
+        if source.is_dir():
+            await files.put_directory(space, source, path)
         else:
-            await files.put_file(space, each, os.path.join(place, each.name) if into else place)
-            if step.word == "ADD" and each.suffix in (".tar", ".gz", ".tgz", ".xz", ".bz2") and ".tar" in each.name:
+            await files.put_file(space, source, os.path.join(path, source.name) if into else path)
+            if step.word == "ADD" and source.suffix in (".tar", ".gz", ".tgz", ".xz", ".bz2") and ".tar" in source.name:
                 raise SandboxError(f"Dockerfile, line {step.line}: ADD of an archive is not supported")
 
 
@@ -152,10 +156,10 @@ def _matching(context: Path, source: str, step: Instruction) -> list[Path]:
     pattern = source.lstrip("/").removeprefix("./").rstrip("/")
     if pattern in ("", "."):
         return [context]
-    found = sorted(context.glob(pattern))
-    if not found:
+    files = sorted(context.glob(pattern))
+    if not files:
         raise SandboxError(f"Dockerfile, line {step.line}: there is no {source} to copy in {context}")
-    return found
+    return files
 
 
 async def _must(space: Namespace, step: Instruction, command: str, setting: Setting) -> None:

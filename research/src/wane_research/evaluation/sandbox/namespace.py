@@ -120,7 +120,9 @@ class Namespace:
         user = _user_flags()
         flags = [*user, "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *self._net_flag()]
         binds = [
-            text for it in mounts for text in (str(it.source.resolve()), it.target, "ro" if it.read_only else "rw")
+            text
+            for mount in mounts
+            for text in (str(mount.source.resolve()), mount.target, "ro" if mount.read_only else "rw")
         ]
         places = [str(home / "root"), ":".join(names), str(home / "upper"), str(home / "work")]
         self._process = await asyncio.create_subprocess_exec(
@@ -139,10 +141,10 @@ class Namespace:
         assert self._process.stdout is not None
         line = (await self._process.stdout.readline()).decode(errors="replace")
         if line.strip() != "ready":
-            rest = (await self._process.stdout.read()).decode(errors="replace")
+            output = (await self._process.stdout.read()).decode(errors="replace")
             await self.down()
-            told = " ".join((line + rest).split()) or "no reason was given"
-            raise SandboxError(f"the namespace did not start: {told}")
+            reason = " ".join((line + output).split()) or "no reason was given"
+            raise SandboxError(f"the namespace did not start: {reason}")
         outer = self._process.pid
         self._pid = int(Path(f"/proc/{outer}/task/{outer}/children").read_text(encoding="ascii").split()[0])
         if network == "own":
@@ -154,34 +156,34 @@ class Namespace:
 
     async def _lead_outside(self) -> None:
         """Give the namespace a network card that leads outside, but not to the loopback addresses of the host."""
-        ready, told = os.pipe()
-        ended, held = os.pipe()
+        ready_reader, ready_writer = os.pipe()
+        exit_reader, exit_writer = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
                 *("slirp4netns", "--configure", "--mtu=65520", "--disable-host-loopback"),
-                *(f"--ready-fd={told}", f"--exit-fd={ended}", str(self._pid), "tap0"),
+                *(f"--ready-fd={ready_writer}", f"--exit-fd={exit_reader}", str(self._pid), "tap0"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
-                pass_fds=(told, ended),
+                pass_fds=(ready_writer, exit_reader),
                 start_new_session=True,
             )
         except OSError as error:
-            os.close(held)
-            os.close(ready)
+            os.close(exit_writer)
+            os.close(ready_reader)
             raise SandboxError(
                 f"a network of its own needs slirp4netns (apt-get install slirp4netns): {error.strerror}"
             ) from error
         finally:
-            os.close(told)
-            os.close(ended)
+            os.close(ready_writer)
+            os.close(exit_reader)
         # It ends when nobody holds the pipe, also if this process is killed.
-        self._outside = (process, held)
+        self._outside = (process, exit_writer)
         try:
-            if not await asyncio.to_thread(os.read, ready, 1):
+            if not await asyncio.to_thread(os.read, ready_reader, 1):
                 raise SandboxError("slirp4netns could not make a network; it needs /dev/net/tun")
         finally:
-            os.close(ready)
+            os.close(ready_reader)
 
     def _net_flag(self) -> list[str]:
         return [] if self._network == "host" else ["--net"]
@@ -261,9 +263,9 @@ class Namespace:
             raise SandboxError("the namespace is not running")
         left_out = {*([] if os.geteuid() else ["user"]), *(["net"] if self._network == "host" else [])}
         kinds = ",".join(kind for kind in entering.NAMESPACES if kind not in left_out)
-        place = [str(self._pid), kinds, "root" if user is None else str(user)]
+        arguments = [str(self._pid), kinds, "root" if user is None else str(user)]
         variables = [f"{name}={value}" for name, value in env.items()]
         return [
-            *(*_PYTHON, "enter", *place, str(len(variables)), *variables),
+            *(*_PYTHON, "enter", *arguments, str(len(variables)), *variables),
             *("-c", 'cd "$1" && shift && exec "$@"', "sh", cwd),
         ]

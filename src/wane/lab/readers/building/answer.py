@@ -24,33 +24,33 @@ class Answer:
         self.parts: list[Part] = []
         self.signed: list[int] = []
 
-    def text(self, said: Content) -> None:
+    def text(self, content: Content) -> None:
         """Append the model's words."""
-        if said:
-            self.parts.append(said.part(Kind.TEXT))
+        if content:
+            self.parts.append(content.part(Kind.TEXT))
 
-    def reasoning(self, told: str, seal: object = None, *, signed: bool = False) -> None:
+    def reasoning(self, words: str, seal: object = None, *, signed: bool = False) -> None:
         """Append the model's reasoning.
 
         Args:
-            told: its text.
+            words: its text.
             seal: the encrypted reasoning; it gives the size of reasoning without text.
             signed: whether the provider knows it again by a signature.
         """
-        extra = 0 if told else sealed_tokens(seal, SEAL)
-        if told or extra:
+        extra = 0 if words else sealed_tokens(seal, SEAL)
+        if words or extra:
             self.signed += [len(self.parts)] * signed
-            self.parts.append(Part(Kind.REASONING, told, extra_tokens=extra))
+            self.parts.append(Part(Kind.REASONING, words, extra_tokens=extra))
 
     def call(self, call_id: object, tool: object, arguments: object) -> None:
         """Append a call: its id, the tool's name, and the arguments as text or JSON data."""
         self.parts.append(Part(Kind.CALL, call_id=text(call_id), tool=text(tool), arguments=raw_text(arguments)))
 
-    def extend(self, other: Answer) -> None:
+    def extend(self, answer: Answer) -> None:
         """Append the parts of another answer that this one does not hold."""
-        for place, part in enumerate(other.parts):
+        for position, part in enumerate(answer.parts):
             if part not in self.parts:
-                self.signed += [len(self.parts)] * (place in other.signed)
+                self.signed += [len(self.parts)] * (position in answer.signed)
                 self.parts.append(part)
 
     def coupled(self) -> list[Part]:
@@ -59,21 +59,21 @@ class Answer:
         Calls need the reasoning before them, and reasoning needs an item after it, because no answer may end in it.
         """
         couplings, parts = Couplings(), self.parts
-        for here in self.signed:
-            if here + 1 < len(parts):
-                later = range(here + 1, len(parts))
+        texts = [position for position, part in enumerate(parts) if part.kind is Kind.TEXT]
+        for signed in self.signed:
+            if signed + 1 < len(parts):
                 # Text is evicted last.
-                couplings.add(here, next((place for place in later if parts[place].kind is Kind.TEXT), here + 1))
-        for here, part in enumerate(parts):
+                couplings.add(signed, next((position for position in texts if position > signed), signed + 1))
+        for position, part in enumerate(parts):
             if part.kind is Kind.CALL:
-                couplings.add(here, *(place for place in self.signed if place < here))
-        return [couplings.apply(here, part) for here, part in enumerate(parts)]
+                couplings.add(position, *(signed for signed in self.signed if signed < position))
+        return [couplings.apply(position, part) for position, part in enumerate(parts)]
 
 
 def couple_items(parts: Sequence[Part]) -> list[Part]:
     """Return an answer of OpenAI's Responses, in which reasoning and the item after it need each other."""
     couplings = Couplings()
-    for here, part in enumerate(parts[:-1]):
+    for position, part in enumerate(parts[:-1]):
         if part.kind is Kind.REASONING:
-            couplings.mutual(here, here + 1)
-    return [couplings.apply(here, part) for here, part in enumerate(parts)]
+            couplings.mutual(position, position + 1)
+    return [couplings.apply(position, part) for position, part in enumerate(parts)]

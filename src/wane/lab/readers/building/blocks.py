@@ -43,7 +43,10 @@ class Content(NamedTuple):
     def joined(cls, several: Iterable[Content]) -> Content:
         """Return several contents as one, their texts on lines of their own."""
         contents = list(several)
-        return cls("\n".join(it.text for it in contents if it.text), sum(it.extra_tokens for it in contents))
+        return cls(
+            "\n".join(content.text for content in contents if content.text),
+            sum(content.extra_tokens for content in contents),
+        )
 
 
 def content(value: object) -> Content:

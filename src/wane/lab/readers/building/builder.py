@@ -56,9 +56,9 @@ class SessionBuilder:
         """Ids, as recorded, of the calls without a result."""
         return [recorded for recorded, ids in self._open.items() for _ in ids]
 
-    def user(self, said: Content, *, notice: bool = False) -> None:
+    def user(self, content: Content, *, notice: bool = False) -> None:
         """Append a user turn, or a notice if the harness wrote it (R15)."""
-        self.add(said.part(Kind.NOTICE if notice else Kind.USER))
+        self.add(content.part(Kind.NOTICE if notice else Kind.USER))
 
     def result(self, call_id: str, output: Content, *, line: int | None = None) -> bool:
         """Append the result of a call, given by its id as recorded; see `add`."""
@@ -145,7 +145,7 @@ class SessionBuilder:
         self,
         summary: str,
         *,
-        kept: int | None = None,
+        first_kept: int | None = None,
         tokens_before: int | None = None,
         tokens_after: int | None = None,
         at: float | None = None,
@@ -154,14 +154,14 @@ class SessionBuilder:
 
         Args:
             summary: the summary, as the model saw it.
-            kept: index of the first part that stayed whole in view; None if none did.
+            first_kept: index of the first part that stayed whole in view; None if none did.
             tokens_before: tokens of the view before it.
             tokens_after: tokens of the view after it.
             at: when, in seconds since 1970 UTC.
         """
-        kept = self.position if kept is None else min(max(kept, 0), self.position)
+        first_kept = self.position if first_kept is None else min(max(first_kept, 0), self.position)
         self._session.compactions.append(
-            Compaction(self.position, sound(summary), kept, tokens_before, at, tokens_after)
+            Compaction(self.position, sound(summary), first_kept, tokens_before, at, tokens_after)
         )
 
     def aside(self, call: ModelCall) -> None:
@@ -206,7 +206,7 @@ class SessionBuilder:
         session.title = first_words(sound(self.title)) or first_words(next(turns, ""))
         session.cwd = None if self.cwd is None else sound(self.cwd)
         session.system_tokens = self.system_tokens
-        session.problems = self.problems.found()
+        session.problems = self.problems.listed()
         session.window, session.abandoned, session.unread = self.window, self.problems.abandoned, self.problems.unread
         for number, call in enumerate(session.calls[: self._inherited]):
             session.calls[number] = replace(call, inherited=True)
@@ -214,19 +214,19 @@ class SessionBuilder:
 
     def _append(self, parts: Sequence[Part], line: int | None) -> int:
         """Append the parts of one message, and return how many were kept."""
-        kept: dict[int, Part] = {}
+        accepted: dict[int, Part] = {}
         for number, part in enumerate(parts):
             if part.kind is Kind.CALL:
-                kept[number] = self._call(part)
+                accepted[number] = self._call(part)
             elif part.kind is not Kind.RESULT:
-                kept[number] = _sound(part, None)
+                accepted[number] = _sound(part, None)
             elif (call_id := self._call_of(part, line)) is not None:
-                kept[number] = _sound(part, call_id)
-        if len(kept) < len(parts):
-            kept = _with_needs(kept)
-        self._session.parts += kept.values()
-        self._session.messages += [self._message] * len(kept)
-        return len(kept)
+                accepted[number] = _sound(part, call_id)
+        if len(accepted) < len(parts):
+            accepted = _with_needs(accepted)
+        self._session.parts += accepted.values()
+        self._session.messages += [self._message] * len(accepted)
+        return len(accepted)
 
     def _call(self, part: Part) -> Part:
         recorded = part.call_id or ""
@@ -283,13 +283,15 @@ def _sound(part: Part, call_id: str | None) -> Part:
     )
 
 
-def _with_needs(kept: dict[int, Part]) -> dict[int, Part]:
+def _with_needs(accepted: dict[int, Part]) -> dict[int, Part]:
     """Return the parts that are left of a message, with the offsets of their needs adapted (R12)."""
-    places = {number: place for place, number in enumerate(kept)}
+    positions = {number: position for position, number in enumerate(accepted)}
     return {
         number: replace(
             part,
-            needs=tuple(places[number + offset] - places[number] for offset in part.needs if number + offset in places),
+            needs=tuple(
+                positions[number + offset] - positions[number] for offset in part.needs if number + offset in positions
+            ),
         )
-        for number, part in kept.items()
+        for number, part in accepted.items()
     }

@@ -31,18 +31,18 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
     joined = _Joined(name, sessions[0])
     for number, session in enumerate(sessions, start=1):
         joined.append(session, last=number == len(sessions))
-    whole = joined.session
-    times = [call.at for call in whole.calls if call.at is not None]
+    result = joined.session
+    times = [call.at for call in result.calls if call.at is not None]
     if any(later < earlier for earlier, later in pairwise(times)):
-        whole.calls = [replace(call, at=None) for call in whole.calls]
-        whole.compactions = [replace(compaction, at=None) for compaction in whole.compactions]
-        whole.evictions = [replace(eviction, at=None) for eviction in whole.evictions]
+        result.calls = [replace(call, at=None) for call in result.calls]
+        result.compactions = [replace(compaction, at=None) for compaction in result.compactions]
+        result.evictions = [replace(eviction, at=None) for eviction in result.evictions]
     sources, places = {session.source for session in sessions}, {session.cwd for session in sessions}
-    whole.source = sources.pop() if len(sources) == 1 else "mixed"
-    whole.cwd = places.pop() if len(places) == 1 else None
+    result.source = sources.pop() if len(sources) == 1 else "mixed"
+    result.cwd = places.pop() if len(places) == 1 else None
     overheads = [session.system_tokens for session in sessions if session.system_tokens is not None]
-    whole.system_tokens = max(overheads, default=None)
-    return whole
+    result.system_tokens = max(overheads, default=None)
+    return result
 
 
 class _Joined:
@@ -55,28 +55,28 @@ class _Joined:
         self._message = 0
 
     def append(self, session: RecordedSession, *, last: bool) -> None:
-        whole = self.session
-        start = len(whole.parts)
+        target = self.session
+        start = len(target.parts)
         # Prompts that are at the head already.
-        again = {at for at, part in enumerate(_prompts(session)) if whole.starts and part.text in self._prompts}
+        again = {at for at, part in enumerate(_prompts(session)) if target.starts and part.text in self._prompts}
         places = list(accumulate((index not in again for index in range(len(session.parts))), initial=start))
-        whole.starts.append(start)
-        kept = [index for index in range(len(session.parts)) if index not in again]
-        whole.parts += self._renamed([session.parts[index] for index in kept])
-        whole.messages += [session.messages[index] + self._message for index in kept]
+        target.starts.append(start)
+        added = [index for index in range(len(session.parts)) if index not in again]
+        target.parts += self._renamed([session.parts[index] for index in added])
+        target.messages += [session.messages[index] + self._message for index in added]
         self._message += max(session.messages, default=-1) + 1
-        whole.calls += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.calls]
-        whole.asides += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.asides]
-        whole.compactions += [
-            replace(compaction, position=places[compaction.position], kept=places[compaction.kept])
+        target.calls += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.calls]
+        target.asides += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.asides]
+        target.compactions += [
+            replace(compaction, position=places[compaction.position], first_kept=places[compaction.first_kept])
             for compaction in session.compactions
         ]
-        whole.evictions += [_shift_eviction(eviction, places, again) for eviction in session.evictions]
-        whole.reasoning_cleared += [places[position] for position in session.reasoning_cleared]
-        whole.sidechains += session.sidechains
-        whole.problems += [Problem(found.line, f"{session.name}: {found.what}") for found in session.problems]
-        whole.abandoned += session.abandoned
-        whole.unread += session.unread
+        target.evictions += [_shift_eviction(eviction, places, again) for eviction in session.evictions]
+        target.reasoning_cleared += [places[position] for position in session.reasoning_cleared]
+        target.sidechains += session.sidechains
+        target.problems += [Problem(problem.line, f"{session.name}: {problem.what}") for problem in session.problems]
+        target.abandoned += session.abandoned
+        target.unread += session.unread
         if not last:
             self._settle(start)
 
@@ -103,14 +103,14 @@ class _Joined:
         return unique
 
     def _settle(self, start: int) -> None:
-        whole = self.session
-        waiting = dict.fromkeys(part.call_id for part in whole.parts[start:] if part.kind is Kind.CALL)
-        for part in whole.parts[start:]:
+        session = self.session
+        waiting = dict.fromkeys(part.call_id for part in session.parts[start:] if part.kind is Kind.CALL)
+        for part in session.parts[start:]:
             if part.kind is Kind.RESULT:
                 waiting.pop(part.call_id, None)
         for call_id in waiting:
-            whole.parts.append(Part(Kind.RESULT, call_id=call_id))
-            whole.messages.append(self._message)
+            session.parts.append(Part(Kind.RESULT, call_id=call_id))
+            session.messages.append(self._message)
             self._message += 1
 
 

@@ -47,14 +47,14 @@ class Problems:
         if self._seen[kind] <= NAMED_EACH:
             self._named.append(Problem(line, what))
 
-    def found(self) -> list[Problem]:
+    def listed(self) -> list[Problem]:
         """Return the problems, in the order of the file."""
-        more = [
+        summaries = [
             Problem(None, f"{count - NAMED_EACH:,} more: {kind}")
             for kind, count in self._seen.items()
             if count > NAMED_EACH
         ]
-        return sorted(self._named, key=lambda problem: (problem.line is None, problem.line or 0)) + more
+        return sorted(self._named, key=lambda problem: (problem.line is None, problem.line or 0)) + summaries
 
 
 def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -82,12 +82,12 @@ def reason(error: ValueError | RecursionError) -> str:
     """Return why a text could not be read as JSON."""
     if not isinstance(error, json.JSONDecodeError):
         return "it is nested too deeply, or holds a number of too many digits"
-    found = error.doc[error.pos :].strip()
-    if not found or error.msg.startswith("Unterminated string"):
+    unexpected = error.doc[error.pos :].strip()
+    if not unexpected or error.msg.startswith("Unterminated string"):
         return "it breaks off"
     if error.msg.startswith("Invalid control character"):
         return "a string holds a line break or another control character"
-    return f"{found.split()[0][:20]!r} was not expected"
+    return f"{unexpected.split()[0][:20]!r} was not expected"
 
 
 def placed_reason(error: json.JSONDecodeError) -> str:
@@ -116,7 +116,7 @@ def _raw_lines(
     while (limit is None or number < limit) and (raw := file.readline(longest)):
         number += 1
         if len(raw) == longest and not raw.endswith(b"\n"):
-            while (rest := file.readline(1 << 20)) and not rest.endswith(b"\n"):
+            while (chunk := file.readline(1 << 20)) and not chunk.endswith(b"\n"):
                 pass
             problems.add(number, f"the line is longer than {longest:,} bytes", "line too long", unread=True)
             continue

@@ -38,14 +38,14 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
         nodes: all entries, in the order of the file.
     """
     by_id = {node.id: node for node in nodes}
-    places = {node.id: place for place, node in enumerate(nodes)}
+    positions = {node.id: position for position, node in enumerate(nodes)}
     path: dict[str, NodeT] = {}
     while leaf is not None and leaf.id not in path:
         path[leaf.id] = leaf
         if leaf.parent is None:
             break
-        place = places[leaf.id]
-        leaf = by_id.get(leaf.parent) or (nodes[place - 1] if place else None)
+        before = positions[leaf.id] - 1
+        leaf = by_id.get(leaf.parent) or (nodes[before] if before >= 0 else None)
     return path
 
 

@@ -46,7 +46,7 @@ def count(value: object) -> int | None:
 
 
 def usage_of(
-    whole: object,
+    input_tokens: object,
     *,
     read: object = None,
     written: object = None,
@@ -57,21 +57,23 @@ def usage_of(
     """Return the usage of a model call from recorded figures; None if there was no input.
 
     Args:
-        whole: input tokens.
+        input_tokens: input tokens.
         read: those read from the cache.
         written: those written to it.
         output: output tokens; None if the recording holds no reliable figure.
         reasoning: output that was reasoning, if it is not in `output`.
-        apart: whether cached tokens are not in `whole`.
+        apart: whether cached tokens are not in `input_tokens`.
     """
-    total, cached, stored, made = count(whole) or 0, count(read) or 0, count(written) or 0, count(output)
+    total, cached, stored, generated = count(input_tokens) or 0, count(read) or 0, count(written) or 0, count(output)
     if apart:
         total += cached + stored
     if not total:
         return None
     cached = min(cached, total)
     stored = min(stored, total - cached)
-    return Usage(total - cached - stored, cached, stored, None if made is None else made + (count(reasoning) or 0))
+    return Usage(
+        total - cached - stored, cached, stored, None if generated is None else generated + (count(reasoning) or 0)
+    )
 
 
 def seconds(value: object) -> float | None:

@@ -72,11 +72,11 @@ def read(path: Path) -> list[RecordedSession]:
     if not transcript.found:
         return []
     session = transcript.session(path.stem, transcript.entries, transcript.problems)
-    known = set(transcript.sides)
+    agents = set(transcript.sides)
     for name, file in _agent_files(path, transcript.session_ids):
-        known.add(name)
+        agents.add(name)
         session.sidechains += read(file)
-    session.sidechains += transcript.sub_sessions(known)
+    session.sidechains += transcript.sub_sessions(agents)
     return [session]
 
 
@@ -103,7 +103,7 @@ class _Transcript:
         self.problems = Problems()
         self.entries: list[Entry] = []
         self.sides: dict[str, list[Entry]] = {}
-        self.told: dict[str, list[Entry]] = {}  # by agent, its progress lines
+        self.progress: dict[str, list[Entry]] = {}  # by agent, its progress lines
         self.session_ids: set[str] = set()
         self.cwd: str | None = None
         self.found = False
@@ -132,14 +132,14 @@ class _Transcript:
         builder.cwd = self.cwd
         return assemble(builder, entries)
 
-    def sub_sessions(self, known: Iterable[str]) -> list[RecordedSession]:
+    def sub_sessions(self, agents: Iterable[str]) -> list[RecordedSession]:
         """Return the sessions of sub-agents in this file.
 
         Args:
-            known: agents known otherwise, whose progress lines add nothing.
+            agents: agents known otherwise, whose progress lines add nothing.
         """
-        skip = set(known)
-        chains = {**{name: told for name, told in self.told.items() if name not in skip}, **self.sides}
+        skip = set(agents)
+        chains = {**{name: entries for name, entries in self.progress.items() if name not in skip}, **self.sides}
         return [
             self.session(f"{self._path.stem}/{name}", chain)
             for name, chain in sorted(chains.items(), key=lambda item: item[1][0].line)
@@ -186,7 +186,7 @@ class _Transcript:
         if data.get("type") != "agent_progress" or not agent or text(message.get("uuid")) in self._seen:
             return
         self._seen.add(text(message.get("uuid")))
-        chain = self.told.setdefault(agent, [])
+        chain = self.progress.setdefault(agent, [])
         entry = entry_of(line, message, chain[-1].id if chain else None)
         fill(entry, message)
         chain.append(entry)
@@ -200,8 +200,8 @@ class _Transcript:
         elif operation == "popAll":
             self._waiting.clear()  # back into the editor
         elif operation in ("dequeue", "remove") and self._waiting:
-            given = queued(data)
-            written = self._waiting.pop(self._waiting.index(given) if given in self._waiting else 0)
+            message = queued(data)
+            written = self._waiting.pop(self._waiting.index(message) if message in self._waiting else 0)
             if operation == "remove":
                 entry = entry_of(line, data, self._last.get(None))
                 entry.what, entry.turn, entry.typed = What.QUEUED, Content(written), True

@@ -40,23 +40,25 @@ def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
     The path alone is not enough: it holds only one of an answer's blocks, and one of the results of its calls.
     """
     leaf = next((entry for entry in reversed(entries) if entry.what in _SAID), None)
-    kept = set(path_to(leaf, entries))
-    messages = {entry.message_id for entry in entries if entry.id in kept and entry.what is What.ANSWER}
-    asked: set[str | None] = set()
+    active = set(path_to(leaf, entries))
+    messages = {entry.message_id for entry in entries if entry.id in active and entry.what is What.ANSWER}
+    call_ids: set[str | None] = set()
     before: Entry | None = None
     for entry in entries:
-        if _belongs(entry, before, kept, messages, asked):
-            kept.add(entry.id)
-            asked.update(part.call_id for part in (entry.made.parts if entry.made else ()) if part.kind is Kind.CALL)
+        if _belongs(entry, before, active, messages, call_ids):
+            active.add(entry.id)
+            call_ids.update(
+                part.call_id for part in (entry.answer.parts if entry.answer else ()) if part.kind is Kind.CALL
+            )
         before = entry
-    left = [entry for entry in entries if entry.id not in kept and entry.what in _SAID]
-    calls = len({entry.message_id for entry in left if entry.what is What.ANSWER})
-    name_left((entry.line for entry in left), problems, calls)
-    return [entry for entry in entries if entry.id in kept]
+    abandoned = [entry for entry in entries if entry.id not in active and entry.what in _SAID]
+    calls = len({entry.message_id for entry in abandoned if entry.what is What.ANSWER})
+    name_left((entry.line for entry in abandoned), problems, calls)
+    return [entry for entry in entries if entry.id in active]
 
 
-def _belongs(entry: Entry, before: Entry | None, kept: set[str], messages: set[str], calls: set[str | None]) -> bool:
-    if entry.id in kept:
+def _belongs(entry: Entry, before: Entry | None, active: set[str], messages: set[str], calls: set[str | None]) -> bool:
+    if entry.id in active:
         return True
     if entry.what is What.ANSWER:
         return entry.message_id in messages
@@ -64,8 +66,8 @@ def _belongs(entry: Entry, before: Entry | None, kept: set[str], messages: set[s
         return any(result.call_id in calls for result in entry.results)
     if entry.what in (What.BOUNDARY, What.SUMMARY):
         # If messages were kept across it, the following entries depend on them.
-        return entry.parent in kept
-    return before is not None and before.id in kept
+        return entry.parent in active
+    return before is not None and before.id in active
 
 
 class _Assembly:
@@ -104,13 +106,13 @@ class _Assembly:
         """Add one model call: all lines of its message, each block once."""
         self._end_compaction(None)
         self._builder.settle(line=lines[0].line, coming=self._coming)
-        whole = Answer()
+        answer = Answer()
         for entry in lines:
-            if entry.made is not None:
-                whole.extend(entry.made)  # a resumed session repeats lines
+            if entry.answer is not None:
+                answer.extend(entry.answer)  # a resumed session repeats lines
         self._builder.answer(
-            whole.coupled(),
-            usage=_usage(lines, whole.parts),
+            answer.coupled(),
+            usage=_usage(lines, answer.parts),
             at=max((entry.at for entry in lines if entry.at is not None), default=None),
             model=lines[0].model,
             line=lines[0].line,
@@ -134,7 +136,7 @@ class _Assembly:
             return
         self._builder.compaction(
             summary.turn.text if summary is not None and summary.turn is not None else "",
-            kept=self._places.get(boundary.kept) if boundary is not None and boundary.kept else None,
+            first_kept=self._places.get(boundary.first_kept) if boundary is not None and boundary.first_kept else None,
             tokens_before=boundary.tokens_before if boundary is not None else None,
             at=boundary.at if boundary is not None else noted.at,
         )
@@ -142,10 +144,10 @@ class _Assembly:
 
 def _usage(lines: Sequence[Entry], parts: Sequence[Part]) -> Usage | None:
     """Return the usage of a model call. Each of its lines repeats it, and the output may grow from line to line."""
-    told = [entry.usage for entry in lines if entry.usage is not None]
-    if not told:
+    usages = [entry.usage for entry in lines if entry.usage is not None]
+    if not usages:
         return None
-    usage = max(told, key=lambda usage: usage.output or 0)
+    usage = max(usages, key=lambda usage: usage.output or 0)
     if any(entry.finished for entry in lines):
         return usage
     characters = sum(len(part.text) + len(part.arguments or "") for part in parts)

@@ -78,12 +78,12 @@ class Entry:
         results: for `USER`, the results.
         parts: for a turn, the person's words and the harness's.
         message_id: for `ANSWER`, the ids of message and request, which all lines of one model call share.
-        made: for `ANSWER`, this line's part of it.
+        answer: for `ANSWER`, this line's part of it.
         usage: for `ANSWER`, the recorded usage of the call.
         finished: for `ANSWER`, whether the line says why the answer ended, which makes its usage final.
         model: for `ANSWER`, the model.
         tokens_before: for `BOUNDARY`, tokens of the view before the compaction.
-        kept: for `BOUNDARY`, the uuid of the first line that stayed in view.
+        first_kept: for `BOUNDARY`, the uuid of the first line that stayed in view.
     """
 
     line: int
@@ -97,12 +97,12 @@ class Entry:
     results: list[Part] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     message_id: str = ""
-    made: Answer | None = None
+    answer: Answer | None = None
     usage: Usage | None = None
     finished: bool = False
     model: str | None = None
     tokens_before: int | None = None
-    kept: str | None = None
+    first_kept: str | None = None
 
 
 def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> None:
@@ -140,24 +140,24 @@ def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
     entry.what = What.USER
     results = [mapping(block) for block in blocks if mapping(block).get("type") == "tool_result"]
     entry.results = [_result(block) for block in results]
-    said = [block for block in blocks if mapping(block).get("type") != "tool_result"]
-    if said or not results:
+    written = [block for block in blocks if mapping(block).get("type") != "tool_result"]
+    if written or not results:
         # The prompt that a person's command stands for is theirs, though the harness wrote it; a tool's never is.
         meta = data.get("isMeta") and (data.get("sourceToolUseID") or not prompted)
-        _turn(entry, said, notice=bool(meta) or _origin(data) != CLAUDE_CODE_PERSON)
-        entry.typed &= bool(said) and not data.get("isMeta")
+        _turn(entry, written, notice=bool(meta) or _origin(data) != CLAUDE_CODE_PERSON)
+        entry.typed &= bool(written) and not data.get("isMeta")
 
 
-def _turn(entry: Entry, said: Sequence[object], *, notice: bool) -> None:
+def _turn(entry: Entry, blocks: Sequence[object], *, notice: bool) -> None:
     """Fill in a turn: all of it is the harness's, or the blocks with its marks are."""
-    entry.what, entry.turn = What.USER, content(list(said))
-    told = [content(block) for block in said]
-    marked = [notice or (not each.extra_tokens and is_notice(each.text)) for each in told]
-    for harness, run in groupby(range(len(told)), marked.__getitem__):
-        places = list(run)
-        for group in [[place] for place in places] if harness else [places]:
-            whole = Content.joined(told[place] for place in group)
-            entry.parts.append(whole.part(Kind.NOTICE if harness else Kind.USER))
+    entry.what, entry.turn = What.USER, content(list(blocks))
+    contents = [content(block) for block in blocks]
+    marked = [notice or (not block.extra_tokens and is_notice(block.text)) for block in contents]
+    for harness, run in groupby(range(len(contents)), marked.__getitem__):
+        indexes = list(run)
+        for group in [[index] for index in indexes] if harness else [indexes]:
+            joined = Content.joined(contents[index] for index in group)
+            entry.parts.append(joined.part(Kind.NOTICE if harness else Kind.USER))
     entry.parts = entry.parts or [Part(Kind.USER)]
     persons = [part.text for part in entry.parts if part.kind is Kind.USER]
     entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)
@@ -175,25 +175,25 @@ def _answer(entry: Entry, message: Mapping[str, Any], request: str) -> None:
     entry.what = What.ANSWER
     # Not every server behind Claude Code gives each answer its own id.
     entry.message_id = f"{text(message.get('id')) or entry.id} {request}"
-    entry.made, blocks = Answer(), message.get("content")
+    entry.answer, blocks = Answer(), message.get("content")
     for block in [blocks] if isinstance(blocks, str) else items(blocks):
-        _add(entry.made, block)
+        _add(entry.answer, block)
     entry.usage = _usage(mapping(message.get("usage")))
     entry.finished = bool(message.get("stop_reason"))
 
 
-def _add(made: Answer, block: object) -> None:
+def _add(answer: Answer, block: object) -> None:
     data = mapping(block)
     kind = text(data.get("type"))
     if kind.endswith("tool_use"):
-        made.call(data.get("id"), data.get("name"), data.get("input"))
+        answer.call(data.get("id"), data.get("name"), data.get("input"))
     elif kind.endswith("tool_result"):  # of a tool that Anthropic runs
-        made.parts.append(_result(data))
+        answer.parts.append(_result(data))
     elif kind in ("thinking", "redacted_thinking"):
         seal = text(data.get("signature")) or text(data.get("data"))
-        made.reasoning(text(data.get("thinking")), seal, signed=bool(seal))
+        answer.reasoning(text(data.get("thinking")), seal, signed=bool(seal))
     else:
-        made.text(content([block]))
+        answer.text(content([block]))
 
 
 def _result(block: Mapping[str, Any]) -> Part:
@@ -214,15 +214,15 @@ def _usage(data: Mapping[str, Any]) -> Usage | None:
 
 def _attachment(entry: Entry, data: Mapping[str, Any]) -> None:
     attached = mapping(data.get("attachment"))
-    shown = _attached(attached, data.get("rendered"))
-    if not shown:
+    turn = _attached(attached, data.get("rendered"))
+    if not turn:
         return
     prompt = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
     typed = prompt and _origin(attached) == CLAUDE_CODE_PERSON and not attached.get("isMeta")
     # An image that a person attached is theirs; the text of a file is the harness's.
-    kind = Kind.USER if typed or not shown.text else Kind.NOTICE
-    entry.what, entry.turn, entry.typed = What.USER, shown, typed
-    entry.parts = [shown.part(kind)]
+    kind = Kind.USER if typed or not turn.text else Kind.NOTICE
+    entry.what, entry.turn, entry.typed = What.USER, turn, typed
+    entry.parts = [turn.part(kind)]
 
 
 def _attached(attached: Mapping[str, Any], rendered: object) -> Content:
@@ -265,7 +265,7 @@ def _system(entry: Entry, data: Mapping[str, Any]) -> None:
         entry.parent = entry.parent or text(data.get("logicalParentUuid")) or None
         entry.tokens_before = count(about.get("preTokens"))
         segment, messages = mapping(about.get("preservedSegment")), mapping(about.get("preservedMessages"))
-        entry.kept = text(segment.get("headUuid")) or text(next(iter(items(messages.get("uuids"))), None)) or None
+        entry.first_kept = text(segment.get("headUuid")) or text(next(iter(items(messages.get("uuids"))), None)) or None
     elif subtype == "local_command" and data.get("content"):
         _turn(entry, [data["content"]], notice=False)
         entry.typed = False

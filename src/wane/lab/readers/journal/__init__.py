@@ -212,20 +212,22 @@ class _Fold:
             self._add_answer(parts, usage, _time(usage) or _time(record), line)
         else:
             first = self.builder.message(parts, line=line)
-        whole = self.builder.position - first == len(parts)
-        self._part_of += range(first, self.builder.position) if whole else [None] * len(parts)
+        complete = self.builder.position - first == len(parts)
+        self._part_of += range(first, self.builder.position) if complete else [None] * len(parts)
 
     def _lost(self, calls: Iterable[UsageRecord], line: int | None) -> None:
         """Add calls whose answer is not recorded."""
         for record in calls:
             self._add_answer((), record, _time(record), line)
 
-    def _add_answer(self, parts: Sequence[Part], told: UsageRecord | None, at: float | None, line: int | None) -> None:
-        if told is None:
+    def _add_answer(self, parts: Sequence[Part], usage: UsageRecord | None, at: float | None, line: int | None) -> None:
+        if usage is None:
             self.builder.answer(parts, at=at, line=line)
             return
-        model, provider = _model(told)
-        self.builder.answer(parts, usage=_usage(told), at=at, model=model, line=line, provider=provider, cost=told.cost)
+        model, provider = _model(usage)
+        self.builder.answer(
+            parts, usage=_usage(usage), at=at, model=model, line=line, provider=provider, cost=usage.cost
+        )
 
     def _take_strategy(self, record: StrategyRecord, line: int) -> None:
         try:
@@ -234,9 +236,11 @@ class _Fold:
             self.builder.problems.add(line, f"{error}; it is unknown what left the view", "what a strategy did")
             return
         if act.summary is not None:
-            kept = None if act.kept is None else self._part_of[act.kept]
+            first_kept = None if act.first_kept is None else self._part_of[act.first_kept]
             at = _time(record)
-            self.builder.compaction(act.summary, kept=kept, tokens_before=act.before, tokens_after=act.after, at=at)
+            self.builder.compaction(
+                act.summary, first_kept=first_kept, tokens_before=act.before, tokens_after=act.after, at=at
+            )
             return
         removed = self._parts_of(act.removed)
         self.evictions.append(Eviction(self.builder.position, removed, act.before, act.after, _time(record)))
@@ -245,13 +249,13 @@ class _Fold:
         return tuple(part for index in items if (part := self._part_of[index]) is not None)
 
     def _take_pass(self, record: PassRecord, line: int) -> None:
-        taken = record.steps
+        steps_taken = record.steps
         if record.items != len(self._part_of):
             self.builder.problems.add(line, "a pass over items that are not all here; what it removed is unknown")
-            taken = ()
+            steps_taken = ()
         steps = tuple(
             EvictionStep(step.level.value, self._parts_of(step.removed), step.tokens_before - step.tokens_after)
-            for step in taken
+            for step in steps_taken
         )
         removed = tuple(index for step in steps for index in step.removed)
         before, after, at = record.tokens_before, record.tokens_after, _time(record)

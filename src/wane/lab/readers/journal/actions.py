@@ -23,14 +23,14 @@ class StrategyAction:
         before: tokens of the view before it, by our own count and without the overhead.
         after: the same after it.
         summary: the summary in place of all that was removed, if there is one.
-        kept: the first item shown after that summary; None if there is none.
+        first_kept: the first item shown after that summary; None if there is none.
     """
 
     removed: tuple[int, ...]
     before: int
     after: int
     summary: str | None = None
-    kept: int | None = None
+    first_kept: int | None = None
 
 
 class StrategyActions:
@@ -48,9 +48,9 @@ class StrategyActions:
     def add(self, parts: Sequence[Part]) -> None:
         """Take in the parts of the next message."""
         # Text in the system's place at the start of a session is the system's (R15); the strategy did not take that in.
-        told = standing(list(parts), answered=self._answered)
+        strategy_parts = standing(list(parts), answered=self._answered)
         self._answered = self._answered or is_answer(parts)
-        self._parts += [(self._messages, part) for part in told]
+        self._parts += [(self._messages, part) for part in strategy_parts]
         self._messages += 1
 
     def redo(self, name: str, done: Mapping[str, Any]) -> StrategyAction:

@@ -1,0 +1,67 @@
+"""Lines that name a command to type name one that the user's shell finds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wane.cli.terminal.program import program
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The command of an environment in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    command = tmp_path / ".venv" / "bin" / "wane"
+    command.parent.mkdir(parents=True)
+    command.write_text("#!/bin/sh\necho found\n")
+    command.chmod(0o755)
+    return str(Path(".venv/bin/wane"))
+
+
+def test_what_is_not_on_the_path_is_named_by_its_path(started: str, tmp_path: Path) -> None:
+    path = {"PATH": str(tmp_path / "elsewhere")}
+    assert program(started, path) == started
+    assert program(str(tmp_path / started), path) == started
+    assert subprocess.run([program(started, path)], capture_output=True, text=True, check=True).stdout == "found\n"
+
+
+def test_what_is_on_the_path_is_named_by_its_name(started: str, tmp_path: Path) -> None:
+    path = {"PATH": str((tmp_path / started).parent)}
+    assert program(started, path) == "wane"
+    assert program(str(tmp_path / started), path) == "wane"
+
+
+def test_another_command_of_the_name_does_not_count(started: str, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "wane"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    assert program(started, {"PATH": str(other.parent)}) == started
+
+
+def test_the_path_that_uv_sets_is_not_the_shells(started: str, tmp_path: Path) -> None:
+    assert program(started, {"PATH": str((tmp_path / started).parent), "UV": "/usr/bin/uv"}) == started
+
+
+def test_elsewhere_the_whole_path_is_given_as_a_shell_reads_it(
+    tmp_path: Path, started: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "my work"
+    (tmp_path / ".venv").rename(tmp_path / "my venv")
+    work.mkdir()
+    monkeypatch.chdir(work)
+    whole = str(tmp_path / "my venv" / "bin" / "wane")
+    assert program(whole, {"PATH": ""}) == f"'{whole}'"
+
+
+def test_a_module_is_run_by_its_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert program("/x/wane/__main__.py", {}) == f"{sys.executable} -m wane"
+
+
+def test_a_program_of_another_name_names_the_command() -> None:
+    assert program("/usr/bin/pytest", {}) == "wane"
