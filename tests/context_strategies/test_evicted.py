@@ -115,7 +115,8 @@ def test_it_names_only_what_the_history_holds(scenario: Scenario, share: float) 
                 heading, _, entries = line.partition(": ")
                 assert heading in ("Learned", "Changed", "Read", "Ran", "Names")
                 if heading == "Learned":
-                    assert all(entry.partition(": ")[0] in episodes for entry in entries.split("; "))
+                    learned = [entry.partition(": ") for entry in entries.split("; ")]
+                    assert all(name in episodes and any(text in it for it in history) for name, _, text in learned)
                     continue
                 for entry in entries.split("; " if heading == "Ran" else ", "):
                     found = re.fullmatch(r"(.*?)(?: \[(.*)\])?", entry)

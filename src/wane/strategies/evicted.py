@@ -207,10 +207,9 @@ def _rank(name: _Name) -> tuple[bool, int]:
 
 def _learned(added: Added) -> Iterator[tuple[str, str]]:
     """The description of an exploration, at the call that ended it."""
-    if added.verdict is not None and added.verdict.accepted and (episode := added.closed) is not None:
-        # The episode has it without the space around it.
-        line = (episode.description or "").partition("\n")[0]
-        yield "Learned", f"{episode.name}: {_cut(line, _LONGEST_DESCRIPTION)}"
+    episode = added.closed
+    if episode is not None and episode.description and added.verdict is not None:
+        yield "Learned", f"{episode.name}: {_cut(episode.description, _LONGEST_DESCRIPTION)}"
 
 
 def _lines(call: Part) -> Iterator[tuple[str, str]]:
@@ -222,10 +221,12 @@ def _lines(call: Part) -> Iterator[tuple[str, str]]:
             if len(path) <= _LONGEST_NAME and path in raw:
                 yield heading, path
     if judgement.activity is Activity.VERIFY and (command := command_of(call.tool or "", call.arguments)):
-        yield "Ran", _cut(command.strip().partition("\n")[0], _LONGEST_COMMAND)
+        yield "Ran", _cut(command.strip(), _LONGEST_COMMAND)
 
 
-def _cut(line: str, length: int) -> str:
+def _cut(text: str, length: int) -> str:
+    """The first line of a text, or what of it has at most this many characters."""
+    line = text.partition("\n")[0]
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
