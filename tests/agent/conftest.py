@@ -35,7 +35,7 @@ def _committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "build").mkdir()
     (directory / "build" / "out.py").write_text("answer = 41\n")
     (directory / "debug.log").write_text("answer\n")
-    git(directory, "init", "-q", "-b", "main")
+    git(directory, "init", "-q", "-b", "main", "--template=")
     git(directory, "add", ".")
     git(directory, "commit", "-q", "-m", "First")
     return directory

@@ -22,6 +22,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
 from tests.agent.crash_agent import config
+from tests.marks import first_quick
 from wane.agent.session import AgentSession
 from wane.core import ContextWindow
 from wane.core.errors import SessionNotFoundError
@@ -38,7 +39,6 @@ from wane.journal import (
 )
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
-KILLS_A_SESSION = 20
 SESSIONS = 5
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
@@ -210,15 +210,15 @@ def worker() -> Iterator[Worker]:
     worker.close()
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, SESSIONS))])
-def test_kill_9(repository: Path, worker: Worker, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "kills"), first_quick((0, 10), *((seed, 20) for seed in range(SESSIONS))))
+def test_kill_9(repository: Path, worker: Worker, seed: int, kills: int) -> None:
     (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))
     sessions = repository.parent / "sessions"
     random_ = random.Random(seed)
     script = replies(random.Random(seed))
     done: list[str] = []
     with ScriptedServer(lambda _: next(script)) as server:
-        for _ in range(KILLS_A_SESSION):
+        for _ in range(kills):
             before = len(server.requests)
             done += worker.kill_when(somewhere(random_, server), server.url, repository, sessions)
             with suppress(SessionNotFoundError):  # it died before there was a message

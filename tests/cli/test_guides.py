@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_docs  # noqa: E402
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "proxy").glob("*.md"))]
+# cli.md is made from the help itself, and shows usage.
+PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "cli.md")]
 # What stands before a command: variables that are set for it.
 _SETS = re.compile(r"(?:[A-Z_]+=\S* )*")
 

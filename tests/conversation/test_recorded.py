@@ -5,117 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversation.support import DIALECTS, Dialect, Log, Session, Told, histories, is_answer, live, standing
-from tests.strategies import policies, times
-from wane import Policy
+from tests.conversation.support import DIALECTS, Log, Session, Told, live
 from wane.conversation import Adapter, Call, Conversation
-from wane.core import exact_budget
 from wane.core.errors import ConfigError, JournalError
 from wane.formats.frameworks.strands import StrandsFormat
 from wane.journal import MessageRecord, PassRecord, Record
-from wane.strategies.registry import STRATEGY_NAMES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
-
-
-@every_dialect
-@times(0.6)
-@given(
-    session=histories(),
-    budget=st.integers(1, 400),
-    policy=policies(),
-    annotate=st.sampled_from(("model", "infer")),
-    usages=USAGES,
-    data=st.data(),
-)
-def test_a_recorded_conversation_goes_on_as_if_nothing_had_happened(
-    dialect: Dialect,
-    session: Session,
-    budget: int,
-    policy: Policy,
-    annotate: Any,
-    usages: list[int],
-    data: st.DataObject,
-) -> None:
-    messages = dialect.write(session)
-    told = Told(messages, usages)
-    cut = data.draw(st.integers(0, len(messages)))
-
-    def make() -> Conversation[Any]:
-        return Conversation(dialect.name, budget=exact_budget(budget), policy=policy, annotate=annotate, adapter=told)
-
-    lived, revived = make(), make()
-    lived.overhead = 7
-    for stop in range(cut):
-        if is_answer(dialect.name, messages[stop]):
-            lived.ingest(messages[:stop])
-            lived.request()
-        lived.ingest(messages[: stop + 1])
-    silent = Log()
-    revived.listeners.append(silent)
-    revived.follow(lived.records())
-    assert not silent
-    assert revived.messages == lived.messages
-    revived.overhead = 7
-    for conversation in (lived, revived):
-        live(conversation, messages, known=cut)
-    assert standing(revived) == standing(lived)
-    # A fork behind it keeps what had left the view, too.
-    for conversation in (lived, revived):
-        conversation.ingest(messages[:cut])
-    assert standing(revived) == standing(lived)
-
-
-@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
-@times(0.4)
-@given(session=histories(), budget=st.integers(1, 400), data=st.data())
-def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget: int, data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(session)))
-    lived = Conversation(budget=exact_budget(budget), strategy=strategy)
-    revived = Conversation(budget=exact_budget(budget), strategy=strategy)
-    for stop in range(cut):
-        if is_answer("openai", session[stop]):
-            lived.ingest(session[:stop])
-            if lived.request().for_summary:
-                lived.summarised(f"What happened up to {stop}.")
-        lived.ingest(session[: stop + 1])
-    revived.follow(lived.records())
-    for conversation in (lived, revived):
-        conversation.ingest(session)
-        if conversation.request().for_summary:
-            conversation.summarised("In short.")
-    assert standing(revived) == standing(lived)
-
-
-@times(0.7)
-@given(session=histories(), budget=st.integers(10, 600), share=st.sampled_from((0.001, 0.2)), data=st.data())
-def test_a_recorded_model_is_reminded_as_if_nothing_had_happened(
-    session: Session, budget: int, share: float, data: st.DataObject
-) -> None:
-    cut = data.draw(st.integers(0, len(session)))
-    lived = Conversation(budget=exact_budget(budget), remind_at=share)
-    revived = Conversation(budget=exact_budget(budget), remind_at=share)
-    for stop in range(cut):
-        if is_answer("openai", session[stop]):
-            lived.ingest(session[:stop])
-            lived.request()
-        lived.ingest(session[: stop + 1])
-    revived.follow(lived.records())
-    assert reminders(revived, session, cut) == reminders(lived, session, cut)
-
-
-def reminders(conversation: Conversation[Any], session: Session, known: int) -> list[str | None]:
-    """What each request that is yet to come carries at its tail, and the one that comes after all."""
-    said = []
-    for stop in range(known, len(session) + 1):
-        if stop == len(session) or is_answer("openai", session[stop]):
-            conversation.ingest(session[:stop])
-            said.append(conversation.request().reminder)
-    return said
 
 
 def test_requests_of_other_budgets_and_those_not_managed_are_repeated_with_their_own_reminders() -> None:

@@ -14,14 +14,13 @@ from tests.conversation.support import (
     Dialect,
     Log,
     Session,
-    Told,
     fresh,
     histories,
     is_answer,
     live,
     standing,
 )
-from tests.strategies import policies, times
+from tests.strategies import times
 from wane import Policy
 from wane.conversation import Adapter, Call, Conversation
 from wane.core import exact_budget
@@ -35,64 +34,6 @@ USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
 def stored(conversation: Conversation[Any]) -> Any:
     """The state as it comes back from wherever it was kept."""
     return json.loads(json.dumps(conversation.state()))
-
-
-@every_dialect
-@times(0.6)
-@given(
-    session=histories(),
-    budget=st.integers(1, 400),
-    policy=policies(),
-    annotate=st.sampled_from(("model", "infer")),
-    usages=USAGES,
-    data=st.data(),
-)
-def test_a_restored_conversation_goes_on_as_if_nothing_had_happened(
-    dialect: Dialect,
-    session: Session,
-    budget: int,
-    policy: Policy,
-    annotate: Any,
-    usages: list[int],
-    data: st.DataObject,
-) -> None:
-    messages = dialect.write(session)
-    told = Told(messages, usages)
-    cut, asked = data.draw(st.integers(0, len(messages))), data.draw(st.booleans())
-
-    def make() -> Conversation[Any]:
-        return Conversation(dialect.name, budget=exact_budget(budget), policy=policy, annotate=annotate, adapter=told)
-
-    lived, revived = make(), make()
-    live(lived, messages[:cut]) if asked else lived.ingest(messages[:cut])
-    assert revived.restore(stored(lived), messages)
-    assert revived.length == cut
-    for conversation in (lived, revived):
-        live(conversation, messages, known=cut)
-    assert standing(revived) == standing(lived)
-    assert stored(revived) == stored(lived)
-
-
-@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
-@times(0.4)
-@given(session=histories(), budget=st.integers(1, 400), data=st.data())
-def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget: int, data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(session)))
-    lived, revived = (
-        Conversation(budget=exact_budget(budget), strategy=strategy),
-        Conversation(budget=exact_budget(budget), strategy=strategy),
-    )
-    for stop in range(cut + 1):
-        if stop == cut or is_answer("openai", session[stop]):
-            lived.ingest(session[:stop])
-            if lived.request().for_summary:
-                lived.summarised(f"What happened up to {stop}.")
-    assert revived.restore(stored(lived), session)
-    for conversation in (lived, revived):
-        conversation.ingest(session)
-        if conversation.request().for_summary:
-            conversation.summarised("In short.")
-    assert standing(revived) == standing(lived)
 
 
 @every_dialect

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from wane.scripted.witness import MODEL
 
 STRATEGIES = ["cwl", *(pytest.param(name, marks=pytest.mark.full) for name in ("truncate", "none"))]
 WANE = (sys.executable, "-m", "wane.cli.main")
+INSTALLED = Path(sys.executable).with_name("wane")
 KEPT_IN = "kept"
 
 
@@ -36,7 +38,9 @@ class Run:
 def environment(directory: Path) -> dict[str, str]:
     """A user's environment without a home, git settings, keys or a network to speak of."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    folders = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder) != INSTALLED.parent]
     return kept | {
+        "PATH": os.pathsep.join(folders),
         "HOME": str(directory),
         "WANE_SESSION_DIR": str(directory / "sessions"),
         "WANE_CONFIG_DIR": str(directory / "config"),
@@ -46,9 +50,9 @@ def environment(directory: Path) -> dict[str, str]:
     }
 
 
-def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(directory: Path, *arguments: str, wane: Sequence[str] = WANE) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
-    command = [*WANE, "demo", *arguments]
+    command = [*wane, "demo", *arguments]
     return subprocess.Popen(command, env=environment(directory), stdout=pipe, stderr=pipe, encoding="utf-8")
 
 
@@ -184,7 +188,7 @@ def test_a_demo_that_is_stopped_leaves_things_tidy(
         pytest.skip(f"there is no {number} here")
     # Under nohup it would be ignored.
     former = signal.signal(getattr(signal, number), signal.SIG_DFL)
-    process = start(tmp_path)
+    process = start(tmp_path, wane=(str(INSTALLED),))
     signal.signal(getattr(signal, number), former)
     assert process.stdout is not None
     session = ""
@@ -195,7 +199,9 @@ def test_a_demo_that_is_stopped_leaves_things_tidy(
     process.send_signal(getattr(signal, number))
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err == f"wane: stopped; to see what was done so far: wane show {session}\n"
+    stopped, _, to_type = err.partition("to see what was done so far: ")
+    named, *arguments = shlex.split(to_type)
+    assert (stopped, Path(named).resolve(), arguments) == ("wane: stopped; ", INSTALLED.resolve(), ["show", session])
     assert not list(tmp_path.glob("wane-demo-*"))
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
     assert main(["show", session]) == 0

@@ -35,6 +35,7 @@ def run_demo(command: DemoCommandOptions) -> int:
         ConfigError: if the directory to keep the repository in cannot be used.
         JournalError: if the session cannot be written.
     """
+    wane = program()  # before the agent adds the environment's commands to the path
     need_agent("the demo")
 
     from wane.journal import SessionStore, default_root
@@ -48,12 +49,12 @@ def run_demo(command: DemoCommandOptions) -> int:
             summary = asyncio.run(_tidily(play(options, show)))
         except KeyboardInterrupt:
             stack.close()
-            say(f"stopped; to see what was done so far: {program()} show {show.session}")
+            say(f"stopped; to see what was done so far: {wane} show {show.session}")
             raise
     if command.as_json:
         sys.stdout.write(json.dumps(summary.to_dict(), ensure_ascii=False, indent=2) + "\n")
     else:
-        _print(summary, console)
+        _print(summary, console, wane)
     return failure.FAILED if summary.problems else failure.OK
 
 
@@ -71,7 +72,7 @@ def _show(console: Console, stack: ExitStack) -> LineShow | LiveShow:
     return LineShow(console)
 
 
-def _print(summary: Summary, console: Console) -> None:
+def _print(summary: Summary, console: Console, wane: str) -> None:
     from rich.text import Text
 
     from wane.cli.terminal.picture import plain_table
@@ -88,10 +89,10 @@ def _print(summary: Summary, console: Console) -> None:
     for problem in summary.problems:
         console.print(Text(printable(problem), style="red"))
     console.print(f"\n{NO_MODEL}")
-    console.print(f"Look at the session:  {program()} show {summary.session}", soft_wrap=True)
+    console.print(f"Look at the session:  {wane} show {summary.session}", soft_wrap=True)
     if summary.repository is not None:
         console.print(f"Look at the work:     git -C {summary.repository} log --stat", soft_wrap=True)
     others = [name for name in ("cwl", "truncate", "compact", "none") if name != summary.strategy]
     console.print(
-        f"Compare:              {'  '.join(f'{program()} demo --strategy {name}' for name in others)}", soft_wrap=True
+        f"Compare:              {'  '.join(f'{wane} demo --strategy {name}' for name in others)}", soft_wrap=True
     )
