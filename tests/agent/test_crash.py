@@ -37,6 +37,7 @@ from wane.journal import (
     UsageRecord,
     read,
 )
+from wane.strategies.evicted import OPENING
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 SESSIONS = 5
@@ -166,7 +167,7 @@ def contents(messages: list[ModelMessage]) -> list[Said]:
 def sent(request: Request) -> list[Said]:
     """What a request said, without the notes at its end that are no part of the history."""
     parts = [part for part in request.parts if part.kind is not Kind.SYSTEM]
-    notes = ("<git-status>", "[Automatic note")
+    notes = ("<git-status>", "[Automatic note", OPENING)
     return [(p.kind, p.call_id or "", p.text) for p in parts if not any(note in p.text for note in notes)]
 
 

@@ -540,7 +540,7 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost() -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_ends_whose_starts_have_left_say_what_they_ended(named: bool) -> None:
-    conversation = Conversation(budget=2_000)
+    conversation = Conversation(budget=2_000, policy=Policy(index_share=0))
     for n in range(12):
         name = {"name": f"look-{n}"}
         conversation.append(user(f"Task {n}."))

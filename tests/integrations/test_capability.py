@@ -388,7 +388,7 @@ def test_another_model_that_takes_over_gets_the_same_view() -> None:
 
 def test_a_failed_request_may_be_made_again() -> None:
     log = Log()
-    conversation = new_conversation(BUDGET, on_event=log)
+    conversation = new_conversation(BUDGET, policy=Policy(index_share=0), on_event=log)
     script = session(*"ab")
     script.insert(5, Reply(error=HttpError(500)))
 

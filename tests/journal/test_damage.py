@@ -113,13 +113,13 @@ def test_what_is_no_session_is_said(tmp_path: Path, content: bytes, message: str
 
 
 @pytest.mark.parametrize(
-    ("version", "advice"), [(1, "begin a new session"), (2, "begin a new session"), (5, "pip install --upgrade wane")]
+    ("version", "advice"), [(1, "begin a new session"), (2, "begin a new session"), (6, "pip install --upgrade wane")]
 )
 def test_a_header_of_another_version_is_refused(path: Path, version: int, advice: str) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     header = json.loads(lines[0]) | {"version": version}
     said = refused(path, json.dumps(header).encode() + b"\n" + b"".join(lines[1:]), JournalVersionError)
-    assert f"{path}, line 1: version {version} of the session format, and this Wane reads versions 3 to 4" in said
+    assert f"{path}, line 1: version {version} of the session format, and this Wane reads versions 3 to 5" in said
     assert advice in said
 
 

@@ -94,7 +94,7 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     blocks = layout.blocks(result.item_kinds, result.item_tokens, result.episodes, result.visible)
     blocks = [picture.Block(picture.Role.SYSTEM, result.pinned.overhead), *blocks]
     if (index := result.report.index) is not None:
-        blocks.append(picture.Block(picture.Role.INDEX, index.tokens))
+        blocks.append(picture.Block(picture.Role.INDEX, index.tokens, new=True))
     rows = layout.rows(blocks, result.episodes, result.report.policy)
     console.print(picture.titled("What the window holds", picture.EpisodeTable(rows, limit)))
     if result.report.steps:

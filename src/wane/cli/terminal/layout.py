@@ -234,5 +234,5 @@ def _held(parts: Iterable[tuple[_KeyT, Block]]) -> dict[_KeyT, tuple[int, int]]:
     totals: dict[_KeyT, tuple[int, int]] = {}
     for key, part in parts:
         before, after = totals.get(key, (0, 0))
-        totals[key] = before + part.tokens, after + part.tokens * part.kept
+        totals[key] = before + part.tokens * (not part.new), after + part.tokens * part.kept
     return totals

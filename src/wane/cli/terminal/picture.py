@@ -47,12 +47,14 @@ class Block:
         tokens: their tokens.
         kept: whether they stay.
         episode: number of their episode; None outside episodes.
+        new: whether the pass has put them there.
     """
 
     role: Role
     tokens: int
     kept: bool = True
     episode: int | None = None
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,8 @@ class WindowPicture:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         glyphs = _UNICODE if is_unicode(options.encoding) else _ASCII
-        before = sum(block.tokens for block in self.blocks)
+        earlier = [block for block in self.blocks if not block.new]
+        before = sum(block.tokens for block in earlier)
         visible = [block for block in self.blocks if block.kept]
         after = sum(block.tokens for block in visible)
         total_width = len(f" {before:,} tokens")
@@ -230,7 +233,7 @@ class WindowPicture:
         if shared:
             scale = max(before, scale)
         if before != after:
-            cells = _cells(self.blocks, tape, scale if shared else before)
+            cells = _cells(earlier, tape, scale if shared else before)
             yield _line(self.labels[0], _letters(cells, cases), before, tape)
             yield _line("stays", _letters(cells, cases, glyphs.gone), None, tape)
             if not shared:
