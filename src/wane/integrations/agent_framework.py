@@ -89,7 +89,7 @@ class ContextLifecycle(ContextProvider):
             FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema, func=_not_through_us)
             for tool in sample.own_tools
         ]
-        self._runs: WeakKeyDictionary[SessionContext, _Run] = WeakKeyDictionary()
+        self._runs: WeakKeyDictionary[SessionContext, _AgentRun] = WeakKeyDictionary()
 
     async def before_run(
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
@@ -106,7 +106,7 @@ class ContextLifecycle(ContextProvider):
         context.extend_tools(self.source_id, self._tools)
         saved = state.get("agents", {}).get(_name(agent)) or {}
         stores = frozenset(provider.source_id for provider in providers if isinstance(provider, HistoryProvider))
-        run = self._runs[context] = _Run(self._make, self._warner, saved, stores)
+        run = self._runs[context] = _AgentRun(self._make, self._warner, saved, stores)
         own = frozenset(tool.name for tool in self._tools)
         # The framework tells the two apart by the types of their contexts.
 
@@ -154,7 +154,7 @@ class ContextLifecycle(ContextProvider):
         return bare
 
 
-class _Run:
+class _AgentRun:
     """One run of an agent, with a conversation of its own: several runs of a session may go on at once.
 
     Attributes:

@@ -192,7 +192,7 @@ class LifecycleObservation(Observation):
     """Wane's answer to a call."""
 
 
-class _Answer(ToolExecutor[Any, LifecycleObservation]):
+class _OwnToolExecutor(ToolExecutor[Any, LifecycleObservation]):
     def __call__(self, action: Any, conversation: Any = None) -> LifecycleObservation:
         with _lock:
             observation: LifecycleObservation = LifecycleObservation.from_text(_answered(action, conversation))
@@ -229,7 +229,7 @@ class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
                 action_type=action,
                 observation_type=LifecycleObservation,
                 annotations=ToolAnnotations(readOnlyHint=True),
-                executor=_Answer(),
+                executor=_OwnToolExecutor(),
             )
             for kind, action in ((DelimiterTool, DelimiterAction), (RecallTool, RecallAction))
             if kind.name in names

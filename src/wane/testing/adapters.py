@@ -166,7 +166,7 @@ class Served(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _EndedConversation:
     """A whole conversation, after its end."""
 
     requests: tuple[Request, ...]
@@ -195,7 +195,7 @@ class AdapterContract(ABC):
     reasoning = False
     argument = "task"
     cannot: Mapping[str, str] = {}
-    _runs: ClassVar[dict[tuple[object, ...], _Run]] = {}
+    _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
 
     @abstractmethod
     def begin(self, url: str, **settings: Any) -> Thread:
@@ -378,7 +378,9 @@ class AdapterContract(ABC):
     def _script(self, *, recall: bool = False) -> Iterator[Reply]:
         return map(self._thought, count(), script(recall=recall, wrong=self._wrong))
 
-    def _run(self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False) -> _Run:
+    def _run(
+        self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False
+    ) -> _EndedConversation:
         """Return one conversation from beginning to end, which is run for the first test that asks for it."""
         key = (type(self), budget, recall, stream, restarts)
         if key not in self._runs:
@@ -389,7 +391,7 @@ class AdapterContract(ABC):
                     answer = thread.turn(prompt_of(n), stream=stream)
                     assert answer == f"Done {n}.", answer
                     thread = thread.again() if restarts else thread
-            self._runs[key] = _Run(tuple(served.requests), tuple(served.refusals), tuple(thread.stored()))
+            self._runs[key] = _EndedConversation(tuple(served.requests), tuple(served.refusals), tuple(thread.stored()))
         return self._runs[key]
 
 

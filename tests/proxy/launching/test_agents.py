@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import Command, Start, around_proxies, openai_base
+from wane.proxy.agents.base import AgentCommand, Start, around_proxies, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.known import Other, agent_of
@@ -33,12 +33,12 @@ def write(path: Path, data: object) -> None:
     path.write_text(data if isinstance(data, str) else json.dumps(data))
 
 
-def command(home: Path, *arguments: str, environ: Mapping[str, str] | None = None, **more: Any) -> Command:
+def command(home: Path, *arguments: str, environ: Mapping[str, str] | None = None, **more: Any) -> AgentCommand:
     variables = {"HOME": str(home), **(environ or {})}
-    return Command("agent", arguments, variables, home.parent / "work", **more)
+    return AgentCommand("agent", arguments, variables, home.parent / "work", **more)
 
 
-def started(agent: Any, how: Command) -> Start:
+def started(agent: Any, how: AgentCommand) -> Start:
     upstream = UpstreamUrl.parse(how.upstream or agent.upstream(how))
     start = agent.start(how, PROXY, upstream, how.folder)
     assert isinstance(start, Start)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.proxy.wire.cuts import cuts, pieces, single
 from tests.strategies import times
 from wane.proxy.wire.base import BrokenReplyError
-from wane.proxy.wire.reply import Event, Splitter, encode
+from wane.proxy.wire.reply import ServerSentEvent, Splitter, encode
 
 LINES = (
     "data: a",
@@ -31,7 +31,7 @@ LINES = (
 )
 
 
-def split(stream: Iterable[bytes]) -> tuple[list[Event], bytes]:
+def split(stream: Iterable[bytes]) -> tuple[list[ServerSentEvent], bytes]:
     splitter = Splitter()
     events = [event for piece in stream for event in splitter.feed(piece)]
     return events, splitter.rest
@@ -113,7 +113,7 @@ def test_what_is_left_is_an_event_if_the_last_blank_line_is_missing() -> None:
     splitter = Splitter()
     assert len(splitter.feed(b"data: 1\n\ndata: [DONE]\n")) == 1
     assert splitter.rest == b"data: [DONE]\n"
-    assert splitter.end() == Event(b"data: [DONE]\n", "", b"[DONE]")
+    assert splitter.end() == ServerSentEvent(b"data: [DONE]\n", "", b"[DONE]")
     assert splitter.end() is None
     assert splitter.rest == b""
     assert [event.data for event in splitter.feed(b"data: 2\n\n")] == [b"2"]

@@ -87,7 +87,7 @@ class _Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _RolloutLine:
     """One thing that happened, with its line and the current model; a `Part` did not come from the model."""
 
     line: int
@@ -137,7 +137,7 @@ class _Collected:
     """Collects the steps of a session, without those that were rolled back."""
 
     def __init__(self, builder: SessionBuilder) -> None:
-        self.steps: list[_Step] = []
+        self.steps: list[_RolloutLine] = []
         self.found = False
         self._builder = builder
         self._problems = builder.problems
@@ -168,7 +168,7 @@ class _Collected:
             self._problems.add(line, f"a line of the unknown type {kind!r}")
 
     def _add(self, line: int, at: float | None, what: Any) -> None:
-        self.steps.append(_Step(line, at, what, self._model))
+        self.steps.append(_RolloutLine(line, at, what, self._model))
         self.found = True
 
     def _meta(self, line: int, payload: Mapping[str, Any]) -> None:
@@ -225,11 +225,11 @@ class _Collected:
 class _Assembly:
     """Assembles the steps into a session: output up to its usage is one model call."""
 
-    def __init__(self, builder: SessionBuilder, steps: Sequence[_Step]) -> None:
+    def __init__(self, builder: SessionBuilder, steps: Sequence[_RolloutLine]) -> None:
         self._builder = builder
         self._steps = steps
-        self._output: list[_Step] = []
-        self._after: list[_Step] = []  # items between the output and its cost
+        self._output: list[_RolloutLine] = []
+        self._after: list[_RolloutLine] = []  # items between the output and its cost
         parts = [step.what for step in steps if isinstance(step.what, Part)]
         self._coming = {part.call_id or "" for part in parts if part.kind is Kind.RESULT}
         self._context: int | None = None  # tokens of the last call's request and output
@@ -270,7 +270,7 @@ class _Assembly:
         self._output.clear()
         self._after.clear()
 
-    def _take(self, step: _Step) -> None:
+    def _take(self, step: _RolloutLine) -> None:
         if not isinstance(step.what, Part):
             return
         if step.what.kind in (Kind.USER, Kind.NOTICE):
@@ -280,7 +280,7 @@ class _Assembly:
         self._builder.add(step.what, line=step.line)
 
 
-def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
+def _with_reasoning(output: Sequence[_RolloutLine], cost: _Cost | None) -> list[Part]:
     """Return the parts of a call's output. Reasoning is encrypted, so the call's usage gives its size."""
     parts = [part for step in output if isinstance(step.what, _Made) for part in step.what.parts]
     positions = [position for position, part in enumerate(parts) if part.kind is Kind.REASONING]

@@ -42,8 +42,8 @@ from wane.proxy.store.base import (
     root_of,
     uninterrupted,
 )
-from wane.proxy.store.location import Location
-from wane.proxy.store.marks import Marks, Matches, Sought
+from wane.proxy.store.location import DatabaseLocation
+from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ class DatabaseStore(ABC):
     unreachable: ClassVar[tuple[type[Exception], ...]]
     late: ClassVar[tuple[type[Exception], ...]] = (TimeoutError,)
 
-    def __init__(self, location: Location, timeouts: Timeouts) -> None:
+    def __init__(self, location: DatabaseLocation, timeouts: Timeouts) -> None:
         self.name = location.name
         self._location = location
         self._limit = timeouts.limit
@@ -186,7 +186,7 @@ class DatabaseStore(ABC):
         """Return the sessions that a request may continue."""
 
     @abstractmethod
-    async def mark(self, session_id: str, marks: Marks) -> None:
+    async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Note the marks of a session that has none."""
 
     @abstractmethod
@@ -202,7 +202,9 @@ class DatabaseStore(ABC):
         """Return the end of a log, and the lines after the known ones; None if there is no such session."""
 
     @abstractmethod
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+    async def append(
+        self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+    ) -> bool:
         """Append lines to a log that has this end, and note its marks; if it has another, do nothing, return False."""
 
     @abstractmethod
@@ -320,7 +322,7 @@ class _SharedLog(Log):
         records, self._end = await uninterrupted(self._read())
         return records
 
-    async def _add(self, records: Sequence[Record], marks: Marks | None) -> None:
+    async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
         if records:
             await uninterrupted(self._append(records, marks))
 
@@ -342,7 +344,7 @@ class _SharedLog(Log):
             # Damaged, or appended after the database went back to a state without our last line.
             raise SessionLostError(f"{error}; the session's new lines do not continue line {last.lines}") from None
 
-    async def _append(self, records: Sequence[Record], marks: Marks | None) -> None:
+    async def _append(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
         end = self._end
         with as_store_errors():
             lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum))

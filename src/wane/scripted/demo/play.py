@@ -90,7 +90,7 @@ async def play(options: DemoOptions, show: Show) -> Summary:
     """
     started = time.monotonic()
     with python_for_commands(), place(options.keep, "wane-demo-") as directory:
-        run = _Run(options, Workspace(directory if options.keep else directory / "tally"), show)
+        run = _DemoRun(options, Workspace(directory if options.keep else directory / "tally"), show)
         try:
             for number, task in enumerate(options.script, start=1):
                 run.results.append(await run.task(number, task))
@@ -109,7 +109,7 @@ async def play(options: DemoOptions, show: Show) -> Summary:
         )
 
 
-class _Run:
+class _DemoRun:
     """The parts of a run."""
 
     def __init__(self, options: DemoOptions, workspace: Workspace, show: Show) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
-from wane.proxy.wire.reply import Event, Splitter, StreamedReply, WholeReply, count, encode, parsed
+from wane.proxy.wire.reply import ServerSentEvent, Splitter, StreamedReply, WholeReply, count, encode, parsed
 
 Block = dict[str, Any]
 """A content block of a message."""
@@ -50,7 +50,7 @@ class StreamedMessage(StreamedReply):
 
     def _next_round(self) -> None:
         super()._next_round()
-        self._slots: dict[int, Slot] = {}  # by the provider's index
+        self._slots: dict[int, ReceivedBlock] = {}  # by the provider's index
         self._usage: dict[str, Any] = {}
         self._ending: dict[str, Any] = {}  # the `message_delta`; several are merged
         self._stopped = False  # whether `message_stop` was received
@@ -96,7 +96,7 @@ class StreamedMessage(StreamedReply):
             marker in begun for marker in (b"tool_use", *map(str.encode, self._own))
         )
 
-    def _event(self, event: Event, data: dict[str, Any]) -> bytes:
+    def _event(self, event: ServerSentEvent, data: dict[str, Any]) -> bytes:
         match data.get("type") or event.name:
             case "content_block_delta":
                 return self._go_on(event, data)
@@ -125,15 +125,15 @@ class StreamedMessage(StreamedReply):
                 self._broken(f"the provider ended its stream with an error: {data.get('error')!s:.80}")
         return self._show(event.raw)
 
-    def _start(self, event: Event, data: dict[str, Any]) -> bytes:
+    def _start(self, event: ServerSentEvent, data: dict[str, Any]) -> bytes:
         index, block = data.get("index"), data.get("content_block")
         if not isinstance(index, int) or not isinstance(block, dict):
             return self._show(event.raw)
-        slot = self._slots[index] = Slot(block, None if is_own(block, self._own) else self._block_count)
+        slot = self._slots[index] = ReceivedBlock(block, None if is_own(block, self._own) else self._block_count)
         self._block_count += slot.index is not None
         return self._of_block(event, data, slot)
 
-    def _go_on(self, event: Event, data: dict[str, Any], *, ends: bool = False) -> bytes:
+    def _go_on(self, event: ServerSentEvent, data: dict[str, Any], *, ends: bool = False) -> bytes:
         """Take in a delta of a block, or its end."""
         index = data.get("index")
         slot = self._slots.get(index) if isinstance(index, int) else None
@@ -145,14 +145,14 @@ class StreamedMessage(StreamedReply):
             slot.add(delta)
         return self._of_block(event, data, slot)
 
-    def _of_block(self, event: Event, data: dict[str, Any], slot: Slot) -> bytes:
+    def _of_block(self, event: ServerSentEvent, data: dict[str, Any], slot: ReceivedBlock) -> bytes:
         """Return an event of a block with the client's index; nothing if the block is hidden."""
         if slot.index is None:
             return b""
         same = slot.index == data["index"]
         return self._show(event.raw if same else event.changed({**data, "index": slot.index}).raw)
 
-    def _strange(self, event: Event) -> bytes:
+    def _strange(self, event: ServerSentEvent) -> bytes:
         self._failure = self._failure or self._lost
         return super()._strange(event)
 
@@ -185,14 +185,14 @@ class WholeMessage(WholeReply):
         content = body.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise BrokenReplyError(f"the provider's reply is not a message with blocks: {self.rest()[:80]!r}")
-        slots = [Slot(block, 0, ended=True) for block in content]
+        slots = [ReceivedBlock(block, 0, ended=True) for block in content]
         round_ = make_round(slots, self._own, body.get("stop_reason"), body.get("usage"))
         self._messages.append(body)
         self._rounds.identify(body)
         return self._rounds.add(round_, body.get("usage"))
 
 
-class Slot:
+class ReceivedBlock:
     """A block that is being received.
 
     Args:
@@ -273,7 +273,7 @@ def is_call_of(block: Block, ids: Container[str]) -> bool:
     return block.get("type") == "tool_use" and block.get("id") in ids
 
 
-def make_round(slots: Sequence[Slot], own: frozenset[str], stop: object, usage: object) -> Round:
+def make_round(slots: Sequence[ReceivedBlock], own: frozenset[str], stop: object, usage: object) -> Round:
     """Return the round of a reply.
 
     Args:
@@ -327,6 +327,6 @@ def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _kind(event: Event) -> object:
+def _kind(event: ServerSentEvent) -> object:
     data = parsed(event.data)
     return None if data is None else data.get("type") or event.name

@@ -23,7 +23,7 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]
         return [message]
     own = [{call_id_of(item) for result in round_.results for item in result["items"]} - {None} for round_ in rounds]
     slots = [
-        _Slot(number, position, item)
+        _ClientItem(number, position, item)
         for number, round_ in enumerate(rounds)
         for position, item in enumerate(round_.message["items"])
         if call_id_of(item) not in own[number]
@@ -39,7 +39,7 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]
     return history or [message]
 
 
-class _Slot(NamedTuple):
+class _ClientItem(NamedTuple):
     """An item that the client has seen: its round, and its position among the round's items."""
 
     round: int
@@ -47,7 +47,7 @@ class _Slot(NamedTuple):
     item: Item
 
 
-def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[dict[int, list[Item]]]:
+def _placed(items: Sequence[Item], slots: Sequence[_ClientItem], last: int) -> list[dict[int, list[Item]]]:
     """Return the client's items by round and position; unknown items go with the next known one.
 
     Args:
@@ -71,7 +71,7 @@ def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[di
     return sent
 
 
-def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, list[Item]]]) -> list[Item]:
+def _settle(items: Sequence[Item], slots: Sequence[_ClientItem], sent: list[dict[int, list[Item]]]) -> list[Item]:
     """Put edited items in the places of their originals, and return the items that are left.
 
     Between two known items, items of one kind match the originals of that kind if there are as many.
