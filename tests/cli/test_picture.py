@@ -45,7 +45,7 @@ class TestTape:
     def test_shares(self) -> None:
         blocks = [
             Band(Role.SYSTEM, 100),
-            Band(Role.EXPL, 300, kept=False, episode=0),
+            Band(Role.EXPL, 300, stays=False, episode=0),
             Band(Role.ACT, 200, episode=1),
         ]
         lines = drawn(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
@@ -85,7 +85,7 @@ class TestTape:
     def test_it_fits_and_shows_as_much_gone_as_went(self, parts: list[Band], budget: int, width: int) -> None:
         lines = drawn(WindowPicture(parts, budget), width)
         assert max(map(len, lines)) <= width
-        before, after = sum(part.tokens for part in parts), sum(part.tokens for part in parts if part.kept)
+        before, after = sum(part.tokens for part in parts), sum(part.tokens for part in parts if part.stays)
         if before == after:
             return
         whole, stays = tape(lines, "before"), tape(lines, "stays")
@@ -139,7 +139,7 @@ class TestLayout:
         rows = layout.rows(blocks, plan.episodes, policy_of(case))
         before, after = case["expect"]["tokens"]["before"], case["expect"]["tokens"]["after"]
         assert sum(block.tokens for block in blocks) == sum(row.before for row in rows) == before
-        assert sum(block.tokens for block in blocks if block.kept) == sum(row.after for row in rows) == after
+        assert sum(block.tokens for block in blocks if block.stays) == sum(row.after for row in rows) == after
         held = layout.held_by(blocks)
         assert [held.get(e.number, (0, 0))[1] for e in plan.episodes] == [e.tokens for e in plan.episodes]
         notices = sum(t for kind, t in zip(plan.item_kinds, plan.item_tokens, strict=True) if kind is wane.Kind.NOTICE)

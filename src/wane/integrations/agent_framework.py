@@ -184,7 +184,7 @@ class _AgentRun:
             self._warner.warn(_COMPACTED)
         history, passing = parted(context.messages, self._is_of_history)
         try:
-            conversation = self._taken(history)
+            conversation = self._ingested(history)
             fixed = f"{options.get('instructions') or ''}{_definitions(options.get('tools'))}"
             set_overhead(conversation, fixed, [message for _, message in passing])
         except (FormatError, HistoryError) as error:
@@ -198,7 +198,7 @@ class _AgentRun:
         """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
         conversation = self._conversation
         assert conversation is not None
-        conversation.observe(_held(response.usage_details or {}))
+        conversation.observe(_input_tokens(response.usage_details or {}))
         calls = calls_of(conversation.format, response.messages)
         self.saved = after_answer(conversation, calls)
         self._calls = {call.id: call for call in calls}
@@ -218,7 +218,7 @@ class _AgentRun:
         origin = message.additional_properties.get("_attribution")
         return not isinstance(origin, Mapping) or origin.get("source_id") in self._stores
 
-    def _taken(self, messages: Sequence[Message]) -> Conversation[Message]:
+    def _ingested(self, messages: Sequence[Message]) -> Conversation[Message]:
         """The agent's conversation, after it took in these messages."""
         conversation = self._conversation
         if conversation is None:
@@ -253,7 +253,7 @@ def _out_of_reach(agent: Any, session: AgentSession, context: SessionContext) ->
     return None
 
 
-def _held(usage: Mapping[str, Any]) -> int:
+def _input_tokens(usage: Mapping[str, Any]) -> int:
     """All input tokens of a request; Anthropic's count excludes tokens read from and written to its cache."""
     reported = usage.get("input_token_count") or 0
     cached = sum(usage.get(f"cache_{what}_input_token_count") or 0 for what in ("read", "creation"))

@@ -95,14 +95,14 @@ class Sight:
         self.number = 0
         self.at = self.words = ""
         for entry in self.entries:
-            self._place(entry)
+            self._take(entry)
 
     @property
     def latest(self) -> list[Seen]:
         """The calls of the latest reply."""
         return [call for call in self.seen if call.latest]
 
-    def _place(self, entry: SightEntry) -> None:
+    def _take(self, entry: SightEntry) -> None:
         if isinstance(entry, Seen):
             self.tried.append(entry)
         elif isinstance(entry, Said):

@@ -261,8 +261,8 @@ class AdapterContract(ABC):
         complete, views = self._run(budget=AMPLE).requests, self._run().requests
         assert len(complete) == len(views)
         for full, view in zip(complete, views, strict=True):
-            remaining = iter(_seen(full))
-            assert all(part in remaining for part in _seen(view))
+            remaining = iter(_conversation_of(full))
+            assert all(part in remaining for part in _conversation_of(view))
 
     def test_refused_calls_are_results(self) -> None:
         """The model is told about a wrong call, and the run continues; correct calls beside it count."""
@@ -280,12 +280,14 @@ class AdapterContract(ABC):
         """The same requests go out."""
         self._needs("stream")
         plain, streamed = self._run().requests, self._run(stream=True).requests
-        assert [_seen(request) for request in plain] == [_seen(request) for request in streamed]
+        assert [_conversation_of(request) for request in plain] == [_conversation_of(request) for request in streamed]
 
     def test_a_new_process_goes_on_with_the_same_view(self) -> None:
         """The same requests go out if a new process takes over after each turn."""
         same_process, restarted = self._run().requests, self._run(restarts=True).requests
-        assert [_seen(request) for request in same_process] == [_seen(request) for request in restarted]
+        assert [_conversation_of(request) for request in same_process] == [
+            _conversation_of(request) for request in restarted
+        ]
 
     def test_what_was_evicted_can_be_recalled(self) -> None:
         """The tool `recall` returns it exactly, page by page."""
@@ -400,7 +402,7 @@ def _users(request: Request) -> list[str]:
     return [text for text in request.texts(Kind.USER) if not text.startswith(NOTE)]
 
 
-def _seen(request: Request) -> list[tuple[Kind, str | None, str]]:
+def _conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
     """Return a request's conversation without the results of marks, which may tell what has left the view."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == DELIMITER}
     return [

@@ -135,7 +135,7 @@ class LiveShow:
             self._draw()
             await asyncio.sleep(SECONDS_A_PASS)
             scene.report = None
-        scene.log.extend(_said(decision))
+        scene.log.extend(_reply_lines(decision))
         self._draw()
         await asyncio.sleep(SECONDS_A_CALL)
 
@@ -256,7 +256,7 @@ def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) ->
         yield line
 
 
-def _said(decision: Decision) -> Iterator[Text]:
+def _reply_lines(decision: Decision) -> Iterator[Text]:
     style = "yellow" if decision.sought and decision.position.detour else ""
     yield Text.assemble((f"{decision.position!s:>5} ", "dim"), (decision.say, style))
     for call in decision.calls:

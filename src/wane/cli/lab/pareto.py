@@ -55,7 +55,7 @@ def pareto_picture(
     up = _Scale([mark.value for mark in visible], HEIGHT)
     cells: dict[tuple[int, int], PlottedPoint] = {}
     for mark in sorted(visible, key=lambda mark: not mark.best):
-        cell = (up.place(mark.value), across.place(math.log(mark.cost) if logarithmic else mark.cost))
+        cell = (up.position(mark.value), across.position(math.log(mark.cost) if logarithmic else mark.cost))
         cells.setdefault(cell, mark)
     picture = Text(f"{value_label}\n", style="")
     for row in reversed(range(HEIGHT)):
@@ -94,7 +94,7 @@ class _Scale:
     def __init__(self, values: Sequence[float], size: int) -> None:
         self._low, self._high, self._size = min(values), max(values), size
 
-    def place(self, value: float) -> int:
+    def position(self, value: float) -> int:
         span = self._high - self._low
         return round((value - self._low) / span * (self._size - 1)) if span > 0 else 0
 

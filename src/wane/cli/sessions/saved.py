@@ -74,11 +74,11 @@ class Session:
         view = self.view
         parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, view.visible, view.instead)
         # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
-        besides = view.tokens - sum(part.tokens for part in parts if part.kept)
+        besides = view.tokens - sum(part.tokens for part in parts if part.stays)
         return [Band(Role.SYSTEM, max(0, besides)), *parts]
 
     @property
-    def whole(self) -> int:
+    def history_tokens(self) -> int:
         """Tokens of the view with everything that was evicted."""
         return self.view.tokens + self.view.evicted
 

@@ -112,7 +112,7 @@ def is_told(row: Row) -> bool:
 
 def fixed_rows(parts: Iterable[Band]) -> list[Row]:
     """Return the rows of system items and user turns (R13), of notices (R15), and of work in no episode."""
-    tokens_by_key = _held(((part.role, part.episode is None), part) for part in parts)
+    tokens_by_key = _before_after(((part.role, part.episode is None), part) for part in parts)
     fixed = [
         (Role.SYSTEM, True, "(system)", _NEVER),
         (Role.NOTICE, True, "(opening and standing notices)", _NEVER),
@@ -133,7 +133,7 @@ def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Pol
         policy: what a pass may evict.
         done: whether the pass has run; False if it would be the next one.
     """
-    tokens_by_key = _held(
+    tokens_by_key = _before_after(
         (part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE
     )
     needed = dependents(episodes)
@@ -157,7 +157,7 @@ def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Pol
 
 def held_by(parts: Iterable[Band]) -> dict[int, tuple[int, int]]:
     """Return the tokens of each episode before and after, its notices included, by its number."""
-    return _held((part.episode, part) for part in parts if part.episode is not None)
+    return _before_after((part.episode, part) for part in parts if part.episode is not None)
 
 
 def step_table(steps: Sequence[Step], *, limit: int | None = None) -> Table:
@@ -220,10 +220,10 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
     return "may go" if episode.level is Level.NONE else "may go further"
 
 
-def _held(parts: Iterable[tuple[_KeyT, Band]]) -> dict[_KeyT, tuple[int, int]]:
+def _before_after(parts: Iterable[tuple[_KeyT, Band]]) -> dict[_KeyT, tuple[int, int]]:
     """Return tokens before and after, by key."""
     totals: dict[_KeyT, tuple[int, int]] = {}
     for key, part in parts:
         before, after = totals.get(key, (0, 0))
-        totals[key] = before + part.tokens, after + part.tokens * part.kept
+        totals[key] = before + part.tokens, after + part.tokens * part.stays
     return totals

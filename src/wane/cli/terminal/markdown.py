@@ -29,8 +29,8 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
-        shown = Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default")
-        yield Padding(shown, (0, 0, 0, 2))
+        highlighted = Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default")
+        yield Padding(highlighted, (0, 0, 0, 2))
 
 
 class _Heading(Heading):

@@ -44,13 +44,13 @@ class Band:
     Attributes:
         role: their role.
         tokens: their tokens.
-        kept: whether they stay.
+        stays: whether they stay.
         episode: number of their episode; None outside episodes.
     """
 
     role: Role
     tokens: int
-    kept: bool = True
+    stays: bool = True
     episode: int | None = None
 
 
@@ -215,7 +215,7 @@ class WindowPicture:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         glyphs = _UNICODE if is_unicode(options.encoding) else _ASCII
         before = sum(block.tokens for block in self.blocks)
-        visible = [block for block in self.blocks if block.kept]
+        visible = [block for block in self.blocks if block.stays]
         after = sum(block.tokens for block in visible)
         total_width = len(f" {before:,} tokens")
         tape = max(_NARROWEST, options.max_width - _LABEL_WIDTH - total_width)
@@ -285,7 +285,7 @@ def _letters(cells: Iterable[Band], cases: Mapping[int, bool], gone: str | None 
     """Return the tape of some cells; with `gone`, cells that do not stay are drawn with it."""
     text = Text()
     for block in cells:
-        if gone is not None and not block.kept:
+        if gone is not None and not block.stays:
             text.append(gone, style="dim")
             continue
         letter = LETTERS[block.role]
@@ -319,7 +319,7 @@ def _legend(blocks: Sequence[Band], glyphs: _Glyphs) -> Text:
         if role in present:
             legend.append(letter, style=_TAPE_STYLES[role])
             legend.append(f" {_MEANING[role]}  ")
-    if not all(block.kept for block in blocks):
+    if not all(block.stays for block in blocks):
         legend.append(f"{glyphs.gone} evicted")
     legend.rstrip()
     return legend

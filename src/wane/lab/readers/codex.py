@@ -57,7 +57,7 @@ _ITEMS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Output:
     """A model's output, with its result if the provider ran the call itself."""
 
     parts: tuple[Part, ...]
@@ -92,7 +92,7 @@ class _RolloutLine:
 
     line: int
     at: float | None
-    what: Part | _Made | _Cost | _Compacted
+    what: Part | _Output | _Cost | _Compacted
     model: str | None = None
 
     @property
@@ -238,7 +238,7 @@ class _Assembly:
         for step in self._steps:
             if isinstance(step.what, _Cost):
                 self._flush(step.what, step.model)
-            elif isinstance(step.what, _Made):
+            elif isinstance(step.what, _Output):
                 if self._after:
                     self._flush(None)
                 self._output.append(step)
@@ -282,7 +282,7 @@ class _Assembly:
 
 def _with_reasoning(output: Sequence[_RolloutLine], cost: _Cost | None) -> list[Part]:
     """Return the parts of a call's output. Reasoning is encrypted, so the call's usage gives its size."""
-    parts = [part for step in output if isinstance(step.what, _Made) for part in step.what.parts]
+    parts = [part for step in output if isinstance(step.what, _Output) for part in step.what.parts]
     positions = [position for position, part in enumerate(parts) if part.kind is Kind.REASONING]
     if cost is not None and positions:
         share, remainder = divmod(cost.reasoning, len(positions))
@@ -293,7 +293,7 @@ def _with_reasoning(output: Sequence[_RolloutLine], cost: _Cost | None) -> list[
     return [part for part in parts if part.kind is not Kind.REASONING or part.text or part.extra_tokens]
 
 
-def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
+def _part_of_item(item: Mapping[str, Any]) -> Part | _Output | None:
     """Take an item of OpenAI's Responses apart; None if it is no part of the history."""
     match item.get("type"):
         case "message":
@@ -305,7 +305,7 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
         case "reasoning":
             texts = [content(item.get(key)).text for key in ("summary", "content")]
             extra = sealed_tokens(item.get("encrypted_content"), SEAL)
-            return _Made((Part(Kind.REASONING, "\n".join(filter(None, texts)), extra_tokens=extra),))
+            return _Output((Part(Kind.REASONING, "\n".join(filter(None, texts)), extra_tokens=extra),))
         case "function_call" | "custom_tool_call":
             space, name = text(item.get("namespace")), text(item.get("name"))
             return _call(item, f"{space}.{name}" if space else name, item.get("arguments", item.get("input")))
@@ -320,7 +320,7 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
             return content(output).part(Kind.RESULT, call_id=text(item.get("call_id")))
         case "tool_search_output":
             result = Part(Kind.RESULT, compact(item.get("tools")), call_id=text(item.get("call_id")))
-            return _Made((result,)) if item.get("execution") == "server" else result
+            return _Output((result,)) if item.get("execution") == "server" else result
         case "web_search_call":
             return _run_by_provider(item, "web_search", raw_text(item.get("action")), 0)
         case "image_generation_call":
@@ -329,22 +329,22 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
     return None
 
 
-def _message(item: Mapping[str, Any]) -> Part | _Made:
+def _message(item: Mapping[str, Any]) -> Part | _Output:
     body, role = content(item.get("content")), item.get("role")
     if role == "assistant":
-        return _Made((body.part(Kind.TEXT),) if body else ())
+        return _Output((body.part(Kind.TEXT),) if body else ())
     if is_harness_made(item):
         return body.part(Kind.NOTICE, system=role != "user")
     return body.part(Kind.USER if role == "user" else Kind.SYSTEM)
 
 
-def _call(item: Mapping[str, Any], tool: str, arguments: object) -> _Made:
+def _call(item: Mapping[str, Any], tool: str, arguments: object) -> _Output:
     call_id = text(item.get("call_id")) or text(item.get("id"))
-    return _Made((Part(Kind.CALL, call_id=call_id, tool=tool, arguments=raw_text(arguments)),))
+    return _Output((Part(Kind.CALL, call_id=call_id, tool=tool, arguments=raw_text(arguments)),))
 
 
-def _run_by_provider(item: Mapping[str, Any], tool: str, written: str, extra: int) -> _Made:
+def _run_by_provider(item: Mapping[str, Any], tool: str, written: str, extra: int) -> _Output:
     """Return a call that the provider ran itself; its output is not recorded."""
     call_id = text(item.get("id")) or tool
     call = Part(Kind.CALL, call_id=call_id, tool=tool, arguments=written)
-    return _Made((call, Part(Kind.RESULT, call_id=call_id, extra_tokens=extra)))
+    return _Output((call, Part(Kind.RESULT, call_id=call_id, extra_tokens=extra)))

@@ -49,7 +49,7 @@ class AgentCommand:
         """The user's home directory."""
         return Path(self.environ.get("HOME") or self.environ.get("USERPROFILE") or Path.home())
 
-    def place(self, variable: str, default: str) -> Path:
+    def directory(self, variable: str, default: str) -> Path:
         """Return the directory that an environment variable names, or else one in the home directory."""
         named = self.environ.get(variable)
         return Path(named).expanduser() if named else self.home / default

@@ -58,7 +58,7 @@ def _files(command: AgentCommand) -> Iterator[Path]:
     """The settings files, the strongest first."""
     yield command.folder / ".claude" / "settings.local.json"
     yield command.folder / ".claude" / "settings.json"
-    yield command.place("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
+    yield command.directory("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
 
 
 def _settings(command: AgentCommand, settings: str) -> dict[str, object]:

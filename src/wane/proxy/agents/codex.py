@@ -93,4 +93,4 @@ def _is_chatgpt(command: AgentCommand) -> bool:
 
 
 def _home(command: AgentCommand) -> Path:
-    return command.place("CODEX_HOME", ".codex")
+    return command.directory("CODEX_HOME", ".codex")

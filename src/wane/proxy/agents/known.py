@@ -26,7 +26,7 @@ _VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
 _DEFAULTS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI}
 
 
-class Other(Agent):
+class OtherAgent(Agent):
     """Any other agent.
 
     Args:
@@ -66,4 +66,4 @@ def agent_of(program: str) -> Agent:
     """Return the agent of a program, by its file name."""
     name = PurePath(program).name
     name = next((name[: -len(end)] for end in _ENDINGS if name.lower().endswith(end)), name)
-    return next((agent for agent in AGENTS if agent.program == name), Other(name))
+    return next((agent for agent in AGENTS if agent.program == name), OtherAgent(name))

@@ -122,4 +122,4 @@ def _added(command: AgentCommand, provider: str) -> dict[str, Any]:
 
 
 def _home(command: AgentCommand) -> Path:
-    return command.place("PI_CODING_AGENT_DIR", ".pi/agent")
+    return command.directory("PI_CODING_AGENT_DIR", ".pi/agent")

@@ -304,7 +304,7 @@ class Guard:
             "this proxy needs its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
         )
 
-    def shown(self, request: RequestHead) -> str:
+    def for_log(self, request: RequestHead) -> str:
         """Return method and path for the log, without the query, the token, or segments that could be keys."""
         path = _MARKED.sub(b"/~***", request.raw_path).decode("ascii", "replace")
         line = f"{request.method} {shown_path(path)}"

@@ -134,7 +134,7 @@ class ProxyApp:
         if request.path in (HEALTH, READY):
             await self._answer_health(request, receive, send)
             return
-        what = self._guard.shown(request)
+        what = self._guard.for_log(request)
         try:
             check(request, scope["http_version"])
             request = self._guard.admit(request)

@@ -276,7 +276,7 @@ class ManagedRequest:
         refusal = self._cut_off(late=isinstance(error, httpx2.TimeoutException))
         if not self.client.started:
             raise refusal from error
-        await self.client.write(self._reply.rest())
+        await self.client.write(self._reply.held_back())
         raise BrokenOffError from error
 
     async def _end_round(self) -> Round | None:
@@ -291,7 +291,7 @@ class ManagedRequest:
                 raise refusal from error
             # Unchanged: the client may understand it.
             self._warning = self._warning or why
-            await self._end(self._reply.rest())
+            await self._end(self._reply.held_back())
             return None
         self.exchange.round(round_, str(self.body.get("model", "")))
         return round_

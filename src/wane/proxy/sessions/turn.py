@@ -156,7 +156,7 @@ class CachedSession:
             ahead: whether this is only a preview, so that no correction is kept for later requests.
         """
         wire = self.session.wire
-        placed = wire.place(body, messages)
+        placed = wire.with_messages(body, messages)
         for correction in self.corrections:
             placed = correction(placed, body)
         if (expected := wire.correction_ahead(placed, body)) is not None:

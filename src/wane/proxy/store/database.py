@@ -253,15 +253,15 @@ class DatabaseStore(ABC):
         """Return the records of a session."""
         first, *lines = await self._fetch(session_id)
         self._header(session_id, first)
-        return await _records(lines, checksum_of(first), 2, self.place(session_id))
+        return await _records(lines, checksum_of(first), 2, self.label(session_id))
 
     async def delete(self, session_id: str) -> None:
         """Delete a session. A process that has it in memory finds it lost, and stores it again."""
         root_of(session_id)
         if not await self.drop(session_id):
-            raise StoreError(f"there is no {self.place(session_id)}")
+            raise StoreError(f"there is no {self.label(session_id)}")
 
-    def place(self, session_id: str) -> str:
+    def label(self, session_id: str) -> str:
         """Return a session's name in errors."""
         return f"session {session_id} in {self.name}"
 
@@ -296,12 +296,12 @@ class DatabaseStore(ABC):
         root_of(session_id)
         lines = await self.fetch(session_id, limit)
         if not lines:
-            raise StoreError(f"there is no {self.place(session_id)}; it may have expired")
+            raise StoreError(f"there is no {self.label(session_id)}; it may have expired")
         return [line + b"\n" for line in lines]
 
     def _header(self, session_id: str, line: bytes) -> Header:
         with as_store_errors():
-            return read_header(line, f"the {self.place(session_id)}")
+            return read_header(line, f"the {self.label(session_id)}")
 
 
 class _SharedLog(Log):
@@ -334,12 +334,12 @@ class _SharedLog(Log):
         end, new = fetched
         if end.lines != last.lines + len(new) or (not new and end != last):
             raise SessionLostError(
-                f"the {self._store.place(self.id)} ends with line {end.lines}, but does not continue line"
+                f"the {self._store.label(self.id)} ends with line {end.lines}, but does not continue line"
                 f" {last.lines} of this process: the database lost some of it, or went back to an earlier state"
             )
         lines = [line + b"\n" for line in new]
         try:
-            return await _records(lines, last.checksum, last.lines + 1, self._store.place(self.id)), end
+            return await _records(lines, last.checksum, last.lines + 1, self._store.label(self.id)), end
         except StoreError as error:
             # Damaged, or appended after the database went back to a state without our last line.
             raise SessionLostError(f"{error}; the session's new lines do not continue line {last.lines}") from None
@@ -352,7 +352,7 @@ class _SharedLog(Log):
             if not await self._store.fetch(self.id, 1):
                 raise self._gone()
             raise SessionChangedError(
-                f"nothing was added to the {self._store.place(self.id)}: another process has added to it in the"
+                f"nothing was added to the {self._store.label(self.id)}: another process has added to it in the"
                 " meantime"
             )
         self._end = End(end.lines + len(lines), checksum_of(lines[-1]))

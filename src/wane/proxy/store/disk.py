@@ -240,7 +240,7 @@ class _DiskLog(Log):
         if not os.path.exists(journal.path):
             # The system lets a process write to a deleted file, and drops it once the process closes it.
             raise SessionLostError(f"the session {journal.path} is no longer there: it was deleted or moved")
-        records, journal.found = journal.found.records, replace(journal.found, records=())
+        records, journal.contents = journal.contents.records, replace(journal.contents, records=())
         return records
 
     async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:

@@ -75,7 +75,7 @@ class Splitter:
         self._limit = limit
 
     @property
-    def rest(self) -> bytes:
+    def unfinished(self) -> bytes:
         """The beginning of an incomplete event."""
         return bytes(self._buffer)
 
@@ -178,7 +178,7 @@ class StreamedReply(Reply):
     @property
     def hides(self) -> bool:
         """Whether this round may have part of an own call."""
-        return self._obscured or self._may_hide(self._splitter.rest) or self._hides()
+        return self._obscured or self._may_hide(self._splitter.unfinished) or self._hides()
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's stream, and return what the client gets now."""
@@ -191,7 +191,7 @@ class StreamedReply(Reply):
         except BrokenReplyError as error:
             # From here on, bytes are passed on unchanged.
             self._failure, self._unsplit = str(error), True
-            unread, self._splitter = self._splitter.rest, Splitter()
+            unread, self._splitter = self._splitter.unfinished, Splitter()
             return out + self._show(unread)
         return out + b"".join(map(self._take, events))
 
@@ -207,10 +207,10 @@ class StreamedReply(Reply):
         self._over = True
         return round_
 
-    def rest(self) -> bytes:
+    def held_back(self) -> bytes:
         """Return the data that was held back, for a client whose reply breaks here."""
         self._begin_round()  # the end of a round that was answered is not for the client
-        begun = self._splitter.rest
+        begun = self._splitter.unfinished
         closing = b"".join(event.raw for event in self._tail)
         return self._late + b"".join(self._waiting) + closing + (b"" if self._may_hide(begun) else begun)
 
@@ -310,7 +310,7 @@ class WholeReply(Reply):
     @property
     def hides(self) -> bool:
         """Whether this round may have part of an own call."""
-        data = self.rest()
+        data = self.held_back()
         return data.lstrip().startswith(b"{") and any(b'"%b"' % name.encode() in data for name in self._own)
 
     def feed(self, data: bytes) -> bytes:
@@ -323,14 +323,14 @@ class WholeReply(Reply):
         """Return the round, at the end of the provider's body."""
         self._begin_round()
         self._over = True
-        body = parsed(self.rest())
+        body = parsed(self.held_back())
         if body is None:
-            raise BrokenReplyError(f"the provider's reply is not a JSON object: {self.rest()[:200]!r}")
+            raise BrokenReplyError(f"the provider's reply is not a JSON object: {self.held_back()[:200]!r}")
         if body.get("error"):
             raise BrokenReplyError(f"the provider's reply is an error: {body['error']!r:.500}")
         return self._round(body)
 
-    def rest(self) -> bytes:
+    def held_back(self) -> bytes:
         """Return the provider's body unchanged."""
         if len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)]

@@ -76,7 +76,7 @@ class Anthropic(Provider):
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a `message`."""
         reply = _thought(request, reply)
-        content = [_whole(block) for block in _content(request, reply)]
+        content = [_with_parsed_input(block) for block in _content(request, reply)]
         return {**_head(request, reply, usage, usage.output), "content": content, "stop_reason": _stop(reply)}
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
@@ -168,7 +168,7 @@ def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:
     return blocks
 
 
-def _whole(block: dict[str, Any]) -> dict[str, Any]:
+def _with_parsed_input(block: dict[str, Any]) -> dict[str, Any]:
     """Return the block with its input parsed; input that is not a JSON object stays a string."""
     if block["type"] != "tool_use":
         return block

@@ -108,8 +108,8 @@ class AnthropicWire(Wire):
             equipped["system"] = [*blocks_of({"content": body.get("system")}), {"type": "text", "text": guidance}]
         return equipped
 
-    def place(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with these messages in place of its own; see `Wire.place`."""
+    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
+        """Return a body with these messages in place of its own; see `Wire.with_messages`."""
         return {**body, "messages": _placed(messages, body["messages"])}
 
     def noted(self, body: Body, text: str) -> Body:

@@ -84,7 +84,7 @@ class ReceivedCall:
             certain = self.kind != _FUNCTION or (self.name and (self.arguments or self.name not in prefixes))
             self.own = False if certain else None
 
-    def whole(self) -> dict[str, Any]:
+    def message(self) -> dict[str, Any]:
         """Return the call in the form of a message."""
         written = "arguments" if self.kind == _FUNCTION else "input"
         body = {"name": self.name, written: self.arguments}
@@ -151,7 +151,7 @@ class Draft:
         own = tuple(OwnCall(call.id, call.name, call.arguments) for call in calls if call.own)
         message: Message = {"role": "assistant", "content": None, **self._fields}
         if calls:
-            message["tool_calls"] = [call.whole() for call in calls]
+            message["tool_calls"] = [call.message() for call in calls]
         elif message["content"] is None and "refusal" not in message:
             message["content"] = ""
         return Round(message, own, len(calls) - len(own), complete, token_usage(usage, "prompt", "completion"))
@@ -268,7 +268,7 @@ class StreamedChat(StreamedReply):
             if self._lost and any(call.own is None for call in self._draft.calls):
                 return self._obscure()
             self._draft.settle()
-        visible = self._shown(delta, calls)
+        visible = self._visible(delta, calls)
         changed = visible is not delta
         is_visible = any(value for key, value in visible.items() if key not in _UNSEEN)
         if changed:
@@ -305,9 +305,9 @@ class StreamedChat(StreamedReply):
 
     # Deltas
 
-    def _shown(self, delta: dict[str, Any], calls: Sequence[ReceivedCall]) -> dict[str, Any]:
+    def _visible(self, delta: dict[str, Any], calls: Sequence[ReceivedCall]) -> dict[str, Any]:
         """Return the visible part of a delta; the delta itself if all of it is visible."""
-        entries = self._shown_calls(entries_of(delta), calls)
+        entries = self._visible_calls(entries_of(delta), calls)
         if not self._later and entries is None:
             return delta
         visible = dict(delta)
@@ -331,7 +331,7 @@ class StreamedChat(StreamedReply):
             if isinstance(delta.get(key), list):
                 delta[key] = shifted(delta[key], next_index(self._earlier.get(key)))
 
-    def _shown_calls(
+    def _visible_calls(
         self, entries: Sequence[dict[str, Any]], calls: Sequence[ReceivedCall]
     ) -> list[dict[str, Any]] | None:
         """Return the entries of calls that the client sees; None if they are as they came."""
@@ -344,7 +344,7 @@ class StreamedChat(StreamedReply):
                 visible.append(self._numbered(entry, call))
         for call in waiting:
             call.waits = False
-            visible.append(self._numbered({"index": call.index, **call.whole()}, call))
+            visible.append(self._numbered({"index": call.index, **call.message()}, call))
         same = len(visible) == len(entries) and all(
             before is after for before, after in zip(visible, entries, strict=True)
         )
@@ -369,7 +369,7 @@ class WholeChat(WholeReply):
         """Return the client's reply."""
         rounds, last = self._rounds, self._last
         if len(rounds.done) == 1 and not rounds.done[0].own:
-            return self.rest()
+            return self.held_back()
         choice = _choice(last)
         assert choice is not None
         visible = merged(rounds.done)
@@ -386,7 +386,7 @@ class WholeChat(WholeReply):
         choice = _choice(body)
         message = choice.get("message") if choice else None
         if choice is None or not isinstance(message, dict):
-            raise BrokenReplyError(f"the provider's reply has no message: {self.rest()[:200]!r}")
+            raise BrokenReplyError(f"the provider's reply has no message: {self.held_back()[:200]!r}")
         self._rounds.identify(body)
         self._last = body
         draft = Draft(self._own)

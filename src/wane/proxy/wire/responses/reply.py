@@ -53,7 +53,7 @@ class ResponseRounds(Rounds):
 
     def merged(self, response: Data) -> Data:
         """Return the last round's response as that of all rounds; the same object if nothing changes."""
-        visible, echoed = self._seen(response), self.echo(response)
+        visible, echoed = self._visible_items(response), self.echo(response)
         if not self.done:
             hidden = isinstance(response.get("output"), list) and len(visible) < len(response["output"])
             return {**echoed, "output": visible} if hidden else echoed
@@ -74,7 +74,7 @@ class ResponseRounds(Rounds):
         own = _own_calls(items, self.own, complete=complete)
         ids = {call.id for call in own}
         complete_items = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
-        self.output += self._seen(response)
+        self.output += self._visible_items(response)
         message, usage = {"items": without_reasoning(complete_items, self._is_refused)}, response.get("usage")
         tokens = token_usage(usage, "input", "output")
         return self.add(Round(message, own, _client_calls(items, self.own), complete, tokens), usage)
@@ -83,7 +83,7 @@ class ResponseRounds(Rounds):
         """Whether later requests must leave out some reasoning: neither it nor its content was kept for them."""
         return not (self._stored or reasoning.get("encrypted_content") or reasoning.get("content"))
 
-    def _seen(self, response: Data) -> list[Any]:
+    def _visible_items(self, response: Data) -> list[Any]:
         output = response.get("output")
         return [item for item in output if not _is_own(item, self.own)] if isinstance(output, list) else []
 
@@ -218,11 +218,11 @@ class WholeResponse(WholeReply):
 
     def finish(self) -> bytes:
         """Return the client's reply."""
-        return self.rest() if self._reply is None else self._reply
+        return self.held_back() if self._reply is None else self._reply
 
     def _round(self, body: Data) -> Round:
         if not isinstance(body.get("output"), list):
-            raise BrokenReplyError(f"the provider's reply has no output: {self.rest()[:200]!r}")
+            raise BrokenReplyError(f"the provider's reply has no output: {self.held_back()[:200]!r}")
         if body.get("status") == "failed":
             raise BrokenReplyError("the provider's response failed")
         self._rounds.identify(body)
