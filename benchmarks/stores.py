@@ -21,7 +21,7 @@ from rich.table import Table
 from wane.journal import MessageRecord
 from wane.proxy.store import open_store
 from wane.proxy.store.base import Store
-from wane.proxy.store.marks import Marks, Sought
+from wane.proxy.store.marks import SessionDigests, Sought
 
 FEW, MANY = 100, 10_000
 TIMES = 200
@@ -53,7 +53,7 @@ async def measure(where: str) -> list[str]:
 
     async def add() -> None:
         async with log.hold():
-            await log.append(records, Marks(f"{root}{'0' * 8}", [key]))
+            await log.append(records, SessionDigests(f"{root}{'0' * 8}", [key]))
 
     added = await timed(add)
     found = []

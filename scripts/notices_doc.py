@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from wane.formats.notice_marks import MARKS, Form, Mark
+from wane.formats.notice_marks import MARKS, Form, NoticeMark
 
 BEGIN = "<!-- Made from wane.formats.notice_marks by scripts/notices_doc.py; run `make docs` to update them. -->\n"
 
@@ -24,7 +24,7 @@ def document(page: str) -> str:
     return "\n".join([head + BEGIN, *chain.from_iterable(table(client, rows) for client, rows in MARKS.items())])
 
 
-def table(client: str, rows: Iterable[Mark]) -> Iterator[str]:
+def table(client: str, rows: Iterable[NoticeMark]) -> Iterator[str]:
     """Yield the table of one client."""
     yield f"## {client}\n\n| what | the text … | where | standing | seen in |\n|---|---|---|---|---|"
     for row in rows:
@@ -34,14 +34,14 @@ def table(client: str, rows: Iterable[Mark]) -> Iterator[str]:
     yield ""
 
 
-def stated(row: Mark) -> str:
+def stated(row: NoticeMark) -> str:
     """Describe what a notice with a mark states for as long as it is in force."""
     if row.standing is None:
         return ""
     return f"adds to: {row.standing.kind}" if row.standing.adds else row.standing.kind
 
 
-def how(row: Mark) -> str:
+def how(row: NoticeMark) -> str:
     """Describe the place of a mark in a text."""
     mark, end = _code(row.mark), _code(row.end)
     match row.form:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import geometric_mean
@@ -32,6 +32,9 @@ PRICES = ("anthropic:claude-sonnet-4-5", "openai:gpt-5.2")
 LOW_WATERS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 GUARDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 RIVALS = ("truncate", "compact", "clear-tools")
+UNINDEXED = Policy(index_share=0)
+"""An order is judged by what it keeps, so nothing here leaves an index (index.py)."""
+
 HARNESS = "ohmyposh"
 """Sessions of this name hold much text that the harness put into the user's role: a set of their own."""
 
@@ -42,7 +45,7 @@ class Contender:
 
     name: str
     strategy: str
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = UNINDEXED
     low_water: float | None = None
     bound: Bound | None = None
 
@@ -233,7 +236,7 @@ class Case:
 LISTED = (
     OURS,
     *BOUNDS,
-    *(Contender(f"`Policy(guard={it})`", "cwl", Policy(guard=it)) for it in GUARDS),
+    *(Contender(f"`Policy(guard={it})`", "cwl", replace(UNINDEXED, guard=it)) for it in GUARDS),
     *(Contender(it, it) for it in ("paper", "truncate", "compact", "clear-tools", "none")),
 )
 
@@ -341,7 +344,7 @@ def grid() -> list[Contender]:
         ],
     }
     return [
-        Contender(f"low water {policy.low_water}, guard {policy.guard}{name}", "cwl", policy)
+        Contender(f"low water {policy.low_water}, guard {policy.guard}{name}", "cwl", replace(policy, index_share=0))
         for name, policies in settings.items()
         for policy in policies
     ]

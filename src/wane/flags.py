@@ -112,19 +112,19 @@ def declared(options: type) -> Iterator[Declared]:
             yield Declared(flag, field.name, kind, choices, repeatable, field.default)
 
 
-def made(options: type[T], values: Mapping[str, Any]) -> T:
+def options_of(options: type[T], values: Mapping[str, Any]) -> T:
     """Make options from the values that were given, by the names of their fields.
 
     Raises:
         ConfigError: for a text that cannot be read.
     """
     read = {flag.key: flag.read(values[flag.key]) for flag in declared(options) if flag.key in values}
-    return _made(options, {**values, **read})
+    return _built(options, {**values, **read})
 
 
-def _made(options: type[T], values: Mapping[str, Any]) -> T:
+def _built(options: type[T], values: Mapping[str, Any]) -> T:
     hints = get_type_hints(options)
-    nested = {name: _made(hint, values) for name, hint in hints.items() if _is_options(hint)}
+    nested = {name: _built(hint, values) for name, hint in hints.items() if _is_options(hint)}
     return options(**nested, **{name: values[name] for name in hints if name in values})
 
 

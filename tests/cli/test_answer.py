@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from wane.cli.terminal.answer import Answer, AnswerStream
+from wane.cli.terminal.answer import AnswerStream, AnswerText
 
 TEXT = """\
 # Title
@@ -92,13 +92,13 @@ def test_a_block_is_written_when_it_is_finished_and_not_before() -> None:
 
 
 def test_control_characters_do_nothing_and_no_line_ends_with_spaces() -> None:
-    text = shown(Answer("a\x1b[31mb\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
+    text = shown(AnswerText("a\x1b[31mb\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
     assert r"a\x1b[31mb" in text
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_code_has_colours_on_a_terminal() -> None:
-    assert "\x1b[" in shown(Answer("```python\ndef f(): pass\n```"), colour=True)
+    assert "\x1b[" in shown(AnswerText("```python\ndef f(): pass\n```"), colour=True)
 
 
 @given(st.lists(st.text("ab`*-#>|1. \n\t\x1b[](", max_size=12), max_size=12))
@@ -106,6 +106,6 @@ def test_no_text_is_lost_or_raises(pieces: list[str]) -> None:
     stream = AnswerStream()
     answers = [block for piece in pieces for block in stream.feed(piece)] + stream.end()
     shown(*answers)
-    kept = "".join(block.text for block in answers if isinstance(block, Answer))
+    kept = "".join(block.text for block in answers if isinstance(block, AnswerText))
     whole = "".join(pieces)
     assert [kept.count(c) for c in "ab`*#"] == [whole.count(c) + (c == "b" and whole.count("\x1b")) for c in "ab`*#"]

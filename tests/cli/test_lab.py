@@ -25,7 +25,7 @@ from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
-from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
+from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
 from wane.cli.lab.tune import reasons
 from wane.core import Policy
 from wane.flags import declared
@@ -504,7 +504,11 @@ def test_figures_as_people_read_them(shown: str, text: str) -> None:
 
 class TestPicture:
     def test_a_letter_for_each_and_capitals_on_the_frontier(self) -> None:
-        marks = [Mark("none", 9.0, 1.0, True), Mark("noisy", 5.0, 0.5, False), Mark("on", 1.0, 0.5, True)]
+        marks = [
+            PlottedPoint("none", 9.0, 1.0, True),
+            PlottedPoint("noisy", 5.0, 0.5, False),
+            PlottedPoint("on", 1.0, 0.5, True),
+        ]
         rows = pareto_picture(marks, 60, "cost", "recall", dollars).plain.splitlines()
         assert letters_for(mark.name for mark in marks) == {"none": "N", "noisy": "O", "on": "A"}
         assert rows[0] == "recall"
@@ -515,7 +519,7 @@ class TestPicture:
         assert rows[16].split() == ["$1.00", "cost,", "logarithmic", "$9.00"]
 
     def test_nothing_that_costs_anything(self) -> None:
-        assert pareto_picture([Mark("none", 0.0, 1.0, True)], 60, "cost", "recall", dollars).plain == ""
+        assert pareto_picture([PlottedPoint("none", 0.0, 1.0, True)], 60, "cost", "recall", dollars).plain == ""
 
     def test_one_point(self) -> None:
-        assert "N none" in pareto_picture([Mark("none", 2.0, 1.0, True)], 60, "cost", "recall", dollars).plain
+        assert "N none" in pareto_picture([PlottedPoint("none", 2.0, 1.0, True)], 60, "cost", "recall", dollars).plain

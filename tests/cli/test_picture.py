@@ -14,7 +14,7 @@ import wane
 from tests.cli.sample import Chat
 from tests.conformance import policy_of
 from wane.cli.terminal import layout
-from wane.cli.terminal.picture import Block, EpisodeTable, Role, Row, WindowPicture
+from wane.cli.terminal.picture import Band, EpisodeTable, Role, Row, WindowPicture
 
 LETTERS = set("SUNnPpEeAaIi·")
 NOTICE = f"<system-reminder>{'The todo list is empty. ' * 4}</system-reminder>"
@@ -32,21 +32,21 @@ def tape(lines: list[str], label: str) -> str:
     return line[9:].split(" ")[0]
 
 
-def blocks() -> st.SearchStrategy[Block]:
+def blocks() -> st.SearchStrategy[Band]:
     tokens, kept = st.integers(0, 10**7), st.booleans()
-    fixed = st.builds(Block, st.sampled_from([Role.SYSTEM, Role.USER, Role.NOTICE]), tokens, kept)
+    fixed = st.builds(Band, st.sampled_from([Role.SYSTEM, Role.USER, Role.NOTICE]), tokens, kept)
     types = [Role.EXPL, Role.ACT, Role.IMPLICIT, Role.PROLOGUE, Role.NOTICE]
     return fixed | st.integers(0, 9).flatmap(
-        lambda number: st.builds(Block, st.just(types[number % 5]), tokens, kept, st.just(number))
+        lambda number: st.builds(Band, st.just(types[number % 5]), tokens, kept, st.just(number))
     )
 
 
 class TestTape:
     def test_shares(self) -> None:
         blocks = [
-            Block(Role.SYSTEM, 100),
-            Block(Role.EXPL, 300, kept=False, episode=0),
-            Block(Role.ACT, 200, episode=1),
+            Band(Role.SYSTEM, 100),
+            Band(Role.EXPL, 300, stays=False, episode=0),
+            Band(Role.ACT, 200, episode=1),
         ]
         lines = drawn(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
         assert tape(lines, "before") == "S" * 10 + "E" * 30 + "A" * 20
@@ -54,38 +54,38 @@ class TestTape:
         assert tape(lines, "after") == "S" * 10 + "A" * 20
 
     def test_neighbouring_episodes_of_a_type_differ_in_case(self) -> None:
-        blocks = [Block(Role.EXPL, 100, episode=number) for number in (0, 2, 5)]
+        blocks = [Band(Role.EXPL, 100, episode=number) for number in (0, 2, 5)]
         letters = tape(drawn(WindowPicture(blocks, budget=300), 9 + 30 + len(" 300 tokens")), "window")
         assert letters == "E" * 10 + "e" * 10 + "E" * 10
 
     def test_an_episode_that_is_interrupted_keeps_its_case(self) -> None:
         blocks = [
-            Block(Role.ACT, 100, episode=0),
-            Block(Role.EXPL, 100, episode=1),
-            Block(Role.USER, 100),
-            Block(Role.EXPL, 100, episode=1),
+            Band(Role.ACT, 100, episode=0),
+            Band(Role.EXPL, 100, episode=1),
+            Band(Role.USER, 100),
+            Band(Role.EXPL, 100, episode=1),
         ]
         assert set(tape(drawn(WindowPicture(blocks, budget=400)), "window")) == set("AEU")
 
     @pytest.mark.parametrize(("tokens", "filled", "ruled"), [(1_000, 40, 20), (500, 40, 40), (125, 10, 40)])
     def test_the_ruler_shows_where_the_budget_ends(self, tokens: int, filled: int, ruled: int) -> None:
         width = 9 + 40 + len(f" {tokens:,} tokens")
-        lines = drawn(WindowPicture([Block(Role.USER, tokens)], budget=500), width)
+        lines = drawn(WindowPicture([Band(Role.USER, tokens)], budget=500), width)
         assert tape(lines, "window") == "U" * filled
         assert len(lines[1].strip()) == ruled
 
     def test_a_budget_too_small_for_its_label_has_it_beside(self) -> None:
-        assert drawn(WindowPicture([Block(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
+        assert drawn(WindowPicture([Band(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
 
     def test_an_empty_window(self) -> None:
         lines = drawn(WindowPicture([], budget=80_000))
         assert lines[0].split() == ["window", "0", "tokens"]
 
     @given(st.lists(blocks(), max_size=40), st.integers(1, 10**7), st.integers(60, 200))
-    def test_it_fits_and_shows_as_much_gone_as_went(self, parts: list[Block], budget: int, width: int) -> None:
+    def test_it_fits_and_shows_as_much_gone_as_went(self, parts: list[Band], budget: int, width: int) -> None:
         lines = drawn(WindowPicture(parts, budget), width)
         assert max(map(len, lines)) <= width
-        before, after = sum(part.tokens for part in parts), sum(part.tokens for part in parts if part.kept)
+        before, after = sum(part.tokens for part in parts), sum(part.tokens for part in parts if part.stays)
         if before == after:
             return
         whole, stays = tape(lines, "before"), tape(lines, "stays")
@@ -139,7 +139,7 @@ class TestLayout:
         rows = layout.rows(blocks, plan.episodes, policy_of(case))
         before, after = case["expect"]["tokens"]["before"], case["expect"]["tokens"]["after"]
         assert sum(block.tokens for block in blocks) == sum(row.before for row in rows) == before
-        assert sum(block.tokens for block in blocks if block.kept) == sum(row.after for row in rows) == after
+        assert sum(block.tokens for block in blocks if block.stays) == sum(row.after for row in rows) == after
         held = layout.held_by(blocks)
         assert [held.get(e.number, (0, 0))[1] for e in plan.episodes] == [e.tokens for e in plan.episodes]
         notices = sum(t for kind, t in zip(plan.item_kinds, plan.item_tokens, strict=True) if kind is wane.Kind.NOTICE)

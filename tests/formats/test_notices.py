@@ -15,7 +15,7 @@ from wane import ContextWindow, Kind, Policy
 from wane.core import Standing
 from wane.formats import Format, Transcript, get_format
 from wane.formats.base import Part
-from wane.formats.notice_marks import MARKS, Form, Mark
+from wane.formats.notice_marks import MARKS, Form, NoticeMark
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, stated_in, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 
@@ -29,7 +29,7 @@ def of(*forms: Form, rows: Any = ROWS) -> list[Any]:
     return [param for param in rows if param.values[0].form in forms]
 
 
-def specimen(row: Mark) -> str:
+def specimen(row: NoticeMark) -> str:
     """A text as a client writes it."""
     mark = row.mark.replace("*", "PostToolUse:Read" if row.mark.startswith("*") else "/home/me/a file.txt")
     if row.form is Form.SECTION:
@@ -43,7 +43,7 @@ def specimen(row: Mark) -> str:
 
 
 @pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
-def test_a_mark_tells_a_notice(row: Mark) -> None:
+def test_a_mark_tells_a_notice(row: NoticeMark) -> None:
     text = specimen(row)
     assert is_notice(text, system=row.system)
     assert is_notice(f"\n{text} ", system=row.system)
@@ -52,12 +52,12 @@ def test_a_mark_tells_a_notice(row: Mark) -> None:
 
 
 @pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
-def test_a_mark_of_the_systems_place_tells_nothing_in_a_persons(row: Mark) -> None:
+def test_a_mark_of_the_systems_place_tells_nothing_in_a_persons(row: NoticeMark) -> None:
     assert is_notice(specimen(row)) is not row.system
 
 
 @pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
-def test_a_mark_in_the_middle_tells_nothing(row: Mark) -> None:
+def test_a_mark_in_the_middle_tells_nothing(row: NoticeMark) -> None:
     assert not is_notice(f"What is this? {specimen(row)}", system=row.system)
 
 
@@ -65,7 +65,7 @@ STANDING = [param for param in ROWS if param.values[0].standing is not None]
 
 
 @pytest.mark.parametrize("row", STANDING)
-def test_a_mark_tells_what_a_notice_states(row: Mark) -> None:
+def test_a_mark_tells_what_a_notice_states(row: NoticeMark) -> None:
     text, stated = specimen(row), (row.standing,)
     assert stated_in(text, system=row.system) == stated
     if row.form is Form.START:
@@ -108,19 +108,19 @@ def test_one_message_may_state_much() -> None:
 
 
 @pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.WHOLE))
-def test_words_behind_a_mark_are_a_persons(row: Mark) -> None:
+def test_words_behind_a_mark_are_a_persons(row: NoticeMark) -> None:
     text = specimen(row)
     assert not is_notice(f"{text}\nGo on.", system=row.system)
     assert not is_notice(f"{text}\nGo on.\n{text}", system=row.system)
 
 
 @pytest.mark.parametrize("row", [param for param in of(Form.START) if param.values[0].end])
-def test_what_begins_like_a_frame_and_does_not_end_like_it_is_a_persons(row: Mark) -> None:
+def test_what_begins_like_a_frame_and_does_not_end_like_it_is_a_persons(row: NoticeMark) -> None:
     assert not is_notice(f"{row.mark} is wrong, mend it.", system=row.system)
 
 
 @pytest.mark.parametrize("row", of(Form.PERSON))
-def test_what_a_person_said_is_theirs_whatever_tag_is_around_it(row: Mark) -> None:
+def test_what_a_person_said_is_theirs_whatever_tag_is_around_it(row: NoticeMark) -> None:
     tag = row.mark[: row.mark.index(">") + 1].split(" ")[0].strip("<>") if row.mark.startswith("<") else ""
     text = f"{row.mark}\nlook at b, too{f'</{tag}>' if tag else ''}"
     assert is_persons(text)
@@ -129,7 +129,7 @@ def test_what_a_person_said_is_theirs_whatever_tag_is_around_it(row: Mark) -> No
 
 
 @pytest.mark.parametrize("row", of(Form.BEHIND))
-def test_a_result_says_that_a_notice_is_behind_it(row: Mark) -> None:
+def test_a_result_says_that_a_notice_is_behind_it(row: NoticeMark) -> None:
     assert has_notice_behind(f"{row.mark}tidy")
     assert not has_notice_behind(f"It says {row.mark}tidy")
 

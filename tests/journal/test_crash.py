@@ -56,7 +56,7 @@ def write_for_ever(path: Path, sender: int, seed: int) -> None:
     """Append records, small and huge, and tell the number of each when it is acknowledged."""
     rng = random.Random(seed)
     with Journal.open(path, fsync=False) as journal:
-        number = len(journal.found.records)
+        number = len(journal.contents.records)
         while True:
             size = rng.choice((10, 1_000, 100_000, 2_000_000))
             journal.append(MessageRecord(message={"number": number, "content": "x" * size}))
@@ -91,9 +91,9 @@ def test_kill_9_loses_at_most_the_record_being_written(tmp_path: Path) -> None:
         promised = kill_a_writer(path, seed)
         with Journal.open(path, fsync=False) as journal:
             torn = journal.repaired is not None
-            assert torn == journal.found.torn
+            assert torn == journal.contents.torn
             numbers = [
-                record.message["number"] for record in journal.found.records if isinstance(record, MessageRecord)
+                record.message["number"] for record in journal.contents.records if isinstance(record, MessageRecord)
             ]
         assert numbers == list(range(len(numbers)))
         # One more may be whole than was acknowledged, when the writer died between the two.

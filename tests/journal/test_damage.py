@@ -81,7 +81,7 @@ def test_what_the_error_advises_brings_the_beginning_back(path: Path) -> None:
     assert "head -n 3" in said
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
     with Journal.open(path) as journal:
-        assert len(journal.found.records) == 2
+        assert len(journal.contents.records) == 2
 
 
 def test_a_damaged_newline_at_the_end_is_not_taken_for_a_record_cut_short(path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_session_comes_back_as_it_was(written: list[Record]) -> None:
         assert not session.torn
         assert session.size == path.stat().st_size
         with Journal.open(path) as journal:
-            assert journal.found == session
+            assert journal.contents == session
             assert journal.repaired is None
 
 
@@ -149,7 +149,7 @@ def test_a_result_of_50_mb_is_a_line_like_any_other(tmp_path: Path) -> None:
     huge = MessageRecord(message={"role": "tool", "content": "0123456789abcde\n" * (50 * 2**20 // 16)})
     path = begin(tmp_path, [said("before"), huge, said("after")])
     with Journal.open(path) as journal:
-        _, back, _ = journal.found.records
+        _, back, _ = journal.contents.records
         assert isinstance(back, MessageRecord)
         assert back.message == huge.message
 
@@ -169,7 +169,7 @@ def test_a_record_cut_at_any_byte_is_repaired_and_said(tmp_path: Path) -> None:
         assert (session.records, session.torn_bytes, session.size) == (kept, cut, size)
         assert path.stat().st_size == size + cut, "reading changes nothing"
         with Journal.open(path, clock=Clock(), fsync=False) as journal:
-            assert journal.found.records == kept
+            assert journal.contents.records == kept
             assert journal.repaired is not None
             assert f"{cut:,} bytes, kept in {aside.name}" in journal.repaired
             assert path.stat().st_size == size

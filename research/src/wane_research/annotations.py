@@ -167,7 +167,7 @@ class _Fetches:
     def __init__(self, session: RecordedSession) -> None:
         self._calls: dict[tuple[str, str], list[str | None]] = {}  # by call, the ids of earlier ones like it
         self._results = {part.call_id: at for at, part in enumerate(session.parts) if part.kind is Kind.RESULT}
-        self._left = _left(session)
+        self._left = _positions_left(session)
 
     def again(self, index: int, part: Part) -> bool:
         """Add a call; return whether it repeats an earlier one while no result of that one is in view any more."""
@@ -301,7 +301,7 @@ class _Reading:
         return described
 
 
-def _left(session: RecordedSession) -> dict[int, int]:
+def _positions_left(session: RecordedSession) -> dict[int, int]:
     """Return, for each item that left the view, the number of items before it left."""
     positions: dict[int, int] = {}
     for eviction in session.evictions:

@@ -18,7 +18,7 @@ from wane_research.evaluation.planning.checks import clients, problems
 from wane_research.evaluation.planning.estimate import estimates
 from wane_research.evaluation.planning.power import power
 from wane_research.evaluation.results import VERSION, Arm, ResultsError, Run, Trial, append, begin
-from wane_research.evaluation.running.config import Config, Limits, Place
+from wane_research.evaluation.running.config import Config, EnvironmentSettings, Limits
 from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.statistics import chance, difference, equivalence_margin
 from wane_research.evaluation.usage import Usage
@@ -172,7 +172,7 @@ def test_check_names_each_thing_that_is_missing_with_its_remedy(tmp_path: Path) 
     chosen = config(
         models=("anthropic:claude-sonnet-5", "openai:not-in-any-list"),
         env={"MY_KEY": "${MY_KEY}"},
-        environment=Place(kwargs={"bases": str(tmp_path / "bases")}),
+        environment=EnvironmentSettings(kwargs={"bases": str(tmp_path / "bases")}),
         limits=Limits(cost_total=5),
     )
     wrong = "\n".join(problems(chosen, [task(tmp_path / "one", "tiny:1"), task(tmp_path / "two", "tiny:1")], {}))
@@ -185,7 +185,7 @@ def test_check_names_each_thing_that_is_missing_with_its_remedy(tmp_path: Path) 
 
 def test_check_finds_nothing_where_nothing_is_missing(tmp_path: Path) -> None:
     (tmp_path / "bases" / "tiny:1" / "bin").mkdir(parents=True)
-    chosen = config(environment=Place(kwargs={"bases": str(tmp_path / "bases")}))
+    chosen = config(environment=EnvironmentSettings(kwargs={"bases": str(tmp_path / "bases")}))
     wrong = problems(chosen, [task(tmp_path / "one", "tiny:1")], {"OPENAI_API_KEY": "x"})
     about_here = ("Harbor", "linux cannot run here", "GB free")  # of the machine that runs this test
     assert [problem for problem in wrong if not any(words in problem for words in about_here)] == []

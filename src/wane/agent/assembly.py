@@ -177,12 +177,12 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
     )
     usage = RunUsage()
     checkpoint.patience.called()
-    with capture_run_messages() as asked:
+    with capture_run_messages() as exchanged:
         try:
             # As a capability it would summarise again before every request, because its change does not outlast one.
             compacted = await compact_now(strategy, messages, model=model, usage=usage)
         except UnexpectedModelBehavior as error:
-            if isinstance(asked[-1], ModelResponse):
+            if isinstance(exchanged[-1], ModelResponse):
                 raise
             raise BrokenAnswerError(model.model_name, str(error), phase="read") from error
     checkpoint.patience.answered()

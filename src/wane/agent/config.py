@@ -154,7 +154,7 @@ def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Setting
         try:
             checked = _CHECKS[key](value)
         except (ConfigError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path}: {key} = {_shown(value)}: {_cut(str(error))}") from error
+            raise ConfigError(f"{path}: {key} = {_shortened(value)}: {_cut(str(error))}") from error
         (policy if key in _POLICY_KEYS else changes)[key] = checked
     for key in _ADDED.intersection(changes):
         changes[key] = (*getattr(settings, key), *changes[key])
@@ -165,7 +165,7 @@ def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Setting
     return replace(settings, **changes)
 
 
-def _shown(value: object) -> str:
+def _shortened(value: object) -> str:
     try:
         return _cut(repr(value))
     except ValueError:  # a hexadecimal integer may have more decimal digits than Python prints

@@ -162,7 +162,7 @@ def record_model(recorder: Recorder, settings: Settings, model: Model) -> None:
 
 
 def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
-    records = journal.found.records
+    records = journal.contents.records
     recorded, model_name = settings_after(records), _noted_model(records)
     config = replace(config, settings=_resumed_settings(config, recorded, model_name))
     warnings: tuple[str, ...] = ()
@@ -207,7 +207,7 @@ def _recorder(conversation: Conversation[ModelMessage], journal: Journal | None)
     return Recorder(
         journal,
         conversation,
-        account=Account.of(journal.found.records if journal else ()),
+        account=Account.of(journal.contents.records if journal else ()),
         # They are recorded only where they changed.
         instructions=next((request.instructions for request in requests if request.instructions is not None), None),
     )

@@ -46,7 +46,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         code = failure.FAILED
     except OSError as error:
-        say(_told(error))
+        say(_os_error_text(error))
         code = failure.FAILED
     return _flushed(code)
 
@@ -119,7 +119,7 @@ def _task(text: str) -> str:
     return task
 
 
-def _told(error: OSError) -> str:
+def _os_error_text(error: OSError) -> str:
     try:
         Path.cwd()
     except OSError:

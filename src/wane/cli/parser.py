@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 from wane.cli.failure import UsageError
 from wane.cli.flags import HELP, VERSION
-from wane.flags import Declared, Flag, declared, made
+from wane.flags import Declared, Flag, declared, options_of
 
 _NAME: Final = "command"
 _METAVAR: Final = "COMMAND"
@@ -100,11 +100,11 @@ def parse(
         )
     before = {key.removeprefix(_PREFIX): values.pop(key) for key in list(values) if key.startswith(_PREFIX)}
     if name is None:
-        return agent, made(agent.options, before)
+        return agent, options_of(agent.options, before)
     if before:
         raise UsageError(f"options of the agent have no meaning before a command; see wane {name} --help")
     command = next(command for command in commands if command.name == name)
-    return command, made(command.options, values)
+    return command, options_of(command.options, values)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -243,7 +243,7 @@ def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
             expected += has_notice_behind(result.text)
             located += ((location, part) for part in _parted(result))
             continue
-        text, extra = _known(block) or ("", NON_TEXT_TOKENS)
+        text, extra = _known_content(block) or ("", NON_TEXT_TOKENS)
         notice = not extra and (is_notice(text) or (expected > 0 and not is_persons(text)))
         located.append((location, Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra)))
         expected = max(0, expected - 1)
@@ -275,7 +275,7 @@ def _assistant_part(block: Block) -> Part | None:
         return Part(Kind.SYSTEM, compact(block.get("tools")))
     if kind == "fallback":
         return Part(Kind.TEXT)
-    text, extra = _known(block) or ("", NON_TEXT_TOKENS)
+    text, extra = _known_content(block) or ("", NON_TEXT_TOKENS)
     return Part(Kind.TEXT, text, extra_tokens=extra)
 
 
@@ -321,13 +321,13 @@ def _content(content: object) -> tuple[str, int]:
     # The content of an Anthropic tool's result is one block, not a list.
     texts, extra = [], 0
     for block in _blocks([content] if isinstance(content, dict) else content):
-        text, tokens = _known(block) or (compact(block), 0)
+        text, tokens = _known_content(block) or (compact(block), 0)
         texts.append(text)
         extra += tokens
     return "".join(texts), extra
 
 
-def _known(block: Block) -> tuple[str, int] | None:
+def _known_content(block: Block) -> tuple[str, int] | None:
     """The text of a block, and an estimate for the rest of it; None for an unknown kind."""
     kind = block.get("type")
     if kind == "text":

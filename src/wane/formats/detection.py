@@ -57,10 +57,10 @@ _JSON: Final = {
 
 def shape(data: object) -> str:
     """Return a description of data in no known format, for the person who gave it."""
-    return f"a list that begins with {_told(data[0])}" if isinstance(data, list) and data else _told(data)
+    return f"a list that begins with {_value_kind(data[0])}" if isinstance(data, list) and data else _value_kind(data)
 
 
-def _told(value: object) -> str:
+def _value_kind(value: object) -> str:
     if isinstance(value, list | tuple):
         return "a list" if value else "an empty list"
     if not isinstance(value, dict):

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final
 
 from wane.core import Standing
-from wane.formats.notice_marks import MARKS, Form, Mark
+from wane.formats.notice_marks import MARKS, Form, NoticeMark
 
 _ROWS: Final = tuple(chain.from_iterable(MARKS.values()))
 
@@ -22,10 +22,10 @@ def _pattern(marks: Iterable[str]) -> str:
     return "|".join(pattern.replace(r"\*", r"[^\n]{0,200}?") for pattern in patterns)
 
 
-class _Marks:
+class _CompiledMarks:
     """The marks that count in messages of one role, compiled for matching."""
 
-    def __init__(self, rows: Iterable[Mark]) -> None:
+    def __init__(self, rows: Iterable[NoticeMark]) -> None:
         rows = tuple(rows)
         sections = [row for row in rows if row.form is Form.SECTION]
         self._ends = {row.mark: row.end for row in sections}
@@ -64,8 +64,8 @@ _STATING: Final = tuple(row for row in _ROWS if row.standing is not None)
 _STATED: Final = re.compile("|".join(f"(?P<r{at}>{_pattern([row.mark])})" for at, row in enumerate(_STATING)))
 _SECTION_ENDS: Final = {row.mark: row.end for row in _ROWS if row.form is Form.SECTION and row.mark.endswith(">")}
 _SECTION: Final = re.compile("|".join(map(re.escape, _SECTION_ENDS)))
-_USER: Final = _Marks(row for row in _ROWS if not row.system)
-_SYSTEM: Final = _Marks(_ROWS)
+_USER: Final = _CompiledMarks(row for row in _ROWS if not row.system)
+_SYSTEM: Final = _CompiledMarks(_ROWS)
 _BEHIND: Final = tuple(row.mark for row in _ROWS if row.form is Form.BEHIND)
 _PERSONS: Final = tuple(row.mark for row in _ROWS if row.form is Form.PERSON)
 _OPENING: Final = "<system-reminder>"
@@ -107,7 +107,7 @@ def _beginnings(text: str, *, system: bool) -> Iterator[str]:
     yield from remaining.split("\n\n") if system else (remaining,)
 
 
-def _stating(beginning: str) -> Iterator[Mark]:
+def _stating(beginning: str) -> Iterator[NoticeMark]:
     """The row of the mark with which a text begins; the first that fits."""
     match = _STATED.match(beginning.lstrip())
     if match and match.lastgroup:

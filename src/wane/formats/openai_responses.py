@@ -33,7 +33,7 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Located, NativeFormat
-from wane.formats.response_items import Entry, is_known, is_model_made, part_of
+from wane.formats.response_items import ResponseItem, is_known, is_model_made, part_of
 from wane.formats.values import check_each, expect_list, type_name
 from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
@@ -169,7 +169,7 @@ def _items_in(data: Iterable[Any]) -> Iterator[Any]:
             yield entry
 
 
-def _couple(items: Sequence[Entry], located: list[Located[int]]) -> list[Located[int]]:
+def _couple(items: Sequence[ResponseItem], located: list[Located[int]]) -> list[Located[int]]:
     """Add what must stay together (R12).
 
     - OpenAI refuses sealed reasoning without the item that follows it.
@@ -198,12 +198,12 @@ def _couple(items: Sequence[Entry], located: list[Located[int]]) -> list[Located
     return couplings.applied(located)
 
 
-def _is_sealed(item: Entry) -> bool:
+def _is_sealed(item: ResponseItem) -> bool:
     """Whether OpenAI recognises a reasoning item; reasoning of other servers is plain text and may go."""
     return bool(item.get("id") or item.get("encrypted_content"))
 
 
-def _caller(item: Entry) -> str:
+def _caller(item: ResponseItem) -> str:
     """The id of the program that made a call; empty if the model made it."""
     caller = item.get("caller")
     called_by = caller.get("caller_id") if isinstance(caller, Mapping) else None

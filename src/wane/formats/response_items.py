@@ -15,7 +15,7 @@ from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact, raw_text, sealed_tokens, string, type_name
 from wane.formats.vocabulary import RESPONSES
 
-Entry: TypeAlias = dict[str, Any]
+ResponseItem: TypeAlias = dict[str, Any]
 
 REFERENCE_TOKENS: Final = 100
 """Flat estimate, in tokens, for an item known only by its id: about the mean of recorded calls and texts."""
@@ -76,7 +76,7 @@ def is_known(item: Mapping[str, Any]) -> bool:
     return paired or kind in _TAKERS or kind in _HOSTED or kind == "local_shell_call_output"
 
 
-def part_of(item: Entry) -> Part | None:
+def part_of(item: ResponseItem) -> Part | None:
     """Return the part that an item becomes; None if it is empty.
 
     An item with an id is never empty: the item before it may need it.
@@ -105,7 +105,7 @@ def part_of(item: Entry) -> Part | None:
     return Part(Kind.TEXT if is_model_made(item) else Kind.SYSTEM, extra_tokens=NON_TEXT_TOKENS)
 
 
-def _message(item: Entry) -> Part | None:
+def _message(item: ResponseItem) -> Part | None:
     role = item.get("role")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
@@ -139,7 +139,7 @@ def _is_notice(content: object, kind: object, *, system: bool) -> bool:
     return isinstance(text, str) and is_notice(text, system=system)
 
 
-def _reasoning(item: Entry) -> Part | None:
+def _reasoning(item: ResponseItem) -> Part | None:
     texts = (_content(item.get(key))[0] for key in ("summary", "content"))
     text = "\n".join(filter(None, texts))
     seal = item.get("encrypted_content")
@@ -148,19 +148,19 @@ def _reasoning(item: Entry) -> Part | None:
     return Part(Kind.REASONING, text, extra_tokens=extra) if text or seal or item.get("id") else None
 
 
-def _reference(item: Entry) -> Part:
+def _reference(item: ResponseItem) -> Part:
     kind = Kind.REASONING if string(item, "id").startswith("rs_") else Kind.TEXT
     return Part(kind, extra_tokens=REFERENCE_TOKENS)
 
 
-def _call(item: Entry) -> Part:
+def _call(item: ResponseItem) -> Part:
     kind = string(item, "type")
     tool = string(item, "name") if kind in ("function_call", "custom_tool_call") else kind.removesuffix("_call")
     written = next((item[key] for key in _ARGUMENTS if item.get(key) is not None), None)
     return Part(Kind.CALL, call_id=string(item, "call_id"), tool=tool, arguments=raw_text(written))
 
 
-def _output(item: Entry) -> Part:
+def _output(item: ResponseItem) -> Part:
     output = next((item[key] for key in _RESULTS if item.get(key) is not None), None)
     text, extra = _content(output)
     # By OpenAI's types the output of a local shell has the id of its call as `id`, by its examples as `call_id`.
@@ -171,29 +171,29 @@ def _output(item: Entry) -> Part:
     return Part(Kind.RESULT, text, call_id=string({"call_id": call_id}, "call_id"), extra_tokens=extra)
 
 
-def _search(item: Entry) -> Part:
+def _search(item: ResponseItem) -> Part:
     """A tool search. One that OpenAI ran has no id to pair it by, and it shows tools to the model."""
     if _is_served_search(item):
         return Part(Kind.SYSTEM, raw_text(item.get("arguments", item.get("tools"))))
     return _call(item) if item["type"] == "tool_search_call" else _output(item)
 
 
-def _is_served_search(item: Entry) -> bool:
+def _is_served_search(item: ResponseItem) -> bool:
     kind = item.get("type")
     return kind in ("tool_search_call", "tool_search_output") and not item.get("call_id")
 
 
-def _approval(item: Entry) -> Part:
+def _approval(item: ResponseItem) -> Part:
     arguments = raw_text(item.get("arguments"))
     return Part(Kind.CALL, call_id=string(item, "id"), tool=string(item, "name"), arguments=arguments)
 
 
-def _approved(item: Entry) -> Part:
+def _approved(item: ResponseItem) -> Part:
     text = compact({key: item[key] for key in ("approve", "reason") if item.get(key) is not None})
     return Part(Kind.RESULT, text, call_id=string(item, "approval_request_id"))
 
 
-def _hosted(item: Entry) -> Part:
+def _hosted(item: ResponseItem) -> Part:
     texts, extra = [], NON_TEXT_TOKENS if item.get("result") else 0
     for key in _HOSTED[item["type"]]:
         value = item.get(key)
@@ -203,25 +203,25 @@ def _hosted(item: Entry) -> Part:
     return Part(Kind.TEXT, "\n".join(filter(None, texts)), extra_tokens=extra)
 
 
-def _compaction(item: Entry) -> Part:
+def _compaction(item: ResponseItem) -> Part:
     return Part(Kind.SYSTEM, extra_tokens=sealed_tokens(item.get("encrypted_content"), 0))
 
 
-def _tools(item: Entry) -> Part:
+def _tools(item: ResponseItem) -> Part:
     return Part(Kind.SYSTEM, raw_text(item.get("tools")))
 
 
-def _setting(_: Entry) -> Part:
+def _setting(_: ResponseItem) -> Part:
     return Part(Kind.SYSTEM)
 
 
-def _agent(item: Entry) -> Part:
+def _agent(item: ResponseItem) -> Part:
     """A message from one agent to another: a task, or news."""
     text, extra = _content(item.get("content"))
     return Part(Kind.USER if text.startswith(CODEX_TASK) else Kind.NOTICE, text, extra_tokens=extra)
 
 
-_TAKERS: Final[Mapping[str, Callable[[Entry], Part | None]]] = {
+_TAKERS: Final[Mapping[str, Callable[[ResponseItem], Part | None]]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _call,

@@ -89,7 +89,7 @@ class ContextLifecycle(ContextProvider):
             FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema, func=_not_through_us)
             for tool in sample.own_tools
         ]
-        self._runs: WeakKeyDictionary[SessionContext, _Run] = WeakKeyDictionary()
+        self._runs: WeakKeyDictionary[SessionContext, _AgentRun] = WeakKeyDictionary()
 
     async def before_run(
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
@@ -106,7 +106,7 @@ class ContextLifecycle(ContextProvider):
         context.extend_tools(self.source_id, self._tools)
         saved = state.get("agents", {}).get(_name(agent)) or {}
         stores = frozenset(provider.source_id for provider in providers if isinstance(provider, HistoryProvider))
-        run = self._runs[context] = _Run(self._make, self._warner, saved, stores)
+        run = self._runs[context] = _AgentRun(self._make, self._warner, saved, stores)
         own = frozenset(tool.name for tool in self._tools)
         # The framework tells the two apart by the types of their contexts.
 
@@ -154,7 +154,7 @@ class ContextLifecycle(ContextProvider):
         return bare
 
 
-class _Run:
+class _AgentRun:
     """One run of an agent, with a conversation of its own: several runs of a session may go on at once.
 
     Attributes:
@@ -184,7 +184,7 @@ class _Run:
             self._warner.warn(_COMPACTED)
         history, passing = parted(context.messages, self._is_of_history)
         try:
-            conversation = self._taken(history)
+            conversation = self._ingested(history)
             fixed = f"{options.get('instructions') or ''}{_definitions(options.get('tools'))}"
             set_overhead(conversation, fixed, [message for _, message in passing])
         except (FormatError, HistoryError) as error:
@@ -198,7 +198,7 @@ class _Run:
         """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
         conversation = self._conversation
         assert conversation is not None
-        conversation.observe(_held(response.usage_details or {}))
+        conversation.observe(_input_tokens(response.usage_details or {}))
         calls = calls_of(conversation.format, response.messages)
         self.saved = after_answer(conversation, calls)
         self._calls = {call.id: call for call in calls}
@@ -218,7 +218,7 @@ class _Run:
         origin = message.additional_properties.get("_attribution")
         return not isinstance(origin, Mapping) or origin.get("source_id") in self._stores
 
-    def _taken(self, messages: Sequence[Message]) -> Conversation[Message]:
+    def _ingested(self, messages: Sequence[Message]) -> Conversation[Message]:
         """The agent's conversation, after it took in these messages."""
         conversation = self._conversation
         if conversation is None:
@@ -253,7 +253,7 @@ def _out_of_reach(agent: Any, session: AgentSession, context: SessionContext) ->
     return None
 
 
-def _held(usage: Mapping[str, Any]) -> int:
+def _input_tokens(usage: Mapping[str, Any]) -> int:
     """All input tokens of a request; Anthropic's count excludes tokens read from and written to its cache."""
     reported = usage.get("input_token_count") or 0
     cached = sum(usage.get(f"cache_{what}_input_token_count") or 0 for what in ("read", "creation"))

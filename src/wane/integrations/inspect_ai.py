@@ -118,7 +118,7 @@ class ContextLifecycle(ToolSource):
             conversation.overhead = json.dumps([self.instructions, *map(_definition, definitions)])
             request = conversation.request()
             output = await answering.generate(self._with_guidance(request.messages), tools)
-            conversation.observe(_held(output), request=request)
+            conversation.observe(_input_tokens(output), request=request)
             answer = [choice.message for choice in output.choices[:1]]
             self._conversations.answered(conversation, calls_of(conversation.format, answer), answer)
             self._conversations.save(conversation)
@@ -209,7 +209,7 @@ def _answered(state: AgentState, output: ModelOutput) -> AgentState:
     return state
 
 
-def _held(output: ModelOutput) -> int:
+def _input_tokens(output: ModelOutput) -> int:
     """All input tokens of a request; `input_tokens` excludes cached ones."""
     usage = output.usage
     if output.input_context_tokens is not None or usage is None:

@@ -71,7 +71,7 @@ class ContextLifecycleConfig(LitellmModelConfig):
         return value
 
     @field_serializer("on_event", when_used="json")
-    def _told(self, listener: Any) -> str | None:
+    def _listener_name(self, listener: Any) -> str | None:
         # A trajectory is JSON, but a listener may be any callable.
         return None if listener is None else f"{listener.__module__}.{getattr(listener, '__qualname__', listener)}"
 

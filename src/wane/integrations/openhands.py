@@ -68,7 +68,7 @@ class _Window(Adapter[Message]):
         rows = state.agent.llm.metrics.token_usages if answered and state else ()
         return next((row.prompt_tokens for row in reversed(rows) if row.response_id == answered), 0)
 
-    def taken(self, lifecycle: ContextLifecycle) -> Conversation[Message]:
+    def ingested(self, lifecycle: ContextLifecycle) -> Conversation[Message]:
         """Return the conversation with these settings, after it took in all events."""
         state: Any = self.state()
         events, tools = OpenHandsFormat().read(state.view.events), [*state.agent.tools_map.values()]
@@ -85,7 +85,7 @@ class _Window(Adapter[Message]):
     def view(self, lifecycle: ContextLifecycle) -> list[Any]:
         """Return the events of the next request, and store the state for other processes."""
         state: Any = self.state()
-        conversation, llm = self.taken(lifecycle), state.agent.llm
+        conversation, llm = self.ingested(lifecycle), state.agent.llm
         conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
         request = conversation.request()
         # Each assignment saves the whole state.
@@ -192,7 +192,7 @@ class LifecycleObservation(Observation):
     """Wane's answer to a call."""
 
 
-class _Answer(ToolExecutor[Any, LifecycleObservation]):
+class _OwnToolExecutor(ToolExecutor[Any, LifecycleObservation]):
     def __call__(self, action: Any, conversation: Any = None) -> LifecycleObservation:
         with _lock:
             observation: LifecycleObservation = LifecycleObservation.from_text(_answered(action, conversation))
@@ -204,7 +204,7 @@ def _answered(action: Any, running: Any) -> str:
     if not isinstance(lifecycle, ContextLifecycle):
         return _NOWHERE
     try:
-        conversation = (_windows.get(str(state.id)) or _Window(state)).taken(lifecycle)
+        conversation = (_windows.get(str(state.id)) or _Window(state)).ingested(lifecycle)
     except (FormatError, HistoryError):
         return _NOWHERE
     # A tool gets neither its call nor the call's id.
@@ -229,7 +229,7 @@ class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
                 action_type=action,
                 observation_type=LifecycleObservation,
                 annotations=ToolAnnotations(readOnlyHint=True),
-                executor=_Answer(),
+                executor=_OwnToolExecutor(),
             )
             for kind, action in ((DelimiterTool, DelimiterAction), (RecallTool, RecallAction))
             if kind.name in names

@@ -162,7 +162,7 @@ class SessionStore:
         if len(matches) == 1:
             return next(iter(matches))
         if not matches:
-            raise SessionNotFoundError(f"no session has an id that begins with {prefix!r} in {self._place(cwd)}")
+            raise SessionNotFoundError(f"no session has an id that begins with {prefix!r} in {self._folder(cwd)}")
         names = ", ".join(sorted(matches.values())[:8])
         raise SessionNotFoundError(
             f"{len(matches)} sessions have an id that begins with {prefix!r}; give more: {names}"
@@ -201,7 +201,7 @@ class SessionStore:
                 continue
             if info.messages or (info.problem is not None and _was_begun(info.path)):
                 return info
-        raise SessionNotFoundError(f"there is no session to go on with in {self._place(cwd)}")
+        raise SessionNotFoundError(f"there is no session to go on with in {self._folder(cwd)}")
 
     def delete(self, path: Path, *, dry: bool = False) -> int:
         """Delete a session's file, and what belongs to it; return the bytes that this frees.
@@ -234,11 +234,11 @@ class SessionStore:
         written = ((written_at, path) for path in self._paths(cwd) if (written_at := _written(path)) is not None)
         return [path for written_at, path in sorted(written) if written_at < time.timestamp()]
 
-    def _place(self, cwd: Path | None) -> Path:
+    def _folder(self, cwd: Path | None) -> Path:
         return self.root if cwd is None else self.directory(cwd)
 
     def _paths(self, cwd: Path | None) -> Iterator[Path]:
-        directory = self._place(cwd)
+        directory = self._folder(cwd)
         patterns = [f"*{_SUFFIX}", f"*/*{_SUFFIX}"]
         if cwd is None:
             patterns = [f"*/{pattern}" for pattern in patterns]

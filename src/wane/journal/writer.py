@@ -42,13 +42,15 @@ class Journal:
 
     Attributes:
         path: the session file.
-        found: contents of the file when it was opened; for a new session, its header alone.
+        contents: what the file held when it was opened; for a new session, its header alone.
         repaired: what was repaired when it was opened, as a sentence for the user; usually None.
     """
 
-    def __init__(self, found: SessionFile, fd: int, lock: FileLock, *, clock: Clock, fsync: bool, dumps: Dumps) -> None:
-        self.path = found.path
-        self.found = found
+    def __init__(
+        self, contents: SessionFile, fd: int, lock: FileLock, *, clock: Clock, fsync: bool, dumps: Dumps
+    ) -> None:
+        self.path = contents.path
+        self.contents = contents
         self.repaired: str | None = None
         self._fd: int | None = fd
         self._lock = lock
@@ -56,7 +58,7 @@ class Journal:
         self._fsync = fsync
         self._dumps = dumps
         # Size and checksum as of the last record that was appended whole, changed in one assignment.
-        self._end = (found.size, found.checksum)
+        self._end = (contents.size, contents.checksum)
         self._uncommitted = False
         # Whether the file's name may not be on the disk yet.
         self._unnamed = False
@@ -66,7 +68,7 @@ class Journal:
     @property
     def header(self) -> Header:
         """The session's header."""
-        return self.found.header
+        return self.contents.header
 
     @classmethod
     def create(
@@ -116,7 +118,7 @@ class Journal:
                 line = write_line(header)
                 journal._write(line, checksum_of(line))
                 size, checksum = journal._end
-                journal.found = replace(journal.found, size=size, checksum=checksum)
+                journal.contents = replace(journal.contents, size=size, checksum=checksum)
                 journal._unnamed = True
                 if committed:
                     journal.commit()
@@ -271,7 +273,7 @@ class Journal:
 
     def _repair(self) -> None:
         aside = self.path.with_name(f"{self.path.name}.torn")
-        size, torn_bytes = self.found.size, self.found.torn_bytes
+        size, torn_bytes = self.contents.size, self.contents.torn_bytes
         fd = self._descriptor()
         os.lseek(fd, size, os.SEEK_SET)
         torn = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))

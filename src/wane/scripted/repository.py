@@ -57,7 +57,7 @@ class Repository:
             raise ScriptedError(
                 f"the {run} works in a git repository, and git was not found; install it (https://git-scm.com)"
             )
-        self.directory = _made(directory)
+        self.directory = _new_directory(directory)
         for path, text in files:
             file = self.directory / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ class Repository:
 
 
 @contextmanager
-def place(keep: Path | None, prefix: str) -> Iterator[Path]:
+def run_directory(keep: Path | None, prefix: str) -> Iterator[Path]:
     """Yield the directory of a run: the one to keep, or a temporary one with a prefix, which goes at the end."""
     if keep is not None:
         yield keep
@@ -156,7 +156,7 @@ _PYTHON: Final[Mapping[str, str]] = {
 }
 
 
-def _made(directory: Path) -> Path:
+def _new_directory(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):

@@ -68,7 +68,7 @@ class Seen:
         return self.result is not None and self.result.startswith(("Edited ", "Wrote ", "Created "))
 
 
-Entry: TypeAlias = Heard | Said | Seen
+SightEntry: TypeAlias = Heard | Said | Seen
 
 
 class Sight:
@@ -95,14 +95,14 @@ class Sight:
         self.number = 0
         self.at = self.words = ""
         for entry in self.entries:
-            self._place(entry)
+            self._take(entry)
 
     @property
     def latest(self) -> list[Seen]:
         """The calls of the latest reply."""
         return [call for call in self.seen if call.latest]
 
-    def _place(self, entry: Entry) -> None:
+    def _take(self, entry: SightEntry) -> None:
         if isinstance(entry, Seen):
             self.tried.append(entry)
         elif isinstance(entry, Said):
@@ -129,7 +129,7 @@ def view_tokens(request: Request) -> int:
     return request.tool_tokens + sum(part.tokens for part in request.parts if not is_note(part))
 
 
-def _entries(request: Request) -> Iterator[Entry]:
+def _entries(request: Request) -> Iterator[SightEntry]:
     results = request.results
     last = next((m for m in reversed(request.messages) if m.role == "assistant"), None)
     for message in request.messages:

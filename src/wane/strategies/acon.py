@@ -101,12 +101,12 @@ class Acon(Summarised):
             return SummaryNeeded(
                 task, OBSERVATION.replace("{output}", self._texts[index]), max(1, int(groups.tokens[index] * SHARE))
             )
-        return self._told(super().fit(cold=cold))
+        return self._with_compressions(super().fit(cold=cold))
 
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Replace an observation or the history with what the model made of it."""
         if self._asked is None:
-            return self._told(super().summarised(text, tokens))
+            return self._with_compressions(super().summarised(text, tokens))
         index, self._asked = self._asked, None
         del self._texts[index]
         if tokens < self._groups.tokens[index]:
@@ -135,10 +135,10 @@ class Acon(Summarised):
         if "from" in done or not compressed:
             super().redo(done)
 
-    def _place(self, summary: int) -> int:  # noqa: ARG002 - nothing is weighed against it
+    def _tail_start(self, summary: int) -> int:  # noqa: ARG002 - nothing is weighed against it
         return self._groups.latest
 
-    def _told(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
+    def _with_compressions(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         """Say of a view what was compressed for it."""
         if isinstance(outcome, SummaryNeeded) or not self._fresh:
             return outcome

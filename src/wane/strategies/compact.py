@@ -42,7 +42,7 @@ class Compact(Summarised):
     instructions = INSTRUCTIONS
     reads_all = True
 
-    def _place(self, summary: int) -> int:
+    def _tail_start(self, summary: int) -> int:
         low = self._low_water
         tail_tokens = min(KEPT_TOKENS, self.budget * KEPT_SHARE) if low is None else self._kept_at(low)
         return self._tail(tail_tokens, summary)

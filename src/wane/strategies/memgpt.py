@@ -43,5 +43,5 @@ class MemGPT(Summarised):
     name = "memgpt"
     instructions = INSTRUCTIONS
 
-    def _place(self, summary: int) -> int:
+    def _tail_start(self, summary: int) -> int:
         return self._tail(self._kept_at(self._low_water or FLUSH_TO), summary)

@@ -35,8 +35,8 @@ STRATEGY_NAMES: Final = tuple(_OURS)
 
 def peers() -> Mapping[str, str]:
     """Return one line on each strategy of another library, by name, in the order of reports; none without research."""
-    found: Mapping[str, str] = load_research("peers:PEERS") if is_research_installed() else {}
-    return found
+    strategies: Mapping[str, str] = load_research("peers:PEERS") if is_research_installed() else {}
+    return strategies
 
 
 def installed_peers() -> tuple[str, ...]:

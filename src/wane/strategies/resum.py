@@ -35,5 +35,5 @@ class ReSum(Summarised):
     instructions = INSTRUCTIONS
     keeps_question = True
 
-    def _place(self, summary: int) -> int:  # noqa: ARG002 - nothing is weighed against it
+    def _tail_start(self, summary: int) -> int:  # noqa: ARG002 - nothing is weighed against it
         return len(self._groups.first)

@@ -104,7 +104,7 @@ class Summarised(Resumable):
         self._due = None
         if self._held + self.overhead <= self.budget:
             return self._as_it_is()
-        cut = self._place(self._summary)
+        cut = self._tail_start(self._summary)
         staying = self._system.union(self._kept_question())
         if not any(
             isinstance(slot, int) and slot not in staying and self._groups.of[slot] < cut for slot in self._view
@@ -122,7 +122,7 @@ class Summarised(Resumable):
         """Replace the summarised messages with the summary."""
         if self._due is None:
             raise unasked(self.name)
-        cut = max(self._due, self._place(tokens + chars(PREFIX))) if self.reads_all else self._due
+        cut = max(self._due, self._tail_start(tokens + chars(PREFIX))) if self.reads_all else self._due
         self._replace(cut, text, tokens, self._kept_question())
         return Fitted(self._view, ran=True, done=self._done)
 
@@ -143,7 +143,7 @@ class Summarised(Resumable):
         self._replace(cut, str(done.get("summary", "")), int(done.get("tokens", 0)), question)
 
     @abstractmethod
-    def _place(self, summary: int) -> int:
+    def _tail_start(self, summary: int) -> int:
         """Return the number of the tail's first group, for a summary of so many tokens."""
 
     def _kept_question(self) -> Sequence[int]:

@@ -167,7 +167,7 @@ class Served(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _EndedConversation:
     """A whole conversation, after its end."""
 
     requests: tuple[Request, ...]
@@ -196,7 +196,7 @@ class AdapterContract(ABC):
     reasoning = False
     argument = "task"
     cannot: Mapping[str, str] = {}
-    _runs: ClassVar[dict[tuple[object, ...], _Run]] = {}
+    _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
 
     @abstractmethod
     def begin(self, url: str, **settings: Any) -> Thread:
@@ -262,8 +262,8 @@ class AdapterContract(ABC):
         complete, views = self._run(budget=AMPLE).requests, self._run().requests
         assert len(complete) == len(views)
         for full, view in zip(complete, views, strict=True):
-            remaining = iter(_seen(full))
-            assert all(part in remaining for part in _seen(view))
+            remaining = iter(_conversation_of(full))
+            assert all(part in remaining for part in _conversation_of(view))
 
     def test_refused_calls_are_results(self) -> None:
         """The model is told about a wrong call, and the run continues; correct calls beside it count."""
@@ -281,12 +281,14 @@ class AdapterContract(ABC):
         """The same requests go out."""
         self._needs("stream")
         plain, streamed = self._run().requests, self._run(stream=True).requests
-        assert [_seen(request) for request in plain] == [_seen(request) for request in streamed]
+        assert [_conversation_of(request) for request in plain] == [_conversation_of(request) for request in streamed]
 
     def test_a_new_process_goes_on_with_the_same_view(self) -> None:
         """The same requests go out if a new process takes over after each turn."""
         same_process, restarted = self._run().requests, self._run(restarts=True).requests
-        assert [_seen(request) for request in same_process] == [_seen(request) for request in restarted]
+        assert [_conversation_of(request) for request in same_process] == [
+            _conversation_of(request) for request in restarted
+        ]
 
     def test_what_was_evicted_can_be_recalled(self) -> None:
         """The tool `recall` returns it exactly, page by page."""
@@ -379,7 +381,9 @@ class AdapterContract(ABC):
     def _script(self, *, recall: bool = False) -> Iterator[Reply]:
         return map(self._thought, count(), script(recall=recall, wrong=self._wrong))
 
-    def _run(self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False) -> _Run:
+    def _run(
+        self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False
+    ) -> _EndedConversation:
         """Return one conversation from beginning to end, which is run for the first test that asks for it."""
         key = (type(self), budget, recall, stream, restarts)
         if key not in self._runs:
@@ -390,7 +394,7 @@ class AdapterContract(ABC):
                     answer = thread.turn(prompt_of(n), stream=stream)
                     assert answer == f"Done {n}.", answer
                     thread = thread.again() if restarts else thread
-            self._runs[key] = _Run(tuple(served.requests), tuple(served.refusals), tuple(thread.stored()))
+            self._runs[key] = _EndedConversation(tuple(served.requests), tuple(served.refusals), tuple(thread.stored()))
         return self._runs[key]
 
 
@@ -400,7 +404,7 @@ def _users(request: Request) -> list[str]:
     return [text for text in texts if text and not text.startswith(NOTE)]
 
 
-def _seen(request: Request) -> list[tuple[Kind, str | None, str]]:
+def _conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
     """Return a request's conversation without the results of marks, which may tell what has left the view."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == DELIMITER}
     return [

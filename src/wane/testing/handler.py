@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wane.testing.wire import json_bytes
 
 if TYPE_CHECKING:
-    from wane.testing.wire import Event
+    from wane.testing.wire import ServerSentEvent
 
 
 Respond: TypeAlias = Callable[["Handler", str, bytes | None, Mapping[str, str]], None]
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def send_events(self, events: Iterable[Event]) -> None:
+    def send_events(self, events: Iterable[ServerSentEvent]) -> None:
         """Send a stream of server-sent events."""
         self.send_response(200)
         self.send_header("content-type", "text/event-stream; charset=utf-8")

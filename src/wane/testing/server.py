@@ -16,7 +16,7 @@ from wane.testing.anthropic import Anthropic
 from wane.testing.handler import Handler, HttpServer
 from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.script import Break, Reply, Script, Usage
-from wane.testing.wire import CREATED, Event, Provider, Refused
+from wane.testing.wire import CREATED, Provider, Refused, ServerSentEvent
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
@@ -264,12 +264,14 @@ class ScriptedServer:
         else:
             handler.send_json(200, provider.answer(request, reply, usage))
 
-    def _broken(self, provider: Provider, events: Iterable[Event], breaks: Break) -> Iterator[Event]:
+    def _broken(
+        self, provider: Provider, events: Iterable[ServerSentEvent], breaks: Break
+    ) -> Iterator[ServerSentEvent]:
         """Yield the events of a stream that breaks off."""
         yield from islice(events, breaks.after)
         self._closing.wait(breaks.stall)
         if breaks.how == "garbage":
-            yield Event('{"type": "mess')
+            yield ServerSentEvent('{"type": "mess')
         elif breaks.how == "error":
             yield provider.error_event(breaks.status, f"the script breaks off with {breaks.status}")
 

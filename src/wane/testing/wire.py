@@ -38,7 +38,7 @@ class Refused(Exception):  # noqa: N818 - an answer of the server, which never l
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ServerSentEvent:
     """One server-sent event; a string is sent unchanged, an object as JSON."""
 
     data: Mapping[str, Any] | str
@@ -109,16 +109,16 @@ class Provider(ABC):
         """Return the body of a whole answer."""
 
     @abstractmethod
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
         """Yield the events of a streamed answer."""
 
     @abstractmethod
     def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
         """Return the body of an error."""
 
-    def error_event(self, status: int, message: str) -> Event:
+    def error_event(self, status: int, message: str) -> ServerSentEvent:
         """Return an error in the middle of a stream."""
-        return Event(self.error(status, message))
+        return ServerSentEvent(self.error(status, message))
 
     @abstractmethod
     def too_long(self, tokens: int, limit: int) -> Refused:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from wane.agent.approval.commands import Part, parts_of
+from wane.agent.approval.commands import ShellPart, parts_of
 from wane.agent.approval.rules import EDIT, MCP, Rule, rule_for
 from wane.core.errors import ConfigError
 
 
-def part(line: str) -> Part:
+def part(line: str) -> ShellPart:
     (found,) = parts_of(line) or ()
     return found
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import Command, Start, around_proxies, openai_base
+from wane.proxy.agents.base import AgentCommand, Start, around_proxies, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
-from wane.proxy.agents.known import Other, agent_of
+from wane.proxy.agents.known import OtherAgent, agent_of
 from wane.proxy.agents.pi import Pi
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.settings import Timeouts, UpstreamUrl
@@ -33,12 +33,12 @@ def write(path: Path, data: object) -> None:
     path.write_text(data if isinstance(data, str) else json.dumps(data))
 
 
-def command(home: Path, *arguments: str, environ: Mapping[str, str] | None = None, **more: Any) -> Command:
+def command(home: Path, *arguments: str, environ: Mapping[str, str] | None = None, **more: Any) -> AgentCommand:
     variables = {"HOME": str(home), **(environ or {})}
-    return Command("agent", arguments, variables, home.parent / "work", **more)
+    return AgentCommand("agent", arguments, variables, home.parent / "work", **more)
 
 
-def started(agent: Any, how: Command) -> Start:
+def started(agent: Any, how: AgentCommand) -> Start:
     upstream = UpstreamUrl.parse(how.upstream or agent.upstream(how))
     start = agent.start(how, PROXY, upstream, how.folder)
     assert isinstance(start, Start)
@@ -52,8 +52,8 @@ def started(agent: Any, how: Command) -> Start:
         ("/usr/local/bin/claude", ClaudeCode),
         ("codex.cmd", Codex),
         ("./pi", Pi),
-        ("aider", Other),
-        ("claude-2", Other),
+        ("aider", OtherAgent),
+        ("claude-2", OtherAgent),
     ],
 )
 def test_programs_are_known_by_name(program: str, kind: type) -> None:
@@ -261,13 +261,13 @@ def test_what_pi_does_besides_needs_no_extension(home: Path) -> None:
 
 
 def test_others_are_told_by_the_usual_variables(home: Path) -> None:
-    start = started(Other("aider"), command(home, api="openai"))
+    start = started(OtherAgent("aider"), command(home, api="openai"))
     assert start.environ == {"OPENAI_BASE_URL": f"{PROXY}/v1", "OPENAI_API_BASE": f"{PROXY}/v1"}
     assert "does not know aider" in start.note
-    start = started(Other("x"), command(home, upstream="https://api.anthropic.com"))
+    start = started(OtherAgent("x"), command(home, upstream="https://api.anthropic.com"))
     assert start.environ == {"ANTHROPIC_BASE_URL": PROXY, "ANTHROPIC_API_BASE": PROXY}
     how = command(home, api="openai", environ={"OPENAI_API_BASE": "https://mine.test/v1"})
-    assert Other("x").upstream(how) == "https://mine.test/v1"
+    assert OtherAgent("x").upstream(how) == "https://mine.test/v1"
     for unclear in (command(home), command(home, upstream="https://x.test")):
         with pytest.raises(ConfigError, match="--api anthropic or"):
-            started(Other("x"), unclear)
+            started(OtherAgent("x"), unclear)

@@ -33,10 +33,10 @@ def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Kee
     session, facts = load_session(kept.path), kept.facts
     assert session.rebuilt.strategy == strategy
     assert (session.view.tokens, session.view.evicted) == (facts.view, facts.evicted)
-    assert session.whole == facts.history
+    assert session.history_tokens == facts.history
     assert (facts.evicted > 0) == (strategy != "none")
     blocks = session.blocks
-    assert sum(block.tokens for block in blocks if block.kept) == facts.view
+    assert sum(block.tokens for block in blocks if block.stays) == facts.view
     assert sum(block.tokens for block in blocks) == facts.history
 
 
@@ -47,7 +47,7 @@ def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
     kept = keep(make(), seed=5, strategy=strategy)
     assert len(kept.exchanges[-1].bodies) == 2, "the model marked its work in a round that the client did not see"
     session = load_session(kept.path)
-    assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
+    assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
 @each_strategy_and_client
@@ -60,7 +60,7 @@ def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Clie
 
     kept = keep(make(), model=uncached, strategy=strategy)
     session = load_session(kept.path)
-    assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
+    assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
 @each_strategy_and_client
@@ -124,7 +124,7 @@ def test_inferred_episodes_are_shown_as_such(make: type[Client], keep: Keep) -> 
     kept = keep(make(), annotate="infer", marks=False)
     session = load_session(kept.path)
     assert any(episode.inferred for episode in session.rebuilt.episodes)
-    assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
+    assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
 def test_the_page_says_whose_it_is_and_is_found_by_the_end_of_its_id(keep: Keep, run: Run) -> None:

@@ -24,7 +24,7 @@ from wane.cli.proxy.options import proxy_options
 from wane.cli.values import size
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
-from wane.flags import made
+from wane.flags import options_of
 from wane.journal import SessionStore
 from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
@@ -351,7 +351,7 @@ def test_port_that_is_taken() -> None:
 def test_options_that_are_of_no_use(values: dict[str, Any]) -> None:
     given = values if not values or "upstream" in values else {"upstream": "https://api.example", **values}
     with pytest.raises(WaneError) as caught:
-        proxy_options(made(ProxyCommandOptions, given), {})
+        proxy_options(options_of(ProxyCommandOptions, given), {})
     assert isinstance(caught.value, ConfigError | UsageError)
     assert "pass" not in str(caught.value).replace("password", "")
 
@@ -378,7 +378,7 @@ def test_options_that_are_of_no_use(values: dict[str, Any]) -> None:
 )
 def test_errors_name_options_as_they_are_written(values: dict[str, Any], told: str) -> None:
     with pytest.raises(WaneError, match=re.escape(told)):
-        proxy_options(made(ProxyCommandOptions, {"upstream": "https://api.example", **values}), {})
+        proxy_options(options_of(ProxyCommandOptions, {"upstream": "https://api.example", **values}), {})
 
 
 def test_options_become_settings() -> None:
@@ -398,7 +398,7 @@ def test_options_become_settings() -> None:
         "strict": True,
         "no_store": True,
     }
-    options = proxy_options(made(ProxyCommandOptions, values), {"WANE_PROXY_TOKEN": TOKEN})
+    options = proxy_options(options_of(ProxyCommandOptions, values), {"WANE_PROXY_TOKEN": TOKEN})
     assert str(options.server.upstream) == "https://api.example/api/v1"
     assert str(options.server.listen) == "[::1]:9000"
     assert (options.server.token, options.server.strict, options.server.max_body) == (TOKEN, True, 2 * 1024**2)

@@ -25,7 +25,7 @@ from tests.proxy.server.support import (
     run,
 )
 from wane.core.errors import ConfigError
-from wane.proxy.http.head import Request
+from wane.proxy.http.head import RequestHead
 from wane.proxy.server.managed import ManagedRequest
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
@@ -265,7 +265,7 @@ def test_listening_elsewhere_needs_a_token(listen: str) -> None:
 
 def test_a_request_in_an_error_shows_no_key() -> None:
     nothing: Any = None
-    head = Request("POST", "/v1/messages", b"/v1/messages", b"", [(b"x-api-key", KEY.encode())])
+    head = RequestHead("POST", "/v1/messages", b"/v1/messages", b"", [(b"x-api-key", KEY.encode())])
     parts = (nothing, nothing, nothing, nothing, head, KEY.encode(), {"metadata": KEY}, nothing, False, nothing)
     assert KEY not in repr(ManagedRequest(*parts))
 

@@ -21,7 +21,7 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
 from wane.conversation.request import RECALL_ALONE
-from wane.flags import made
+from wane.flags import options_of
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
 from wane.proxy.store.base import MemoryStore
@@ -270,9 +270,9 @@ async def test_a_model_that_marks_nothing_recalls(make: type[Client], values: di
 
 def test_recall_where_nothing_is_evicted_is_a_mistake() -> None:
     with pytest.raises(UsageError, match="--strategy none evicts nothing"):
-        context_settings(made(ContextOptions, {"strategy": "none", "recall": True}))
+        context_settings(options_of(ContextOptions, {"strategy": "none", "recall": True}))
     for values in ({"strategy": "clear-tools"}, {"annotate": "infer"}, {"strategy": "paper"}):
-        assert context_settings(made(ContextOptions, {**values, "recall": True})).recall is True
+        assert context_settings(options_of(ContextOptions, {**values, "recall": True})).recall is True
 
 
 @pytest.mark.full

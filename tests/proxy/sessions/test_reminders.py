@@ -17,7 +17,7 @@ from wane import ConfigError, Kind, chars
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
-from wane.flags import made
+from wane.flags import options_of
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
@@ -199,11 +199,11 @@ async def test_a_history_that_comes_as_a_whole_is_no_reason(make: type[Client]) 
 
 def test_the_share_is_an_option() -> None:
     assert context_settings(ContextOptions()).remind_at == 0.2
-    assert context_settings(made(ContextOptions, {"remind_at": "0.1"})).remind_at == 0.1
-    assert context_settings(made(ContextOptions, {"remind_at": "none"})).remind_at is None
+    assert context_settings(options_of(ContextOptions, {"remind_at": "0.1"})).remind_at == 0.1
+    assert context_settings(options_of(ContextOptions, {"remind_at": "none"})).remind_at is None
     for wrong in ("0", "-1", "1.5", "nan", "often"):
         with pytest.raises(ConfigError, match="--remind-at is"):
-            made(ContextOptions, {"remind_at": wrong})
+            options_of(ContextOptions, {"remind_at": wrong})
     for useless in ({"strategy": "truncate"}, {"annotate": "infer"}):
         with pytest.raises(UsageError, match="--remind-at is for models that mark"):
-            context_settings(made(ContextOptions, {"remind_at": "0.1", **useless}))
+            context_settings(options_of(ContextOptions, {"remind_at": "0.1", **useless}))

@@ -13,7 +13,7 @@ from wane.proxy.store import open_store
 from wane.proxy.store.base import Log, SessionBusyError, Store
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, Timeouts
 from wane.proxy.store.location import parse_location
-from wane.proxy.store.marks import Marks, Sought
+from wane.proxy.store.marks import SessionDigests, Sought
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def head_of(root: str) -> str:
 async def add(log: Log, *records: Record, keys: Sequence[str] = ()) -> Sequence[Record]:
     """Hold a session, add to it, sync it, and return what was new of others."""
     async with log.hold() as new:
-        await log.append(records, Marks(head_of(log.id[:24]), keys))
+        await log.append(records, SessionDigests(head_of(log.id[:24]), keys))
     await log.sync()
     return new
 

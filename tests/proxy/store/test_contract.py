@@ -22,7 +22,7 @@ from tests.proxy.store.support import Place, add, add_anew, found, new_root, not
 from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy.store.base import SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.store.marks import Marks, Match, Sought
+from wane.proxy.store.marks import Match, SessionDigests, Sought
 
 PROJECT = Path(wane.__file__).parents[2]
 
@@ -145,7 +145,7 @@ async def test_a_head_is_that_of_the_latest_record(place: Place) -> None:
         log = await store.create(root, "openai")
         for head in (first, second):
             async with log.hold():
-                await log.append((note(1),), Marks(head, ["a" * 16]))
+                await log.append((note(1),), SessionDigests(head, ["a" * 16]))
             await log.sync()
         assert not (await store.find(root, Sought((), [first]))).sessions
         for sought in (Sought((), [second]), Sought(["a" * 16])):

@@ -29,7 +29,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.marks import Marks, Sought
+from wane.proxy.store.marks import SessionDigests, Sought
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")
 
@@ -107,11 +107,11 @@ async def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Pa
     crashed, root = open_store(str(tmp_path)), "ab" * 12
     log = await crashed.create(root, "openai")
     async with log.hold():
-        await log.append((note(1),), Marks(head_of(root), keys[:1]))
+        await log.append((note(1),), SessionDigests(head_of(root), keys[:1]))
     assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).unmarked == [log.id]
     await log.sync()
     async with log.hold():
-        await log.append((note(2),), Marks("c" * 32, keys[1:]))
+        await log.append((note(2),), SessionDigests("c" * 32, keys[1:]))
     assert await found(open_store(str(tmp_path)), root, *keys[::-1]) == [log.id]
     await log.close()
     assert await found(open_store(str(tmp_path)), root, keys[1]) == [log.id]

@@ -19,7 +19,7 @@ from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.database import End
 from wane.proxy.store.location import parse_location
-from wane.proxy.store.marks import Marks
+from wane.proxy.store.marks import SessionDigests
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 
@@ -76,7 +76,9 @@ def raced(where: str, at: int) -> Any:
         race: Callable[[], Awaitable[object]] | None = None
         refused = 0
 
-        async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+        async def append(
+            self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+        ) -> bool:
             if self.race is not None and (left := self.left) >= 0:
                 self.left -= 1
                 if not left:
@@ -156,7 +158,9 @@ def interrupted(where: str) -> Any:
                 raise StoreError("out of reach")
             return await super().new_lines(session_id, known)
 
-        async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+        async def append(
+            self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+        ) -> bool:
             if self.down:
                 raise StoreError("out of reach")
             return session_id != self.changing and await super().append(session_id, after, lines, marks)

@@ -86,7 +86,7 @@ class Proxy:
         history = self.history(body)
         reply = wire.reply(body, OWN)
         while True:
-            told.bytes += reply.feed(self.upstream.ask(wire.place(equipped, history)))
+            told.bytes += reply.feed(self.upstream.ask(wire.with_messages(equipped, history)))
             told.rounds.append(reply.end())
             if not told.rounds[-1].alone:
                 break

@@ -62,7 +62,7 @@ def around(message: Message, between: list[Message], calls: list[str]) -> list[M
     first: Message = {"role": "user", "content": "Go"}
     last: Message = {"role": "user", "content": [*results, text("And now?")]}
     body = {"messages": [first, message, last]}
-    placed: list[Message] = WIRE.place(body, [first, *between, last])["messages"]
+    placed: list[Message] = WIRE.with_messages(body, [first, *between, last])["messages"]
     return placed
 
 

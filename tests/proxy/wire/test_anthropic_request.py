@@ -62,7 +62,7 @@ def marks(value: object) -> Iterator[object]:
 
 def place(sent: list[Message], view: list[Message], **body: Any) -> list[Message]:
     before = deepcopy((sent, view))
-    placed: list[Message] = WIRE.place({**body, "messages": sent}, view)["messages"]
+    placed: list[Message] = WIRE.with_messages({**body, "messages": sent}, view)["messages"]
     assert (sent, view) == before, "nothing is changed in place"
     return placed
 
@@ -192,7 +192,7 @@ def test_a_view_of_everything_is_what_the_client_sent() -> None:
     sent = [said("Hi"), said("again"), model(marked(call("c"))), user(marked(result("c")), text("so")), said("And?")]
     placed = place(sent, list(sent), model="m")
     assert all(one is other for one, other in zip(placed, sent, strict=True))
-    assert WIRE.place({"model": "m", "messages": sent}, sent) == {"model": "m", "messages": sent}
+    assert WIRE.with_messages({"model": "m", "messages": sent}, sent) == {"model": "m", "messages": sent}
 
 
 def test_neighbours_are_joined_with_results_first() -> None:
@@ -327,7 +327,7 @@ def _calls(blocks: list[Block]) -> bool:
 @given(bodies())
 def test_a_view_is_a_history_that_the_provider_takes(given_: tuple[Body, list[Message]]) -> None:
     body, view = given_
-    placed = WIRE.place(body, view)
+    placed = WIRE.with_messages(body, view)
     provider = Anthropic()
     provider.check(provider.parse(json.dumps(placed).encode(), placed, {}, 0))
     roles = [message["role"] for message in placed["messages"]]
@@ -355,7 +355,7 @@ def test_a_breakpoint_is_as_far_back_as_it_must_and_no_farther(given_: tuple[Bod
                 carrier = _key(block)
             if "cache_control" in whole and carrier not in expected:
                 expected.append(carrier)
-    placed = WIRE.place(body, view)
+    placed = WIRE.with_messages(body, view)
     found = [_key(block) for message in placed["messages"] for block in _listed(message) if "cache_control" in block]
     assert sorted(map(str, found)) == sorted(map(str, expected))
 

@@ -36,7 +36,7 @@ from wane.proxy.wire.reply import Splitter
 def events_of(stream: bytes) -> list[dict[str, Any]]:
     splitter = Splitter()
     events = [json.loads(one.data) for one in splitter.feed(stream) if one.data]
-    assert not splitter.rest
+    assert not splitter.unfinished
     return events
 
 
@@ -405,7 +405,7 @@ def test_an_error_in_mid_stream_is_passed_on_and_breaks_the_reply() -> None:
     assert client.feed(said(*begun, OVERLOADED)) == said(*begun, OVERLOADED)
     with pytest.raises(BrokenReplyError, match="Overloaded"):
         client.end()
-    assert client.rest() == b""
+    assert client.held_back() == b""
 
 
 def test_an_error_in_a_later_round_follows_what_the_client_has() -> None:
@@ -441,7 +441,7 @@ def test_an_event_that_is_no_json_is_passed_on_and_breaks_the_reply(broken: byte
     out = client.feed(begun + broken + rest)
     with pytest.raises(BrokenReplyError, match="not a JSON object"):
         client.end()
-    assert out + client.rest() == begun + broken + rest
+    assert out + client.held_back() == begun + broken + rest
 
 
 @given(replies(), st.integers(0, 10_000), cuts())
@@ -454,7 +454,7 @@ def test_a_stream_that_stops_early_breaks_the_reply_and_loses_nothing(
     out = b"".join(client.feed(piece) for piece in pieces(stream[:stop], places))
     with pytest.raises(BrokenReplyError, match="without message_"):
         client.end()
-    out += client.rest()
+    out += client.held_back()
     assert stream[:stop].startswith(out)
     # What was cut off could have become an own call.
     assert not (lost := stream[len(out) : stop]) or (b"tool_use" in lost and b"\n\n" not in lost)
@@ -469,7 +469,7 @@ def test_nothing_of_an_own_call_is_given_wherever_a_stream_stops(says: bool, pla
     if place % 2:
         with pytest.raises(BrokenReplyError):
             client.end()
-    out += client.rest()
+    out += client.held_back()
     assert b"delim" not in out
     assert b"o1" not in out
     assert b"action" not in out
@@ -481,7 +481,7 @@ def test_before_there_is_something_to_see_a_broken_round_is_given_as_it_came() -
     client.feed(first.stream[:-20])
     with pytest.raises(BrokenReplyError):
         client.end()
-    assert client.rest() == said(*(it for it in first.events if b"content_block" not in it))[:-20]
+    assert client.held_back() == said(*(it for it in first.events if b"content_block" not in it))[:-20]
     client = reply()
     client.feed(first.stream)
     client.end()
@@ -489,7 +489,7 @@ def test_before_there_is_something_to_see_a_broken_round_is_given_as_it_came() -
     with pytest.raises(BrokenReplyError):
         client.end()
     # The head is the reply's, which is that of its first round.
-    assert client.rest() == said(*first.events[:2], second[1])
+    assert client.held_back() == said(*first.events[:2], second[1])
 
 
 def test_a_reply_that_is_no_stream_is_given_as_it_came() -> None:
@@ -499,7 +499,7 @@ def test_a_reply_that_is_no_stream_is_given_as_it_came() -> None:
     assert not client.started
     with pytest.raises(BrokenReplyError):
         client.end()
-    assert client.rest() == answer
+    assert client.held_back() == answer
 
 
 def test_the_last_blank_line_may_be_missing() -> None:
@@ -534,7 +534,7 @@ def test_a_whole_reply_that_is_no_message_is_broken(data: bytes) -> None:
     assert client.feed(data) == b""
     with pytest.raises(BrokenReplyError):
         client.end()
-    assert client.rest() == data
+    assert client.held_back() == data
     assert not client.started
 
 

@@ -50,11 +50,11 @@ def test_it_stays_in_every_view() -> None:
     request = body(USER, SAID, USER)
     messages = WIRE.messages(request)
     equipped = WIRE.equip(request, [DELIMITER], GUIDANCE)
-    placed = WIRE.place(equipped, [messages[0], *messages[3:]])
+    placed = WIRE.with_messages(equipped, [messages[0], *messages[3:]])
     assert placed["input"] == [equipped["input"][0], USER]
     assert names(placed["input"][0])[-1] == "delimiter"
     # And is not there for the last of many rounds, which has no own tool.
-    assert WIRE.place(WIRE.equip(request, [], ""), messages) == request
+    assert WIRE.with_messages(WIRE.equip(request, [], ""), messages) == request
 
 
 def test_with_tools_at_the_top_too_the_own_one_is_there() -> None:

@@ -281,7 +281,7 @@ def test_a_broken_stream_passes_as_it_is(ended: bytes) -> None:
     out = reply.feed(stream)
     with pytest.raises(BrokenReplyError):
         reply.end()
-    assert out + reply.rest() == stream
+    assert out + reply.held_back() == stream
 
 
 def test_an_error_ahead_of_everything_is_held() -> None:
@@ -291,7 +291,7 @@ def test_an_error_ahead_of_everything_is_held() -> None:
     assert not reply.started
     with pytest.raises(BrokenReplyError, match="overloaded"):
         reply.end()
-    assert reply.rest() == stream
+    assert reply.held_back() == stream
 
 
 def test_no_event_stream_at_all() -> None:
@@ -299,7 +299,7 @@ def test_no_event_stream_at_all() -> None:
     assert reply.feed(b'{"error": "no"}') == b""
     with pytest.raises(BrokenReplyError):
         reply.end()
-    assert b'{"error": "no"}' in reply.rest()
+    assert b'{"error": "no"}' in reply.held_back()
 
 
 def test_the_last_event_without_a_blank_line() -> None:
@@ -354,7 +354,7 @@ def test_a_broken_whole_reply_passes_as_it_is(raw: bytes) -> None:
     reply.feed(raw)
     with pytest.raises(BrokenReplyError):
         reply.end()
-    assert reply.rest() == raw
+    assert reply.held_back() == raw
 
 
 # Requests
@@ -404,19 +404,19 @@ def test_guidance_survives_other_messages_in_either_order() -> None:
     )
     fewer = [request["messages"][0], request["messages"][2]]
     guided = [{"role": "system", "content": f"S\n\n{GUIDANCE}"}, fewer[1]]
-    placed = WIRE.place(WIRE.equip(request, [DELIMITER], GUIDANCE), fewer)
+    placed = WIRE.with_messages(WIRE.equip(request, [DELIMITER], GUIDANCE), fewer)
     assert placed["messages"] == guided
-    assert placed == WIRE.equip(WIRE.place(request, fewer), [DELIMITER], GUIDANCE)
-    assert WIRE.place(request, fewer) == {**request, "messages": fewer}
+    assert placed == WIRE.equip(WIRE.with_messages(request, fewer), [DELIMITER], GUIDANCE)
+    assert WIRE.with_messages(request, fewer) == {**request, "messages": fewer}
 
 
 def test_a_message_of_which_reasoning_alone_is_left_goes() -> None:
     thought = {"role": "assistant", "content": None, "reasoning_content": "R"}
     request = body(thought, {"role": "user", "content": "Hi"})
     user = request["messages"][1]
-    assert WIRE.place(request, [dict(thought), user])["messages"] == [user]
+    assert WIRE.with_messages(request, [dict(thought), user])["messages"] == [user]
     # What the client itself has sent is its own affair.
-    assert WIRE.place(request, request["messages"])["messages"] == [thought, user]
+    assert WIRE.with_messages(request, request["messages"])["messages"] == [thought, user]
 
 
 @pytest.mark.parametrize("content", ["S", [{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}]])

@@ -50,9 +50,9 @@ def test_nothing_of_own_calls_is_given_wherever_a_stream_stops(
             try:
                 reply.end()
             except BrokenReplyError:
-                out += reply.rest()
+                out += reply.held_back()
         else:
-            out += reply.rest()
+            out += reply.held_back()
         assert not [word for word in (b"delim", b"action", GUIDANCE.encode()) if word in out], (stop, out[-300:])
 
 
@@ -79,4 +79,4 @@ def test_the_end_of_an_answered_round_is_not_given_if_the_next_one_breaks_at_onc
     reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE), scripted))
     assert reply.started
     assert reply.end().alone
-    assert reply.rest() == b""
+    assert reply.held_back() == b""

@@ -180,8 +180,8 @@ def test_edits_leave_a_history_that_the_provider_takes(
             message = edit(message)
         results = [answer(wire, call_id) for call_id in called(message)]
         history += [message, *(results or [user(wire, "More")])]
-    proxy.upstream.ask(wire.place(request(wire, [], stream=False), proxy.history(request(wire, history, stream=False))),
-                       Scripted("End."))  # fmt: skip
+    known = proxy.history(request(wire, history, stream=False))
+    proxy.upstream.ask(wire.with_messages(request(wire, [], stream=False), known), Scripted("End."))
     own = [call for each in proxy.replies for call in each if call.results]
     sent = json.dumps(proxy.upstream.bodies[-1])
     assert sent.count('"delimiter"') >= len(own)
@@ -261,5 +261,5 @@ def test_equipped_requests_are_the_same_in_every_round() -> None:
         key = "messages" if wire is CHAT else "input"
         assert second[key][: len(first[key])] == first[key]
         assert {k: v for k, v in first.items() if k != key} == {k: v for k, v in second.items() if k != key}
-        assert first == wire.place(wire.equip(body, [DELIMITER], GUIDANCE), wire.messages(body))
+        assert first == wire.with_messages(wire.equip(body, [DELIMITER], GUIDANCE), wire.messages(body))
         assert AnsweredRound(first).results == ()

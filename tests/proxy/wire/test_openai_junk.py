@@ -57,7 +57,7 @@ def drive(reply: Reply, body: bytes, places: list[int]) -> None:
         try:
             reply.end()
         except BrokenReplyError:
-            out += reply.rest()
+            out += reply.held_back()
             return
     assert isinstance(out + reply.finish(), bytes)
 

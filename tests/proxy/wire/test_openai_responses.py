@@ -226,7 +226,7 @@ def test_a_failed_response_ends_the_reply() -> None:
     with pytest.raises(BrokenReplyError, match="boom"):
         reply.end()
     assert not reply.started
-    assert reply.rest() == raw
+    assert reply.held_back() == raw
 
 
 def test_a_later_round_that_fails_is_told_under_the_first_ones_head() -> None:
@@ -239,7 +239,7 @@ def test_a_later_round_that_fails_is_told_under_the_first_ones_head() -> None:
     out += reply.feed(stream(response("in_progress"), failed))
     with pytest.raises(BrokenReplyError):
         reply.end()
-    *before, last = events(out + reply.rest())
+    *before, last = events(out + reply.held_back())
     assert last["response"]["id"] == before[0]["response"]["id"]
     assert last["sequence_number"] == len(before)
     assert [item["type"] for item in last["response"]["output"]] == ["reasoning", "message"]
@@ -255,7 +255,7 @@ def test_a_broken_stream_passes_as_it_is(ended: bytes) -> None:
         out = reply.feed(raw)
         with pytest.raises(BrokenReplyError):
             reply.end()
-        assert out + reply.rest() == raw
+        assert out + reply.held_back() == raw
 
 
 def test_a_refused_later_round_ends_a_stream_with_a_failure() -> None:
@@ -295,7 +295,7 @@ def test_a_broken_whole_reply_passes_as_it_is(raw: bytes) -> None:
     reply.feed(raw)
     with pytest.raises(BrokenReplyError):
         reply.end()
-    assert reply.rest() == raw
+    assert reply.held_back() == raw
 
 
 # Requests
@@ -366,12 +366,12 @@ def test_equipping_leaves_the_clients_prefix() -> None:
 def test_placing() -> None:
     request = body(USER, said("A"), USER)
     messages = WIRE.messages(request)
-    assert WIRE.place(request, messages) == request
-    assert WIRE.place(request, messages[2:])["input"] == [USER]
+    assert WIRE.with_messages(request, messages) == request
+    assert WIRE.with_messages(request, messages[2:])["input"] == [USER]
     text = body(input="Hi")
-    assert WIRE.place(text, WIRE.messages(text)) == text
+    assert WIRE.with_messages(text, WIRE.messages(text)) == text
     more = [*WIRE.messages(text), {"items": [said("A")]}]
-    assert WIRE.place(text, more)["input"] == [USER, said("A")]
+    assert WIRE.with_messages(text, more)["input"] == [USER, said("A")]
 
 
 def test_cache_markers_are_no_content() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.proxy.wire.cuts import cuts, pieces, single
 from tests.strategies import times
 from wane.proxy.wire.base import BrokenReplyError
-from wane.proxy.wire.reply import Event, Splitter, encode
+from wane.proxy.wire.reply import ServerSentEvent, Splitter, encode
 
 LINES = (
     "data: a",
@@ -31,10 +31,10 @@ LINES = (
 )
 
 
-def split(stream: Iterable[bytes]) -> tuple[list[Event], bytes]:
+def split(stream: Iterable[bytes]) -> tuple[list[ServerSentEvent], bytes]:
     splitter = Splitter()
     events = [event for piece in stream for event in splitter.feed(piece)]
-    return events, splitter.rest
+    return events, splitter.unfinished
 
 
 @st.composite
@@ -75,7 +75,7 @@ def test_events_say_what_the_standard_says(stream: bytes) -> None:
     splitter = Splitter()
     events = splitter.feed(stream)
     # An end that might go on (`\r`, perhaps `\r\n`) is known when the stream is over.
-    if re.search(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)\Z", splitter.rest) and (last := splitter.end()) is not None:
+    if re.search(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)\Z", splitter.unfinished) and (last := splitter.end()) is not None:
         events.append(last)
     ours = [(event.name, event.data) for event in events if event.name or event.data]
     assert ours == [one for one in said(stream) if any(one)]
@@ -100,7 +100,7 @@ def test_an_event_is_given_out_with_its_last_byte() -> None:
             for byte in single(event[:-1]):
                 assert splitter.feed(byte) == []
             assert [one.data for one in splitter.feed(event[-1:])] == [b"1"]
-            assert splitter.rest == b""
+            assert splitter.unfinished == b""
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
@@ -112,10 +112,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
 def test_what_is_left_is_an_event_if_the_last_blank_line_is_missing() -> None:
     splitter = Splitter()
     assert len(splitter.feed(b"data: 1\n\ndata: [DONE]\n")) == 1
-    assert splitter.rest == b"data: [DONE]\n"
-    assert splitter.end() == Event(b"data: [DONE]\n", "", b"[DONE]")
+    assert splitter.unfinished == b"data: [DONE]\n"
+    assert splitter.end() == ServerSentEvent(b"data: [DONE]\n", "", b"[DONE]")
     assert splitter.end() is None
-    assert splitter.rest == b""
+    assert splitter.unfinished == b""
     assert [event.data for event in splitter.feed(b"data: 2\n\n")] == [b"2"]
 
 
@@ -124,7 +124,7 @@ def test_an_event_without_end_does_not_fill_the_memory() -> None:
     assert splitter.feed(b"data: " + b"x" * 200) == []
     with pytest.raises(BrokenReplyError, match="more than 100 bytes"):
         splitter.feed(b"y")
-    assert splitter.rest == b"data: " + b"x" * 200 + b"y"
+    assert splitter.unfinished == b"data: " + b"x" * 200 + b"y"
 
 
 def test_many_events_in_one_piece_are_not_one_long_event() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.scripted.requests import TOOLS, request, said, user
 from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.mind import PATIENCE, Decision, decide
-from wane.scripted.demo.moves import Block, Fact, Line, Look, Step, Task, check, rewrite, swap
+from wane.scripted.demo.moves import Definition, Fact, Line, Look, ScriptStep, Task, check, rewrite, swap
 from wane.scripted.demo.sight import Position, find, position_in
 from wane.scripted.sight import Sight
 from wane.testing import Call, Message
@@ -19,16 +19,16 @@ NEW = "def price(n):\n    return n * 2\n"
 FILE = f"[shop.py | 4 lines]\n     1\t{OLD.splitlines()[0]}\n     2\t{OLD.splitlines()[1]}\n     3\t\n     4\tTAX = 3\n"
 TAX = Fact("tax", r"^TAX = (\d+)", path=PATH)
 
-EDIT = Step("Change it, tax is «tax».", (rewrite(PATH, "def price(", NEW),), needs=(TAX,))
+EDIT = ScriptStep("Change it, tax is «tax».", (rewrite(PATH, "def price(", NEW),), needs=(TAX,))
 TASK = Task(
     "Prices",
     "Task 1. Double the price.",
     (
-        Step("Look.", (explore("prices"), search("price"), Look((Block(PATH, "def price("),)))),
-        Step("Now I know.", (end("prices", "tax is «tax»"), act("double", on=("prices",))), needs=(TAX,)),
+        ScriptStep("Look.", (explore("prices"), search("price"), Look((Definition(PATH, "def price("),)))),
+        ScriptStep("Now I know.", (end("prices", "tax is «tax»"), act("double", on=("prices",))), needs=(TAX,)),
         EDIT,
-        Step("Test.", (check(), end("double"))),
-        Step("Done."),
+        ScriptStep("Test.", (check(), end("double"))),
+        ScriptStep("Done."),
     ),
 )
 
@@ -61,7 +61,7 @@ def test_without_the_tool_it_marks_nothing() -> None:
 def test_what_is_in_view_is_not_read_again() -> None:
     reply = answer(*said("9.9", read()), user(TASK.prompt))
     assert tools_of(reply) == ["delimiter", "grep"]
-    assert list(reply.knowledge) == [Block(PATH, "def price(")]
+    assert list(reply.knowledge) == [Definition(PATH, "def price(")]
 
 
 def test_its_place_is_what_it_said_last_even_if_the_task_is_out_of_view() -> None:
@@ -74,7 +74,7 @@ def test_its_place_is_what_it_said_last_even_if_the_task_is_out_of_view() -> Non
 def test_what_is_not_in_view_is_looked_up_and_the_step_comes_back() -> None:
     lookup = answer(*said("1.2"))
     assert (str(lookup.position), tools_of(lookup)) == ("1.3?", ["read_file"])
-    assert set(lookup.sought) == {Block(PATH, "def price("), TAX}
+    assert set(lookup.sought) == {Definition(PATH, "def price("), TAX}
     assert str(answer(*said("1.3?", read())).position) == "1.3"
 
 
@@ -100,7 +100,7 @@ def test_the_newest_text_counts() -> None:
     edit = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
     refused = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": "def price(n):\n    pass"}, "Error: refused")
     sight = Sight(request(*said("1.1", read()), *said("1.2", edit), *said("1.3", refused)))
-    found = find(sight, Block(PATH, "def price("))
+    found = find(sight, Definition(PATH, "def price("))
     assert found is not None
     assert found.text == NEW.strip("\n")
 
@@ -137,11 +137,11 @@ def test_failing_tests_end_the_task() -> None:
 
 def test_a_line_may_be_seen_in_a_search() -> None:
     grep = ("grep", {"pattern": "TAX"}, "other.py:9:TAX = 4\nshop.py:4:TAX = 3")
-    task = Task("T", "Task 1. x", (Step("s", (swap(PATH, "TAX = 3", "TAX = 4"),)), Step("end")))
+    task = Task("T", "Task 1. x", (ScriptStep("s", (swap(PATH, "TAX = 3", "TAX = 4"),)), ScriptStep("end")))
     sight = Sight(request(user("Task 1. x"), *said("8.8", grep)))
     assert find(sight, Line(PATH, "TAX = 3")) is not None
     assert find(sight, Line(PATH, "TAX = 4")) is None
-    assert find(sight, Block(PATH, "TAX")) is None, "one line of a search is not a whole definition"
+    assert find(sight, Definition(PATH, "TAX")) is None, "one line of a search is not a whole definition"
     assert tools_of(answer(*said("8.8", grep), user("Task 1. x"), tasks=(task,))) == ["edit_file"]
 
 
@@ -154,7 +154,7 @@ def test_a_description_serves_where_the_output_is_gone() -> None:
 
 def test_what_only_an_episode_holds_is_recalled_or_where_that_cannot_be_found_out_anew() -> None:
     count = Fact("count", r"count (\d+)", episode="before", otherwise="git stash; count")
-    task = Task("T", "Task 1. x", (Step("It was «count».", (check(),), needs=(count,)), Step("end")))
+    task = Task("T", "Task 1. x", (ScriptStep("It was «count».", (check(),), needs=(count,)), ScriptStep("end")))
     end = ("delimiter", {"action": "end", "name": "before", "description": "counted"}, 'Ended exploration "before".')
     known = [*said("8.8", end), user("Task 1. x")]
     assert answer(*known, tasks=(task,)).calls == (Call("recall", {"name": "before"}),)

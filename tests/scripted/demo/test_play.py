@@ -18,7 +18,7 @@ from wane.core import FitReport
 from wane.core.errors import ConfigError
 from wane.scripted.calls import write
 from wane.scripted.demo.mind import Decision
-from wane.scripted.demo.moves import Replace, Step, Task
+from wane.scripted.demo.moves import Replace, ScriptStep, Task
 from wane.scripted.demo.play import DemoOptions, Show, play
 from wane.scripted.demo.script import TASKS
 from wane.scripted.demo.summary import Summary, TaskResult
@@ -44,7 +44,7 @@ def run(*script: Task, show: Show | None = None, **options: object) -> Summary:
 def with_wrong_edit(task: Task) -> Task:
     """The task with the first edit's new text broken."""
 
-    def broken(step: Step) -> Step:
+    def broken(step: ScriptStep) -> ScriptStep:
         moves = (replace(m, new=m.new.replace("+ 1", "+ 2")) if isinstance(m, Replace) else m for m in step.moves)
         return replace(step, moves=tuple(moves))
 
@@ -61,7 +61,7 @@ def test_a_wrong_edit_fails_its_task_and_the_run() -> None:
 
 def test_a_model_that_passes_the_tests_by_changing_them_is_found_out() -> None:
     cheat = write("tests/test_task_01.py", "import unittest\n")
-    summary = run(replace(TASKS[0], steps=(Step("Make it pass.", (cheat,)), Step("Done."))))
+    summary = run(replace(TASKS[0], steps=(ScriptStep("Make it pass.", (cheat,)), ScriptStep("Done."))))
     assert summary.passed == 0
     assert "tests were changed" in summary.results[0].why
 

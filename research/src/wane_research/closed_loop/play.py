@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, get_args
 from wane.agent.options import Strategy
 from wane.core.errors import ConfigError
 from wane.journal import PassRecord, StrategyRecord, read
-from wane.scripted.repository import Checked, Repository, ScriptedError, place
+from wane.scripted.repository import Checked, Repository, ScriptedError, run_directory
 from wane.scripted.witness import MODEL
 from wane.testing import Reply, Request, ScriptedServer
 from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult
@@ -100,7 +100,7 @@ class ClosedLoop:
             ScriptedError: if there is no git, or the agent's process fails.
             ConfigError: if the place for the repository cannot be used.
         """
-        with place(self.options.keep, "wane-loop-") as directory:
+        with run_directory(self.options.keep, "wane-loop-") as directory:
             self.owner = Owner(directory / "repository", self.work.world)
             with ScriptedServer(self.answer, context_limit=self.options.window, keep=1) as server:
                 return self._run(server, directory / "sessions")

@@ -106,7 +106,9 @@ class Sight(scripted.Sight):
             if isinstance(entry, Heard):
                 self._hear(entry.text)
             elif isinstance(entry, Seen) and entry.result is not None:
-                self.facts |= {(about, of): value for about, of, value in _told(entry.tool, entry.raw, entry.result)}
+                self.facts |= {
+                    (about, of): value for about, of, value in _facts_of(entry.tool, entry.raw, entry.result)
+                }
         if self.task is None or self.task.number != self.number:
             # The model's latest words are about a task that is no longer in view.
             self.at = self.words = ""
@@ -124,7 +126,7 @@ class Sight(scripted.Sight):
 
 # A call and its result yield the same facts in every request, so each is read once.
 @lru_cache(maxsize=20_000)
-def _told(tool: str, call: str, result: str) -> tuple[Fact, ...]:
+def _facts_of(tool: str, call: str, result: str) -> tuple[Fact, ...]:
     return tuple(_facts(Seen("", tool, call, result, "", latest=False)))
 
 

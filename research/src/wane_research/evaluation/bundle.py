@@ -63,7 +63,7 @@ class BundleError(WaneError, RuntimeError):
 
 
 @cache
-def made(folder: Path | None = None) -> Path:
+def ensure(folder: Path | None = None) -> Path:
     """Return the folder of the bundle of the packages installed now; make it if it does not exist.
 
     In one process it is always the same, even if the sources change meanwhile.

@@ -124,7 +124,9 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             head = await environment.exec(f"{self._git} rev-parse HEAD")
             self._head = last_line(head.stdout)
             if head.return_code or not self._head:
-                raise RuntimeError(f"{self._chosen.patch} is not a git checkout: {_told(head.stdout, head.stderr)}")
+                raise RuntimeError(
+                    f"{self._chosen.patch} is not a git checkout: {_output_tail(head.stdout, head.stderr)}"
+                )
 
     @override
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
@@ -187,7 +189,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             if limit is not None and done.return_code in (_TIMED_OUT, _KILLED):
                 raise TimeoutError(f"wane did not stop after {limit:g} seconds, and was killed") from None
             errors = await environment.exec(f"tail -c 2000 {self.environment_logs_dir}/stderr.txt")
-            raise StartError(f"wane did not start: {_told(done.stdout, errors.stdout)}") from None
+            raise StartError(f"wane did not start: {_output_tail(done.stdout, errors.stdout)}") from None
         if result["session_id"] is None:
             raise StartError(f"wane did not start: {result['error']}")
         self._session_id = result["session_id"]
@@ -246,12 +248,12 @@ async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
     """
     installed = await environment.exec(f"test -x {bundle.COMMAND}", user="root")
     if installed.return_code:
-        source = Path(folder).expanduser() if folder else bundle.made()
+        source = Path(folder).expanduser() if folder else bundle.ensure()
         await environment.upload_dir(source, bundle.PLACE)
         await environment.exec(f"chmod -R a+rX {bundle.PLACE}; chmod a+x {bundle.PLACE}/bin/*", user="root")
     started = await environment.exec(f"{bundle.COMMAND} --version")
     if started.return_code:
-        raise RuntimeError(f"wane does not start in this environment: {_told(started.stdout, started.stderr)}")
+        raise RuntimeError(f"wane does not start in this environment: {_output_tail(started.stdout, started.stderr)}")
 
 
 def last_line(output: str | None) -> str:
@@ -281,5 +283,5 @@ def _only_session(folder: Path) -> Path:
     return sessions[0]
 
 
-def _told(*texts: str | None) -> str:
+def _output_tail(*texts: str | None) -> str:
     return " ".join(" ".join(text.split()) for text in texts if text)[-1000:] or "it said nothing"

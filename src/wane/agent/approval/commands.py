@@ -44,7 +44,7 @@ _WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShellPart:
     """A simple command, an assignment, or a redirection that writes a file.
 
     Attributes:
@@ -57,7 +57,7 @@ class Part:
     words: tuple[str | None, ...]
 
 
-def parts_of(line: str) -> tuple[Part, ...] | None:
+def parts_of(line: str) -> tuple[ShellPart, ...] | None:
     """Return all that a command line runs or writes, without repetitions; None if it cannot be read with certainty."""
     source = line.encode("utf-8", "replace")
     root = _parser().parse(source).root_node
@@ -79,14 +79,14 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def _parts(node: Node) -> Iterator[Part]:
+def _parts(node: Node) -> Iterator[ShellPart]:
     match node.type:
         case "command":
             yield _command(node)
         case "variable_assignment":
-            yield Part(_source(node), (_source(node),))
+            yield ShellPart(_source(node), (_source(node),))
         case "declaration_command" | "unset_command":
-            yield Part(_source(node), tuple(_source(node).split()))
+            yield ShellPart(_source(node), tuple(_source(node).split()))
         case "file_redirect":
             yield from _redirection(node)
         case "test_command":
@@ -107,23 +107,23 @@ def _parts(node: Node) -> Iterator[Part]:
             yield from _parts(child)
 
 
-def _command(node: Node) -> Part:
+def _command(node: Node) -> ShellPart:
     # A here-string may be inside the command's node.
     words = [child for child in node.children if not child.type.endswith("_redirect")]
-    return Part(
+    return ShellPart(
         _source(node),
         tuple(_source(child) if child.type == "variable_assignment" else _word(child) for child in words),
     )
 
 
-def _redirection(node: Node) -> Iterator[Part]:
+def _redirection(node: Node) -> Iterator[ShellPart]:
     target = node.child_by_field_name("destination")
     operator = next((child.type for child in node.children if not child.is_named), "")
     if target is None or operator not in _WRITING or (operator == ">&" and target.type == "number"):
         return
     path = _word(target)
     if path not in _DISCARDED:
-        yield Part(f"> {_source(target)}", (">", None if path is None else posixpath.normpath(path)))
+        yield ShellPart(f"> {_source(target)}", (">", None if path is None else posixpath.normpath(path)))
 
 
 def _word(node: Node) -> str | None:
@@ -151,7 +151,7 @@ def _source(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
-def _agree(line: str, parts: tuple[Part, ...]) -> bool:
+def _agree(line: str, parts: tuple[ShellPart, ...]) -> bool:
     """Whether `wane.tools.shell`, which reads the line in another way, finds no program that is not among the parts."""
     of_parts = {word for part in parts for word in part.words}
     for simple in parse(line):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, rule_for
 
 if TYPE_CHECKING:
-    from wane.agent.approval.commands import Part
+    from wane.agent.approval.commands import ShellPart
 
 
 class Effect(StrEnum):
@@ -164,7 +164,7 @@ class Permissions:
     def _denying(self) -> Sequence[Rule]:
         return [*self.deny, *(self.remembered.deny if self.remembered else ())]
 
-    def _allows(self, part: Part) -> bool:
+    def _allows(self, part: ShellPart) -> bool:
         if self.yolo or Effect.COMMAND in self._everything or part.words[0] in _NO_EFFECT:
             return True
         return _enters_subdirectory(part) or any(rule.matches(part) for rule in self._allowing)
@@ -200,7 +200,7 @@ class Permissions:
         return True
 
 
-def _enters_subdirectory(part: Part) -> bool:
+def _enters_subdirectory(part: ShellPart) -> bool:
     """Whether a part is a `cd` to a directory below the current one."""
     if part.words[0] != "cd" or len(part.words) != 2 or (target := part.words[1]) is None:
         return False

@@ -32,7 +32,7 @@ from wane.tools.commands import inner_words
 from wane.tools.paths import basename
 
 if TYPE_CHECKING:
-    from wane.agent.approval.commands import Part
+    from wane.agent.approval.commands import ShellPart
 
 FILE: Final = "approvals.json"
 """Name of the file with remembered rules, in the directory of the user's settings."""
@@ -103,7 +103,7 @@ class Rule:
             )
         return cls(text.strip())
 
-    def matches(self, part: Part, *, through_wrappers: bool = False) -> bool:
+    def matches(self, part: ShellPart, *, through_wrappers: bool = False) -> bool:
         """Return whether the rule matches a part of a command line.
 
         Args:
@@ -129,7 +129,7 @@ class Rule:
         return self.text.startswith(prefix) and fnmatchcase(name, self.text[len(prefix) :])
 
 
-def rule_for(part: Part) -> Rule | None:
+def rule_for(part: ShellPart) -> Rule | None:
     """Return the rule that an answer of "always" creates for a part: its program and sub-command, or its exact text.
 
     None if no rule can be safe, because only the shell knows what the part will run.

@@ -68,7 +68,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ChatCommand:
     """One command.
 
     Attributes:
@@ -86,7 +86,7 @@ class Command:
     looks: bool = False
 
 
-def find_command(line: str) -> tuple[Command, str]:
+def find_command(line: str) -> tuple[ChatCommand, str]:
     """Return the command that a line names, by its name or an unambiguous beginning, and the rest of the line.
 
     Raises:
@@ -326,19 +326,21 @@ def _help(chat: Host, _: str) -> None:
 
 
 COMMANDS: Final = (
-    Command("/context", "", "Show what the window holds and what the next pass would evict.", _context, True),
-    Command("/episodes", "", "List all episodes of the session.", _episodes, True),
-    Command("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget),
-    Command("/cwl", "[on|off]", "Show or switch context management.", _cwl),
-    Command("/model", "[provider:model]", "Show or change the model.", _model),
-    Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
-    Command("/search", "[TEXT]", "Find a text in the session, evicted or not; without TEXT, show more.", _search, True),
-    Command("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
-    Command("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
-    Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
-    Command("/resume", "[ID]", "Resume another session.", _resume),
-    Command("/new", "", "Begin another session.", lambda chat, _: chat.begin()),
-    Command("/help", "", "Show these commands.", _help, True),
-    Command("/quit", "", "End the chat; the session can be resumed.", lambda chat, _: chat.quit()),
+    ChatCommand("/context", "", "Show what the window holds and what the next pass would evict.", _context, True),
+    ChatCommand("/episodes", "", "List all episodes of the session.", _episodes, True),
+    ChatCommand("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget),
+    ChatCommand("/cwl", "[on|off]", "Show or switch context management.", _cwl),
+    ChatCommand("/model", "[provider:model]", "Show or change the model.", _model),
+    ChatCommand("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
+    ChatCommand(
+        "/search", "[TEXT]", "Find a text in the session, evicted or not; without TEXT, show more.", _search, True
+    ),
+    ChatCommand("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
+    ChatCommand("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
+    ChatCommand("/sessions", "", "List the sessions of this directory.", _sessions, True),
+    ChatCommand("/resume", "[ID]", "Resume another session.", _resume),
+    ChatCommand("/new", "", "Begin another session.", lambda chat, _: chat.begin()),
+    ChatCommand("/help", "", "Show these commands.", _help, True),
+    ChatCommand("/quit", "", "End the chat; the session can be resumed.", lambda chat, _: chat.quit()),
 )
 """All commands, in the order of help."""

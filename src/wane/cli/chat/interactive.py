@@ -109,7 +109,7 @@ class Chat:
             completer=ThreadedCompleter(ChatCompleter(self._names, options.cwd)),
             complete_while_typing=True,
             history=history_at(self.store.root if options.save else None, self._remembers),
-            # What is above the prompt at that moment would stay: `_said` writes the line itself.
+            # What is above the prompt at that moment would stay: `_line_typed` writes the line itself.
             erase_when_done=True,
         )
 
@@ -126,7 +126,7 @@ class Chat:
             try:
                 while not self._over:
                     line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
-                    self._said(line.strip())
+                    self._line_typed(line.strip())
             except EOFError:
                 self._over = True
                 self.stop()
@@ -239,7 +239,7 @@ class Chat:
 
     # Input
 
-    def _said(self, line: str) -> None:
+    def _line_typed(self, line: str) -> None:
         self._leaving = False
         if self._question.open:
             self.console.print(Text(f"> {safe(line)}", style="cyan"))

@@ -56,7 +56,7 @@ _REFUSED: Final = "Error: "
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class LineMarks:
     """Marks at the beginning of lines."""
 
     tool: str
@@ -66,8 +66,8 @@ class Marks:
     evicted: str
 
 
-UNICODE: Final = Marks("●", "└", "▶", "■", "↯")
-ASCII: Final = Marks("*", "`-", ">", "#", "!")
+UNICODE: Final = LineMarks("●", "└", "▶", "■", "↯")
+ASCII: Final = LineMarks("*", "`-", ">", "#", "!")
 
 
 class Narration:
@@ -78,7 +78,7 @@ class Narration:
         marks: marks at the beginning of lines.
     """
 
-    def __init__(self, write: Callable[[RenderableType], None], marks: Marks = UNICODE) -> None:
+    def __init__(self, write: Callable[[RenderableType], None], marks: LineMarks = UNICODE) -> None:
         self._folded: list[str] = []  # the lines of the last output that was shown in part
         self._write = write
         self._marks = marks

@@ -47,13 +47,13 @@ class CustomCommand:
         """Return what it sends, with the arguments in place of `$ARGUMENTS` and `$1` to `$9`, or else after it."""
         words = arguments.split()
 
-        def place(match: re.Match[str]) -> str:
+        def argument(match: re.Match[str]) -> str:
             if match[1] == "ARGUMENTS":
                 return arguments
             number = int(match[1])
             return words[number - 1] if number <= len(words) else ""
 
-        filled, places = _PLACE.subn(place, self.text)
+        filled, places = _PLACE.subn(argument, self.text)
         return filled if places or not arguments else f"{filled}\n\n{arguments}"
 
 

@@ -123,7 +123,7 @@ class _Refusals:
         self.effects[request.effect] += 1
         return await refuse(request)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         kinds = {Effect.COMMAND: "command", Effect.TOOL: "MCP call", Effect.WRITE: "file change"}
         counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
         what = " and ".join(counted(count, kind) for kind, count in counts.items())
@@ -182,7 +182,7 @@ class _Output:
         if result.error is not None:
             say(result.error)
         if self._refusals.effects:
-            say(self._refusals.told())
+            say(self._refusals.describe())
 
     def _about(self) -> dict[str, Any]:
         session = self._session

@@ -24,11 +24,11 @@ _LOOKED_AT: Final = 4 * _LENGTH
 
 def recap_lines(session: AgentSession) -> list[Text]:
     """Return two to four lines about a session; none if nothing was said in it. The caller cuts long ones."""
-    turns = [text for message in session.history for text in _said(message)]
+    turns = [text for message in session.history for text in _user_lines(message)]
     if not turns:
         return []
     last = session.history[-1]
-    records = session.journal.found.records if session.journal else ()
+    records = session.journal.contents.records if session.journal else ()
     passes = sum(isinstance(record, PassRecord) for record in records)
     used = records[-1].at if records else None
     figures = [
@@ -50,7 +50,7 @@ def recap_lines(session: AgentSession) -> list[Text]:
     return lines
 
 
-def _said(message: ModelMessage) -> Iterator[str]:
+def _user_lines(message: ModelMessage) -> Iterator[str]:
     """Yield the user turns in a message, each on one line."""
     if isinstance(message, ModelRequest):
         for part in message.parts:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
-from wane.cli.terminal.picture import Block, Role, WindowPicture
+from wane.cli.terminal.picture import Band, Role, WindowPicture
 from wane.cli.terminal.text import counted, is_unicode, printable
 from wane.core import EpisodeType, FitReport, Kind
 from wane.scripted.demo.mind import Decision
@@ -135,7 +135,7 @@ class LiveShow:
             self._draw()
             await asyncio.sleep(SECONDS_A_PASS)
             scene.report = None
-        scene.log.extend(_said(decision))
+        scene.log.extend(_reply_lines(decision))
         self._draw()
         await asyncio.sleep(SECONDS_A_CALL)
 
@@ -203,7 +203,7 @@ class _Scene:
             mark, style = (glyphs.current, "bold") if index + 1 == self.task else (glyphs.later, "dim")
         return Text(f" {mark} {index + 1:2} {self.options.script[index].title}", style=style)
 
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[Band]:
         if not traits(self.options.strategy).by_episode:
             return _plain_blocks(self.request) if self.request else []
         removed = [index for step in self.report.steps for index in step.removed] if self.report else []
@@ -233,15 +233,15 @@ _UNICODE: Final = _Glyphs("✔", "✘", "▶", "·", " ▁▂▃▄▅▆▇█"
 _ASCII: Final = _Glyphs("+", "x", ">", ".", " .:-=+*#@")
 
 
-def _plain_blocks(request: Request) -> list[Block]:
+def _plain_blocks(request: Request) -> list[Band]:
     """Return the blocks of a request without episodes: what the user said, and the rest."""
     blocks = [
-        Block(Role.USER if part.kind is Kind.USER else Role.IMPLICIT, part.tokens)
+        Band(Role.USER if part.kind is Kind.USER else Role.IMPLICIT, part.tokens)
         for part in request.parts
         if part.kind is not Kind.SYSTEM and not is_note(part)
     ]
     base = view_tokens(request) - sum(block.tokens for block in blocks)
-    return [Block(Role.SYSTEM, base), *blocks]
+    return [Band(Role.SYSTEM, base), *blocks]
 
 
 def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) -> Iterator[Text]:
@@ -256,7 +256,7 @@ def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) ->
         yield line
 
 
-def _said(decision: Decision) -> Iterator[Text]:
+def _reply_lines(decision: Decision) -> Iterator[Text]:
     style = "yellow" if decision.sought and decision.position.detour else ""
     yield Text.assemble((f"{decision.position!s:>5} ", "dim"), (decision.say, style))
     for call in decision.calls:

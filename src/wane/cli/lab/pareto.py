@@ -15,7 +15,7 @@ _WIDE: Final = 5.0  # from this ratio of the largest to the smallest cost, the c
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PlottedPoint:
     """One point.
 
     Attributes:
@@ -32,7 +32,7 @@ class Mark:
 
 
 def pareto_picture(
-    marks: Sequence[Mark], width: int, cost_label: str, value_label: str, money: Callable[[float], str]
+    marks: Sequence[PlottedPoint], width: int, cost_label: str, value_label: str, money: Callable[[float], str]
 ) -> Text:
     """Return the plot with a legend; empty if no mark has a cost.
 
@@ -53,9 +53,9 @@ def pareto_picture(
     logarithmic = max(mark.cost for mark in visible) >= _WIDE * min(mark.cost for mark in visible)
     across = _Scale([math.log(mark.cost) if logarithmic else mark.cost for mark in visible], columns)
     up = _Scale([mark.value for mark in visible], HEIGHT)
-    cells: dict[tuple[int, int], Mark] = {}
+    cells: dict[tuple[int, int], PlottedPoint] = {}
     for mark in sorted(visible, key=lambda mark: not mark.best):
-        cell = (up.place(mark.value), across.place(math.log(mark.cost) if logarithmic else mark.cost))
+        cell = (up.position(mark.value), across.position(math.log(mark.cost) if logarithmic else mark.cost))
         cells.setdefault(cell, mark)
     picture = Text(f"{value_label}\n", style="")
     for row in reversed(range(HEIGHT)):
@@ -94,7 +94,7 @@ class _Scale:
     def __init__(self, values: Sequence[float], size: int) -> None:
         self._low, self._high, self._size = min(values), max(values), size
 
-    def place(self, value: float) -> int:
+    def position(self, value: float) -> int:
         span = self._high - self._low
         return round((value - self._low) / span * (self._size - 1)) if span > 0 else 0
 

@@ -92,9 +92,9 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     for line in _read_lines(result, session):
         console.print(line)
     blocks = layout.blocks(result.item_kinds, result.item_tokens, result.episodes, result.visible)
-    blocks = [picture.Block(picture.Role.SYSTEM, result.pinned.overhead), *blocks]
+    blocks = [picture.Band(picture.Role.SYSTEM, result.pinned.overhead), *blocks]
     if (index := result.report.index) is not None:
-        blocks.append(picture.Block(picture.Role.INDEX, index.tokens, new=True))
+        blocks.append(picture.Band(picture.Role.INDEX, index.tokens, new=True))
     rows = layout.rows(blocks, result.episodes, result.report.policy)
     console.print(picture.titled("What the window holds", picture.EpisodeTable(rows, limit)))
     if result.report.steps:

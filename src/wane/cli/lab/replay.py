@@ -18,7 +18,7 @@ from wane.cli.lab.common import (
     read_lines,
     rounded,
 )
-from wane.cli.lab.pareto import Mark, pareto_picture
+from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
 from wane.lab.columns import Column, Unit, columns_of, notes
@@ -189,7 +189,7 @@ def _print_sweep(result: Sweep) -> None:
         last = point.strategy
     console = plain_console()
     console.print(table)
-    marks = [Mark(point.strategy, point.totals.dollars, point.recall, point in best) for point in result.points]
+    marks = [PlottedPoint(point.strategy, point.totals.dollars, point.recall, point in best) for point in result.points]
     print_lines([""])
     console.print(pareto_picture(marks, min(console.width, 100), "cost", "reference recall", dollars), soft_wrap=True)
     smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))

@@ -42,7 +42,7 @@ def run_tune(options: TuneOptions) -> int:
         return failure.OK
     print_lines(read_lines(setup.gathered, setup.studied))
     chosen = result.chosen
-    changed = ", ".join(f"{name} {_shown(value)}" for name, value in chosen.departures.items())
+    changed = ", ".join(f"{name} {_value_text(value)}" for name, value in chosen.departures.items())
     print_lines(
         [
             f"Prices {prices_told(result.studied)}",
@@ -146,10 +146,10 @@ def _named(alternative: Alternative) -> str:
         return f"{alternative.value} instead"
     if alternative.what == "budget":
         return f"{rounded(alternative.value)} instead"
-    return f"{alternative.what} = {_shown(alternative.value)}"
+    return f"{alternative.what} = {_value_text(alternative.value)}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "the order's own" if value is None else str(value)

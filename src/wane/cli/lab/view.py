@@ -44,7 +44,7 @@ def run_view(options: ViewOptions) -> int:
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)
     materials = [prepared.subject.material for prepared in studied]
-    recorded_budget, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
+    recorded_budget, facts = _from_journal(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
         page = Path(options.output)
     else:  # in a directory that nobody else can read
@@ -57,7 +57,7 @@ def run_view(options: ViewOptions) -> int:
             say(line)
     sys.stdout.write(f"{printable(str(page))}\n")
     # A page without a given name is only written to be shown.
-    if (options.open_page or options.output is None) and not _shown(page):
+    if (options.open_page or options.output is None) and not _opened_in_browser(page):
         say("there is no browser to show it in; open the file above in one")
     return failure.OK
 
@@ -80,7 +80,7 @@ def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
     return simulated
 
 
-def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
+def _from_journal(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
     """Return what a journal knows in addition: the last budget, and figures."""
     try:
         records = read(path).records
@@ -99,7 +99,7 @@ def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
     return (settings.budget if configured and traits(settings.strategy).bounded else None), facts
 
 
-def _shown(page: Path) -> bool:
+def _opened_in_browser(page: Path) -> bool:
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

@@ -222,7 +222,7 @@ def _introduce(options: ProxyOptions) -> None:
     lines = [
         f"Listening on {url}, for {server.upstream}",
         f"  view      {view}",
-        f"  sessions  {_place(options.store)}",
+        f"  sessions  {_store_name(options.store)}",
         *([] if options.store is None else [f"            {lifetime} (--keep)"]),
         *limit,
         f"  status    {base}/wane/",
@@ -237,7 +237,7 @@ def _introduce(options: ProxyOptions) -> None:
     sys.stdout.flush()
 
 
-def _place(store: str | None) -> str:
+def _store_name(store: str | None) -> str:
     """Return where sessions are stored, without secrets."""
     from wane.proxy.store.location import parse_location, scheme_of
 

@@ -20,7 +20,7 @@ from wane.cli.terminal.text import counted, say
 from wane.money import dollars
 
 if TYPE_CHECKING:
-    from wane.proxy.agents.base import Agent, Command
+    from wane.proxy.agents.base import Agent, AgentCommand
     from wane.proxy.server.run import ProxyOptions, Running
     from wane.proxy.sessions.figures import SessionStatus
 
@@ -34,7 +34,7 @@ def run_agent(options: RunOptions) -> int:
         WaneError: if the agent cannot be pointed at a proxy, or the proxy cannot start with these options.
     """
     need_proxy("wane run")
-    from wane.proxy.agents.base import Command
+    from wane.proxy.agents.base import AgentCommand
     from wane.proxy.agents.known import agent_of
     from wane.proxy.settings import Address
 
@@ -43,7 +43,7 @@ def run_agent(options: RunOptions) -> int:
             f"wane run listens for one agent on this machine, but others can reach {options.listen}: give an address "
             "such as 127.0.0.1:8701, or use wane proxy, which asks for a token there"
         )
-    command = Command(
+    command = AgentCommand(
         program=options.agent,
         arguments=options.arguments,
         environ=dict(os.environ),
@@ -75,7 +75,7 @@ def _treatment(options: TreatmentOptions) -> TreatmentOptions:
     return replace(options, usage=options.usage or "last", max_cost_per=per)
 
 
-def _run(agent: Agent, command: Command, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
+def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
     from wane.proxy.agents.base import around_proxies
     from wane.proxy.server.run import in_thread
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from wane.account import Account
 from wane.cli.terminal import layout
-from wane.cli.terminal.picture import Block, Role
+from wane.cli.terminal.picture import Band, Role
 from wane.core import Episode, Item, Kind
 from wane.formats import get_format
 from wane.journal import MessageRecord, PassRecord, SessionFile, model_calls, read
@@ -20,7 +20,7 @@ from wane.strategies.base import Substitute
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NextView:
     """The view of the next request.
 
     Attributes:
@@ -36,7 +36,7 @@ class View:
     instead: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rebuilt: Rebuilt) -> View:
+    def of(cls, rebuilt: Rebuilt) -> NextView:
         """Return the view of a session's next request."""
         engine, slots = rebuilt.engine, rebuilt.engine.view
         instead = {slot.index: slot.tokens for slot in slots if isinstance(slot, Substitute) and slot.index is not None}
@@ -59,7 +59,7 @@ class Session:
     file: SessionFile
     rebuilt: Rebuilt
     turns: tuple[Turn, ...]
-    view: View
+    view: NextView
 
     @property
     def items(self) -> list[Item]:
@@ -67,7 +67,7 @@ class Session:
         return [item for item, _ in self.rebuilt.items]
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[Band]:
         """Its history as blocks; those in the view are kept."""
         items = self.items
         kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
@@ -75,11 +75,11 @@ class Session:
         parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, view.visible, view.instead)
         # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
         parts += layout.index_block(self.rebuilt.window)
-        besides = view.tokens - sum(part.tokens for part in parts if part.kept)
-        return [Block(Role.SYSTEM, max(0, besides)), *parts]
+        besides = view.tokens - sum(part.tokens for part in parts if part.stays)
+        return [Band(Role.SYSTEM, max(0, besides)), *parts]
 
     @property
-    def whole(self) -> int:
+    def history_tokens(self) -> int:
         """Tokens of the view with everything that was evicted."""
         return self.view.tokens + self.view.evicted
 
@@ -114,7 +114,7 @@ def load_session(path: Path) -> Session:
     file = read(path)
     rebuilt = rebuild(file.records, get_format(file.header.format))
     messages = [record.message for record in file.records if isinstance(record, MessageRecord)]
-    return Session(file, rebuilt, tuple(_turns(messages, rebuilt)), View.of(rebuilt))
+    return Session(file, rebuilt, tuple(_turns(messages, rebuilt)), NextView.of(rebuilt))
 
 
 def _turns(messages: Sequence[Mapping[str, Any]], rebuilt: Rebuilt) -> Iterator[Turn]:

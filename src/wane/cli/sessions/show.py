@@ -86,7 +86,7 @@ def session_dict(session: Session) -> dict[str, Any]:
         "messages": len(session.rebuilt.messages),
         "torn_bytes": session.file.torn_bytes,
         "budget": window.budget,
-        "tokens": {"history": session.whole, "view": session.view.tokens},
+        "tokens": {"history": session.history_tokens, "view": session.view.tokens},
         "usage": session.usage.to_dict() | {"models": session.models},
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
@@ -209,7 +209,7 @@ def _summary(session: Session) -> RenderableType:
     table.add_row("usage", describe_usage(session.usage))
     table.add_row(
         "window",
-        f"{view.tokens:,} of {rebuilt.window.budget:,} tokens; with all that was evicted {session.whole:,}",
+        f"{view.tokens:,} of {rebuilt.window.budget:,} tokens; with all that was evicted {session.history_tokens:,}",
     )
     if rebuilt.by_episode and view.tokens > rebuilt.window.budget:
         excess, holders = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()

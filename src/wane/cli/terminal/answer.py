@@ -45,10 +45,10 @@ class AnswerStream:
             return []
         gap: list[RenderableType] = [] if self._first else [""]
         self._first = False
-        return [*gap, Answer(text.strip("\n"))]
+        return [*gap, AnswerText(text.strip("\n"))]
 
 
-class Answer:
+class AnswerText:
     """Markdown for a terminal: line breaks as they were written, code in colour, nothing after the end of a line."""
 
     def __init__(self, text: str) -> None:

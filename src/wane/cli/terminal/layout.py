@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from wane.cli.terminal.picture import Block, Role, Row, elided, plain_table
+from wane.cli.terminal.picture import Band, Role, Row, elided, plain_table
 from wane.cli.terminal.text import printable
 from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Level, Policy, Step
 from wane.core.report import brief
@@ -37,7 +37,7 @@ def blocks(
     episodes: Iterable[Episode],
     visible: Iterable[int],
     instead: Mapping[int, int] | None = None,
-) -> list[Block]:
+) -> list[Band]:
     """Return a history as blocks, in order.
 
     Args:
@@ -67,14 +67,14 @@ def blocks(
             yield (role, number, bool(in_view[index])), tokens[index] - substitute
 
     return [
-        Block(role, sum(size for _, size in group), stays, number)
+        Band(role, sum(size for _, size in group), stays, number)
         for (role, number, stays), group in groupby(pieces(), lambda piece: piece[0])
     ]
 
 
 def view_blocks(
     items: Sequence[Item], episodes: Iterable[Episode], window: ContextWindow, removed: Collection[int], *, done: bool
-) -> list[Block]:
+) -> list[Band]:
     """Return a window's view as blocks, with what a pass removes; the rest is kept.
 
     Args:
@@ -91,15 +91,15 @@ def view_blocks(
     # What every request carries in addition, so that the picture adds up to the window's total.
     index = index_block(window)
     besides = window.tokens - sum(items[index].tokens for index in visible) - sum(block.tokens for block in index)
-    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in parts if block.tokens), *index]
+    return [Band(Role.SYSTEM, max(0, besides)), *(block for block in parts if block.tokens), *index]
 
 
-def index_block(window: ContextWindow) -> list[Block]:
+def index_block(window: ContextWindow) -> list[Band]:
     """Return the block of the index of evicted content (R20), in a list that is empty if there is none."""
-    return [] if window.index is None else [Block(Role.INDEX, window.accounting.scaled(window.index.tokens))]
+    return [] if window.index is None else [Band(Role.INDEX, window.accounting.scaled(window.index.tokens))]
 
 
-def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
+def rows(parts: Sequence[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
     """Return the table of a window: what belongs to no episode, then the episodes in order of start.
 
     Args:
@@ -116,9 +116,9 @@ def is_told(row: Row) -> bool:
     return bool(row.before) or row.role not in (Role.IMPLICIT, Role.PROLOGUE)
 
 
-def fixed_rows(parts: Iterable[Block]) -> list[Row]:
+def fixed_rows(parts: Iterable[Band]) -> list[Row]:
     """Return the rows of system items and user turns (R13), of notices (R15), and of work in no episode."""
-    tokens_by_key = _held(((part.role, part.episode is None), part) for part in parts)
+    tokens_by_key = _before_after(((part.role, part.episode is None), part) for part in parts)
     fixed = [
         (Role.SYSTEM, True, "(system)", _NEVER),
         (Role.NOTICE, True, "(opening and standing notices)", _NEVER),
@@ -131,9 +131,7 @@ def fixed_rows(parts: Iterable[Block]) -> list[Row]:
     return [Row(role, name, *tokens, why=why) for role, name, tokens, why in sizes if any(tokens)]
 
 
-def episode_rows(
-    parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy, *, done: bool = True
-) -> list[Row]:
+def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
     """Return the rows of the episodes, in order of start, without the notices in them, which have a row of their own.
 
     Args:
@@ -142,7 +140,7 @@ def episode_rows(
         policy: what a pass may evict.
         done: whether the pass has run; False if it would be the next one.
     """
-    tokens_by_key = _held(
+    tokens_by_key = _before_after(
         (part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE
     )
     needed = dependents(episodes)
@@ -164,9 +162,9 @@ def episode_rows(
     return rows
 
 
-def held_by(parts: Iterable[Block]) -> dict[int, tuple[int, int]]:
+def held_by(parts: Iterable[Band]) -> dict[int, tuple[int, int]]:
     """Return the tokens of each episode before and after, its notices included, by its number."""
-    return _held((part.episode, part) for part in parts if part.episode is not None)
+    return _before_after((part.episode, part) for part in parts if part.episode is not None)
 
 
 def step_table(steps: Sequence[Step], *, limit: int | None = None) -> Table:
@@ -229,10 +227,10 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
     return "may go" if episode.level is Level.NONE else "may go further"
 
 
-def _held(parts: Iterable[tuple[_KeyT, Block]]) -> dict[_KeyT, tuple[int, int]]:
+def _before_after(parts: Iterable[tuple[_KeyT, Band]]) -> dict[_KeyT, tuple[int, int]]:
     """Return tokens before and after, by key."""
     totals: dict[_KeyT, tuple[int, int]] = {}
     for key, part in parts:
         before, after = totals.get(key, (0, 0))
-        totals[key] = before + part.tokens * (not part.new), after + part.tokens * part.kept
+        totals[key] = before + part.tokens * (not part.new), after + part.tokens * part.stays
     return totals

@@ -16,7 +16,7 @@ _THEME = "ansi_dark"
 
 def markdown(text: str) -> Markdown:
     """Return Markdown as Rich shows it, with line breaks as they were written."""
-    answer = _Answer(text, code_theme=_THEME, hyperlinks=False)
+    answer = _TerminalMarkdown(text, code_theme=_THEME, hyperlinks=False)
     for token in answer.parsed:
         for child in token.children or ():
             if child.type == "softbreak":
@@ -29,8 +29,8 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
-        shown = Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default")
-        yield Padding(shown, (0, 0, 0, 2))
+        highlighted = Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default")
+        yield Padding(highlighted, (0, 0, 0, 2))
 
 
 class _Heading(Heading):
@@ -42,7 +42,7 @@ class _Heading(Heading):
         yield text
 
 
-class _Answer(Markdown):
+class _TerminalMarkdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "fence": _Code,

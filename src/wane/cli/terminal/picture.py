@@ -39,20 +39,20 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Band:
     """Neighbouring items of one role and one episode.
 
     Attributes:
         role: their role.
         tokens: their tokens.
-        kept: whether they stay.
+        stays: whether they stay.
         episode: number of their episode; None outside episodes.
         new: whether the pass has put them there.
     """
 
     role: Role
     tokens: int
-    kept: bool = True
+    stays: bool = True
     episode: int | None = None
     new: bool = False
 
@@ -214,7 +214,7 @@ class WindowPicture:
         labels: names of the whole window and of what stays of it, with at most seven letters.
     """
 
-    blocks: Sequence[Block]
+    blocks: Sequence[Band]
     budget: int
     labels: tuple[str, str] = BEFORE_AFTER
 
@@ -222,7 +222,7 @@ class WindowPicture:
         glyphs = _UNICODE if is_unicode(options.encoding) else _ASCII
         earlier = [block for block in self.blocks if not block.new]
         before = sum(block.tokens for block in earlier)
-        visible = [block for block in self.blocks if block.kept]
+        visible = [block for block in self.blocks if block.stays]
         after = sum(block.tokens for block in visible)
         total_width = len(f" {before:,} tokens")
         tape = max(_NARROWEST, options.max_width - _LABEL_WIDTH - total_width)
@@ -261,7 +261,7 @@ def _row_cells(row: Row) -> list[RenderableType]:
     ]
 
 
-def _cases(blocks: Iterable[Block]) -> dict[int, bool]:
+def _cases(blocks: Iterable[Band]) -> dict[int, bool]:
     """Return whether each episode's letter is upper case; neighbours of one role alternate."""
     numbers: dict[Role, set[int]] = {}
     for block in blocks:
@@ -270,14 +270,14 @@ def _cases(blocks: Iterable[Block]) -> dict[int, bool]:
     return {number: index % 2 == 0 for role in numbers for index, number in enumerate(sorted(numbers[role]))}
 
 
-def _cells(blocks: Sequence[Block], width: int, scale: int) -> list[Block]:
+def _cells(blocks: Sequence[Band], width: int, scale: int) -> list[Band]:
     """Return the block with the largest share of each cell, on a tape where `scale` tokens take `width` cells."""
     total = sum(block.tokens for block in blocks)
     if not total:
         return []
     # In units where a cell is `total` wide and a token `count`, all numbers are whole.
     count = max(1, round(total * width / scale))
-    best: list[tuple[int, Block]] = [(0, blocks[0])] * count
+    best: list[tuple[int, Band]] = [(0, blocks[0])] * count
     stop = 0
     for block in blocks:
         start, stop = stop, stop + block.tokens * count
@@ -288,11 +288,11 @@ def _cells(blocks: Sequence[Block], width: int, scale: int) -> list[Block]:
     return [block for _, block in best]
 
 
-def _letters(cells: Iterable[Block], cases: Mapping[int, bool], gone: str | None = None) -> Text:
+def _letters(cells: Iterable[Band], cases: Mapping[int, bool], gone: str | None = None) -> Text:
     """Return the tape of some cells; with `gone`, cells that do not stay are drawn with it."""
     text = Text()
     for block in cells:
-        if gone is not None and not block.kept:
+        if gone is not None and not block.stays:
             text.append(gone, style="dim")
             continue
         letter = LETTERS[block.role]
@@ -319,14 +319,14 @@ def _ruler(budget: int, scale: int, width: int, glyphs: _Glyphs) -> Text:
     return Text(f"{'':{_LABEL_WIDTH}}{line}", style="dim")
 
 
-def _legend(blocks: Sequence[Block], glyphs: _Glyphs) -> Text:
+def _legend(blocks: Sequence[Band], glyphs: _Glyphs) -> Text:
     present = {block.role for block in blocks if block.tokens}
     legend = Text(" " * _LABEL_WIDTH)
     for role, letter in LETTERS.items():
         if role in present:
             legend.append(letter, style=_TAPE_STYLES[role])
             legend.append(f" {_MEANING[role]}  ")
-    if not all(block.kept for block in blocks):
+    if not all(block.stays for block in blocks):
         legend.append(f"{glyphs.gone} evicted")
     legend.rstrip()
     return legend

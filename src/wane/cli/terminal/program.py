@@ -32,5 +32,5 @@ def program(started_as: str | None = None, environ: Mapping[str, str] | None = N
 
 def _typed(path: Path) -> str:
     """Return a path as one would type it here: relative if the current directory is above it."""
-    here = Path.cwd()
-    return shlex.quote(str(path.absolute().relative_to(here) if path.absolute().is_relative_to(here) else path))
+    cwd = Path.cwd()
+    return shlex.quote(str(path.absolute().relative_to(cwd) if path.absolute().is_relative_to(cwd) else path))

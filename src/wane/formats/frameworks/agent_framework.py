@@ -107,7 +107,7 @@ def _part(content: Content, kind: Kind, hosted: set[str], *, system: bool) -> Pa
             tool = content.name or content.tool_name or type_.removesuffix("_call")
             return Part(Kind.CALL, call_id=content.call_id, tool=tool, arguments=_arguments(content))
         if type_.endswith("_result"):
-            text, extra = _given(content)
+            text, extra = _result_text(content)
             return Part(Kind.RESULT, text, call_id=content.call_id, extra_tokens=extra)
     return Part(kind, _as_json(content.to_dict(exclude={"raw_representation"})), system=system)
 
@@ -168,7 +168,7 @@ def _arguments(content: Content) -> str:
     return arguments if isinstance(arguments, str) else _as_json(arguments)
 
 
-def _given(content: Content) -> tuple[str, int]:
+def _result_text(content: Content) -> tuple[str, int]:
     """The text of a result, and the estimate for what is no text in it."""
     if content.items:
         texts = [item.text or "" for item in content.items if item.type == "text"]

@@ -95,11 +95,11 @@ def _turn_parts(parts: Sequence[types.Part], kind: Kind) -> Iterator[Located[int
         if (response := part.function_response) is not None:
             media = NON_TEXT_TOKENS * len(response.parts or ())
             call_id = _call_id(response, counts)
-            yield location, Part(Kind.RESULT, _given(response.response), call_id=call_id, extra_tokens=media)
+            yield location, Part(Kind.RESULT, _result_text(response.response), call_id=call_id, extra_tokens=media)
         elif part.text is not None:
             yield location, Part(kind, part.text)
         else:
-            yield location, _other(part, kind)
+            yield location, _other_part(part, kind)
 
 
 def _answer_parts(content: types.Content) -> Iterator[Located[int]]:
@@ -115,7 +115,7 @@ def _answer_parts(content: types.Content) -> Iterator[Located[int]]:
             yield location, Part(Kind.REASONING, text, extra_tokens=0 if text else seal)
         elif part.text:
             yield location, Part(Kind.TEXT, part.text)
-        elif part.text is None and (text_part := _other(part, Kind.TEXT)) != Part(Kind.TEXT):
+        elif part.text is None and (text_part := _other_part(part, Kind.TEXT)) != Part(Kind.TEXT):
             yield location, text_part
 
 
@@ -155,7 +155,7 @@ def _call_id(call: types.FunctionCall | types.FunctionResponse, counts: Counter[
     return call.id or f"{name}#{number}"
 
 
-def _given(response: Mapping[str, Any] | None) -> str:
+def _result_text(response: Mapping[str, Any] | None) -> str:
     """A result as text: what the kit puts around a plain one is left out."""
     if response and response.keys() == {"result"} and isinstance(response["result"], str):
         return str(response["result"])
@@ -165,7 +165,7 @@ def _given(response: Mapping[str, Any] | None) -> str:
         return str(response)
 
 
-def _other(part: types.Part, kind: Kind) -> Part:
+def _other_part(part: types.Part, kind: Kind) -> Part:
     """A part that is no text, call, result or thought."""
     if part.inline_data is not None or part.file_data is not None:
         return Part(kind, extra_tokens=NON_TEXT_TOKENS)

@@ -58,7 +58,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
             return couple_reasoning(located, _sealed(message, located))
         if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
             raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
-        return [(("whole", 0), _whole(message))]
+        return [(("whole", 0), _message_part(message))]
 
     def keep(self, message: ChatMessage, positions: Sequence[int]) -> ChatMessage:
         """Return the message with only some of its parts. Its id tells which, as logs tell messages apart by id."""
@@ -93,8 +93,8 @@ class InspectFormat(NativeFormat[ChatMessage]):
         return message.model_copy(update={"content": text, "error": None})
 
 
-def _whole(message: ChatMessageSystem | ChatMessageUser | ChatMessageTool) -> Part:
-    text, extra = _said(message.content)
+def _message_part(message: ChatMessageSystem | ChatMessageUser | ChatMessageTool) -> Part:
+    text, extra = _text_of(message.content)
     if isinstance(message, ChatMessageTool):
         # The model reads the error in place of the content.
         text = text if message.error is None else message.error.message
@@ -104,7 +104,7 @@ def _whole(message: ChatMessageSystem | ChatMessageUser | ChatMessageTool) -> Pa
 
 def _answer(message: ChatMessageAssistant) -> Iterator[Located[Location]]:
     for number, entry in enumerate(message.content_list):
-        text, extra = _said([entry])
+        text, extra = _text_of([entry])
         if isinstance(entry, ContentReasoning):
             yield ("content", number), Part(Kind.REASONING, text, extra_tokens=extra)
         elif text or extra:
@@ -114,7 +114,7 @@ def _answer(message: ChatMessageAssistant) -> Iterator[Located[Location]]:
         yield ("call", number), part
 
 
-def _said(content: Any) -> tuple[str, int]:
+def _text_of(content: Any) -> tuple[str, int]:
     """The text of a content, and the estimate for what is no text in it."""
     if isinstance(content, str):
         return content, 0

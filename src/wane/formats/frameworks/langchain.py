@@ -52,7 +52,7 @@ class LangChainFormat(NativeFormat[BaseMessage]):
             return _couple(message, list(_answer(message)))
         if not isinstance(message, BaseMessage):
             raise FormatError(f"a message must be a LangChain message, found {type(message).__name__}")
-        text, extra = _said(message.content)
+        text, extra = _text_of(message.content)
         if isinstance(message, ToolMessage):
             return [(_WHOLE, Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra))]
         if isinstance(message, SystemMessage | HumanMessage):
@@ -129,7 +129,7 @@ def _answer(message: AIMessage) -> Iterator[Located[Location]]:
             elif isinstance(block, dict) and block.get("type") in _REASONING:
                 yield location, _reasoning(block)
             else:
-                text, extra = _said([block])
+                text, extra = _text_of([block])
                 if text or extra:
                     yield location, Part(Kind.TEXT, text, extra_tokens=extra)
     yield from remaining.items()
@@ -192,7 +192,7 @@ def _call_id(block: object) -> Any:
     return (block.get("call_id") or block.get("id")) if isinstance(block, dict) else None
 
 
-def _said(content: object) -> tuple[str, int]:
+def _text_of(content: object) -> tuple[str, int]:
     """The text of a content, and the estimate for what is no text in it."""
     if isinstance(content, str):
         return content, 0
@@ -215,5 +215,5 @@ def _medium(block: Mapping[str, Any]) -> tuple[str, int]:
     """The text of a file, or else the estimate for it: its data would count as many times the tokens that it has."""
     source = block.get("source")
     if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
-        return _said(source.get("data") or source.get("content"))
+        return _text_of(source.get("data") or source.get("content"))
     return "", NON_TEXT_TOKENS

@@ -67,7 +67,7 @@ class OpenHandsFormat(NativeFormat[Message]):
             return _answer(message)
         if not isinstance(first, LLMConvertibleEvent):
             raise FormatError(f"an event must be one that a model is shown, found {type_name(first)}")
-        text, extra = _said(first)
+        text, extra = _text_of(first)
         if isinstance(first, ObservationBaseEvent):
             return [(0, Part(Kind.RESULT, text, call_id=first.tool_call_id, extra_tokens=extra))]
         if isinstance(first, SystemPromptEvent):
@@ -172,7 +172,7 @@ def _reasoning(answer: Any) -> Iterator[Part]:
         yield Part(Kind.REASONING, text, extra_tokens=extra)
 
 
-def _said(event: LLMConvertibleEvent) -> tuple[str, int]:
+def _text_of(event: LLMConvertibleEvent) -> tuple[str, int]:
     """The text of an event, and the estimate for its images."""
     content = event.to_llm_message().content
     texts = [entry.text for entry in content if isinstance(entry, TextContent)]

@@ -338,7 +338,7 @@ def _load(entry: object, number: int) -> list[ModelMessage]:
     if isinstance(entry, ModelRequest | ModelResponse):
         return [entry]
     if not _looks_like_message(entry):
-        raise FormatError(f"message {number}: expected an object with kind and parts, found {_shown(entry)}")
+        raise FormatError(f"message {number}: expected an object with kind and parts, found {_shortened(entry)}")
     try:
         # Through JSON text: only there does Pydantic read bytes as base64.
         text = json.dumps([entry], ensure_ascii=False)
@@ -352,7 +352,7 @@ def _load(entry: object, number: int) -> list[ModelMessage]:
         raise FormatError(f"message {number}: it is not JSON data: {error}") from None
 
 
-def _shown(entry: object) -> str:
+def _shortened(entry: object) -> str:
     text = ascii(entry)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

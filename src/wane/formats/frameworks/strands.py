@@ -97,7 +97,7 @@ def _part(role: str, block: Block) -> Part | None:
     if (call := block.get("toolUse")) is not None:
         return Part(Kind.CALL, call_id=call["toolUseId"], tool=call["name"], arguments=shown_text(call["input"]))
     if (result := block.get("toolResult")) is not None:
-        contents = [_said(inner) for inner in result["content"]]
+        contents = [_text_of(inner) for inner in result["content"]]
         extra = sum(tokens for _, tokens in contents)
         return Part(Kind.RESULT, "".join(text for text, _ in contents), call_id=result["toolUseId"], extra_tokens=extra)
     if (reasoning := block.get("reasoningContent")) is not None:
@@ -105,22 +105,22 @@ def _part(role: str, block: Block) -> Part | None:
         return Part(Kind.REASONING, text, extra_tokens=0 if text else max(1, len(_seal(block)) // 4))
     if "cachePoint" in block:
         return None
-    text, extra = _said(block)
+    text, extra = _text_of(block)
     if role == "assistant":
         return Part(Kind.TEXT, text, extra_tokens=extra) if text or extra else None
     return turn_part(text, extra)
 
 
-def _said(block: Block) -> tuple[str, int]:
+def _text_of(block: Block) -> tuple[str, int]:
     """The text of a block, and the estimate for what is no text in it."""
     if isinstance(text := block.get("text"), str):
         return text, 0
     if "json" in block:
         return shown_text(block["json"]), 0
     if (guarded := block.get("guardContent")) is not None:
-        return _said(guarded.get("text", guarded))
+        return _text_of(guarded.get("text", guarded))
     if (cited := block.get("citationsContent")) is not None:
-        return "".join(_said(inner)[0] for inner in cited.get("content") or []), 0
+        return "".join(_text_of(inner)[0] for inner in cited.get("content") or []), 0
     if any(kind in block for kind in _MEDIA):
         return "", NON_TEXT_TOKENS
     raise FormatError(f"a block {', '.join(map(repr, block))} is unknown")

@@ -18,7 +18,7 @@ _SWEEP: Final = 128
 
 
 @dataclass(slots=True)
-class Entry:
+class CachedPrefix:
     """A cached prefix.
 
     Attributes:
@@ -48,7 +48,7 @@ class Branch:
 
     view: list[Slot]
     sums: list[int]
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[CachedPrefix] = field(default_factory=list)
     shared: int = 0
     start: int = 0
 
@@ -74,7 +74,7 @@ class Branch:
         self.view += slots
         self.sums += sums
 
-    def alive(self, limit: int, now: float) -> Iterator[Entry]:
+    def alive(self, limit: int, now: float) -> Iterator[CachedPrefix]:
         """Yield the live entries that end at or before `limit`, longest first."""
         for at in range(bisect_right(self.entries, limit, key=_end) - 1, -1, -1):
             if self.entries[at].expires >= now:
@@ -91,7 +91,7 @@ class Branch:
         if at and self.entries[at - 1].end == end:
             self.entries[at - 1].expires = expires
         else:
-            self.entries.insert(at, Entry(end, expires))
+            self.entries.insert(at, CachedPrefix(end, expires))
 
 
 class Lineage:
@@ -146,7 +146,7 @@ class Lineage:
         self._forget(now)
         return head
 
-    def alive(self, limit: int, now: float) -> Iterator[Entry]:
+    def alive(self, limit: int, now: float) -> Iterator[CachedPrefix]:
         """Yield the entries that are prefixes of the current view and end at or before `limit`, longest first."""
         chains = [self.current.alive(limit, now)]
         chains += [branch.alive(min(limit, branch.shared), now) for branch in self.others]
@@ -177,5 +177,5 @@ def common_prefix(first: Sequence[Slot], second: Sequence[Slot], start: int = 0)
     return start
 
 
-def _end(entry: Entry) -> int:
+def _end(entry: CachedPrefix) -> int:
     return entry.end

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from wane.core import Kind
-from wane.lab.cache.lineage import Entry, Lineage, common_prefix
+from wane.lab.cache.lineage import CachedPrefix, Lineage, common_prefix
 from wane.lab.cache.rules import CacheRules
 from wane.prices import CacheUse
 from wane.strategies.base import Slot
@@ -80,7 +80,7 @@ class PrefixCache:
         same = current.sums[max(covered)] if covered else 0
         read = (same + rules.hidden) // rules.grid * rules.grid - rules.hidden
         # The whole prefix is cached from now on; entries that cover less of it add nothing.
-        current.entries = [Entry(len(current.view), now + rules.lifetime)]
+        current.entries = [CachedPrefix(len(current.view), now + rules.lifetime)]
         return self._use(read if read >= rules.minimum else 0, current.sums[-1])
 
     def _with_breakpoints(self) -> CacheUse:
@@ -107,7 +107,7 @@ class PrefixCache:
         marks = sorted({min(self._system, last), last})
         return [mark for mark in marks if sums[mark] >= self.rules.minimum]
 
-    def _look_back(self, mark: int) -> Entry | None:
+    def _look_back(self, mark: int) -> CachedPrefix | None:
         """Return the longest entry that the lookback of a breakpoint reaches."""
         rules = self.rules
         checked: list[int] = []

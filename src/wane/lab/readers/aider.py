@@ -31,7 +31,7 @@ _ASKING: Final = ("/ask", "/code", "/architect", "/context")
 _LOOKED_AT: Final = 200
 
 
-class _Block(NamedTuple):
+class _Passage(NamedTuple):
     """A run of text: `started`, `typed`, `printed` or `answered`."""
 
     line: int
@@ -58,7 +58,7 @@ def read(path: Path) -> list[RecordedSession]:
     return called or sessions[-1:]
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
+def _blocks(lines: Iterable[str]) -> Iterator[_Passage]:
     """Yield the blocks of a history, in order."""
     kind, first, body = "", 0, list[str]()
     open_print = False  # whether the printed text goes on on the next line
@@ -76,18 +76,18 @@ def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
             now, content, begins = "answered", line, kind != "answered"
         if begins:
             if body:
-                yield _Block(first, kind, "\n".join(body).strip())
+                yield _Passage(first, kind, "\n".join(body).strip())
             kind, first, body = now, number, []
         body.append(content.removesuffix("  ") if now in ("printed", "typed") else content)
         open_print = now == "printed" and not line.endswith("  ")
     if body:
-        yield _Block(first, kind, "\n".join(body).strip())
+        yield _Passage(first, kind, "\n".join(body).strip())
 
 
-def _session(blocks: Iterable[_Block]) -> RecordedSession:
+def _session(blocks: Iterable[_Passage]) -> RecordedSession:
     builder = SessionBuilder("aider", NAME)
     model: str | None = None
-    answer: _Block | None = None
+    answer: _Passage | None = None
     for block in blocks:
         if block.kind == "answered":
             answer = block if block.text else answer

@@ -55,7 +55,7 @@ def _session(trajectory: Mapping[str, Any], builder: SessionBuilder) -> Recorded
     if tools := agent.get("tool_definitions"):
         builder.system_tokens = chars(json.dumps(tools, ensure_ascii=False, separators=(",", ":")))
     for number, step in enumerate(items(trajectory.get("steps")), start=1):
-        _Step(builder, mapping(step), number, text(agent.get("model_name")) or None).take()
+        _StepReader(builder, mapping(step), number, text(agent.get("model_name")) or None).take()
     embedded = [entry for entry in items(trajectory.get("subagent_trajectories")) if isinstance(entry, dict)]
     for number, sub in enumerate(embedded, start=1):
         name = text(sub.get("trajectory_id")) or f"sub-agent {number}"
@@ -63,7 +63,7 @@ def _session(trajectory: Mapping[str, Any], builder: SessionBuilder) -> Recorded
     return builder.build()
 
 
-class _Step:
+class _StepReader:
     """Adds one step to a session."""
 
     def __init__(self, builder: SessionBuilder, step: Mapping[str, Any], number: int, model: str | None) -> None:

@@ -57,7 +57,7 @@ _ITEMS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Output:
     """A model's output, with its result if the provider ran the call itself."""
 
     parts: tuple[Part, ...]
@@ -87,12 +87,12 @@ class _Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _RolloutLine:
     """One thing that happened, with its line and the current model; a `Part` did not come from the model."""
 
     line: int
     at: float | None
-    what: Part | _Made | _Cost | _Compacted
+    what: Part | _Output | _Cost | _Compacted
     model: str | None = None
 
     @property
@@ -137,7 +137,7 @@ class _Collected:
     """Collects the steps of a session, without those that were rolled back."""
 
     def __init__(self, builder: SessionBuilder) -> None:
-        self.steps: list[_Step] = []
+        self.steps: list[_RolloutLine] = []
         self.found = False
         self._builder = builder
         self._problems = builder.problems
@@ -168,7 +168,7 @@ class _Collected:
             self._problems.add(line, f"a line of the unknown type {kind!r}")
 
     def _add(self, line: int, at: float | None, what: Any) -> None:
-        self.steps.append(_Step(line, at, what, self._model))
+        self.steps.append(_RolloutLine(line, at, what, self._model))
         self.found = True
 
     def _meta(self, line: int, payload: Mapping[str, Any]) -> None:
@@ -225,11 +225,11 @@ class _Collected:
 class _Assembly:
     """Assembles the steps into a session: output up to its usage is one model call."""
 
-    def __init__(self, builder: SessionBuilder, steps: Sequence[_Step]) -> None:
+    def __init__(self, builder: SessionBuilder, steps: Sequence[_RolloutLine]) -> None:
         self._builder = builder
         self._steps = steps
-        self._output: list[_Step] = []
-        self._after: list[_Step] = []  # items between the output and its cost
+        self._output: list[_RolloutLine] = []
+        self._after: list[_RolloutLine] = []  # items between the output and its cost
         parts = [step.what for step in steps if isinstance(step.what, Part)]
         self._coming = {part.call_id or "" for part in parts if part.kind is Kind.RESULT}
         self._context: int | None = None  # tokens of the last call's request and output
@@ -238,7 +238,7 @@ class _Assembly:
         for step in self._steps:
             if isinstance(step.what, _Cost):
                 self._flush(step.what, step.model)
-            elif isinstance(step.what, _Made):
+            elif isinstance(step.what, _Output):
                 if self._after:
                     self._flush(None)
                 self._output.append(step)
@@ -270,7 +270,7 @@ class _Assembly:
         self._output.clear()
         self._after.clear()
 
-    def _take(self, step: _Step) -> None:
+    def _take(self, step: _RolloutLine) -> None:
         if not isinstance(step.what, Part):
             return
         if step.what.kind in (Kind.USER, Kind.NOTICE):
@@ -280,9 +280,9 @@ class _Assembly:
         self._builder.add(step.what, line=step.line)
 
 
-def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
+def _with_reasoning(output: Sequence[_RolloutLine], cost: _Cost | None) -> list[Part]:
     """Return the parts of a call's output. Reasoning is encrypted, so the call's usage gives its size."""
-    parts = [part for step in output if isinstance(step.what, _Made) for part in step.what.parts]
+    parts = [part for step in output if isinstance(step.what, _Output) for part in step.what.parts]
     positions = [position for position, part in enumerate(parts) if part.kind is Kind.REASONING]
     if cost is not None and positions:
         share, remainder = divmod(cost.reasoning, len(positions))
@@ -293,7 +293,7 @@ def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
     return [part for part in parts if part.kind is not Kind.REASONING or part.text or part.extra_tokens]
 
 
-def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
+def _part_of_item(item: Mapping[str, Any]) -> Part | _Output | None:
     """Take an item of OpenAI's Responses apart; None if it is no part of the history."""
     match item.get("type"):
         case "message":
@@ -305,7 +305,7 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
         case "reasoning":
             texts = [content(item.get(key)).text for key in ("summary", "content")]
             extra = sealed_tokens(item.get("encrypted_content"), SEAL)
-            return _Made((Part(Kind.REASONING, "\n".join(filter(None, texts)), extra_tokens=extra),))
+            return _Output((Part(Kind.REASONING, "\n".join(filter(None, texts)), extra_tokens=extra),))
         case "function_call" | "custom_tool_call":
             space, name = text(item.get("namespace")), text(item.get("name"))
             return _call(item, f"{space}.{name}" if space else name, item.get("arguments", item.get("input")))
@@ -320,7 +320,7 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
             return content(output).part(Kind.RESULT, call_id=text(item.get("call_id")))
         case "tool_search_output":
             result = Part(Kind.RESULT, compact(item.get("tools")), call_id=text(item.get("call_id")))
-            return _Made((result,)) if item.get("execution") == "server" else result
+            return _Output((result,)) if item.get("execution") == "server" else result
         case "web_search_call":
             return _run_by_provider(item, "web_search", raw_text(item.get("action")), 0)
         case "image_generation_call":
@@ -329,22 +329,22 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Made | None:
     return None
 
 
-def _message(item: Mapping[str, Any]) -> Part | _Made:
+def _message(item: Mapping[str, Any]) -> Part | _Output:
     body, role = content(item.get("content")), item.get("role")
     if role == "assistant":
-        return _Made((body.part(Kind.TEXT),) if body else ())
+        return _Output((body.part(Kind.TEXT),) if body else ())
     if is_harness_made(item):
         return body.part(Kind.NOTICE, system=role != "user")
     return body.part(Kind.USER if role == "user" else Kind.SYSTEM)
 
 
-def _call(item: Mapping[str, Any], tool: str, arguments: object) -> _Made:
+def _call(item: Mapping[str, Any], tool: str, arguments: object) -> _Output:
     call_id = text(item.get("call_id")) or text(item.get("id"))
-    return _Made((Part(Kind.CALL, call_id=call_id, tool=tool, arguments=raw_text(arguments)),))
+    return _Output((Part(Kind.CALL, call_id=call_id, tool=tool, arguments=raw_text(arguments)),))
 
 
-def _run_by_provider(item: Mapping[str, Any], tool: str, written: str, extra: int) -> _Made:
+def _run_by_provider(item: Mapping[str, Any], tool: str, written: str, extra: int) -> _Output:
     """Return a call that the provider ran itself; its output is not recorded."""
     call_id = text(item.get("id")) or tool
     call = Part(Kind.CALL, call_id=call_id, tool=tool, arguments=written)
-    return _Made((call, Part(Kind.RESULT, call_id=call_id, extra_tokens=extra)))
+    return _Output((call, Part(Kind.RESULT, call_id=call_id, extra_tokens=extra)))

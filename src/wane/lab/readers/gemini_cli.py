@@ -43,13 +43,13 @@ def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[Rec
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
     """Return the user's first turn; the working directory is recorded only as a hash."""
     for record in lines:
-        for message in (record, *_held(record), *_held(mapping(record.get("$set")))):
+        for message in (record, *_messages_in(record), *_messages_in(mapping(record.get("$set")))):
             if message.get("type") == "user" and (turn := _text_of(message)) and not turn.startswith(_CONTEXT):
                 return turn, None
     return "", None
 
 
-def _held(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _messages_in(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [mapping(message) for message in items(record.get("messages"))]
 
 
@@ -82,8 +82,8 @@ class _Log:
         elif text(record.get("id")):
             self._message(line, record)
         elif isinstance(change.get("messages"), list):
-            self._checkpoint(line, _held(change))
-        for message in _held(record):  # older versions write one object
+            self._checkpoint(line, _messages_in(change))
+        for message in _messages_in(record):  # older versions write one object
             self._message(line, message)
 
     def _message(self, line: int | None, data: Mapping[str, Any]) -> None:

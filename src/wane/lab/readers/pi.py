@@ -32,7 +32,7 @@ _NO_RESULT: Final = "No result provided"
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _TreeLine:
     """A line of the file with a place in the tree."""
 
     line: int
@@ -72,9 +72,9 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
     return "", cwd
 
 
-def _entries(path: Path, builder: SessionBuilder) -> list[_Entry]:
+def _entries(path: Path, builder: SessionBuilder) -> list[_TreeLine]:
     """Return the entries in the order of the file; in version 1, which had no ids, each follows the previous one."""
-    entries: list[_Entry] = []
+    entries: list[_TreeLine] = []
     names: list[str] = []  # of every line, as version 1 counts them
     last: str | None = None
     for line, data in records(path, builder.problems):
@@ -90,7 +90,7 @@ def _entries(path: Path, builder: SessionBuilder) -> list[_Entry]:
         name = text(data.get("id")) or f"line {line}"
         parent = (text(data.get("parentId")) or None) if "parentId" in data else last
         names.append(name)
-        entries.append(_Entry(line, name, parent, _trimmed(data, names)))
+        entries.append(_TreeLine(line, name, parent, _trimmed(data, names)))
         last = name
     return entries
 
@@ -113,7 +113,7 @@ class _Assembly:
         self._builder = builder
         self._places: dict[str, int] = {}  # by entry, its first part
 
-    def run(self, entries: Sequence[_Entry]) -> None:
+    def run(self, entries: Sequence[_TreeLine]) -> None:
         for entry in entries:
             self._places[entry.id] = self._builder.position
             kind = text(entry.data.get("type"))
@@ -126,7 +126,7 @@ class _Assembly:
             elif kind == "compaction":
                 self._compaction(entry)
 
-    def _message(self, entry: _Entry, message: Mapping[str, Any]) -> None:
+    def _message(self, entry: _TreeLine, message: Mapping[str, Any]) -> None:
         role = text(message.get("role"))
         if role == "assistant":
             self._answer(entry, message)
@@ -151,7 +151,7 @@ class _Assembly:
         self._builder.settle(_NO_RESULT)
         self._builder.user(turn, notice=notice)
 
-    def _answer(self, entry: _Entry, message: Mapping[str, Any]) -> None:
+    def _answer(self, entry: _TreeLine, message: Mapping[str, Any]) -> None:
         broken_off = text(message.get("stopReason")) in _BROKEN_OFF
         value = message.get("content")
         blocks = [
@@ -173,7 +173,7 @@ class _Assembly:
         model = text(message.get("model")) or None
         self._builder.answer(parts, usage=usage, at=at, model=model, line=entry.line)
 
-    def _compaction(self, entry: _Entry) -> None:
+    def _compaction(self, entry: _TreeLine) -> None:
         self._builder.settle(_NO_RESULT)
         data = entry.data
         summary = text(data.get("summary"))

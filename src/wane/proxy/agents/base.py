@@ -25,7 +25,7 @@ _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class AgentCommand:
     """The user's command to start an agent.
 
     Attributes:
@@ -49,7 +49,7 @@ class Command:
         """The user's home directory."""
         return Path(self.environ.get("HOME") or self.environ.get("USERPROFILE") or Path.home())
 
-    def place(self, variable: str, default: str) -> Path:
+    def directory(self, variable: str, default: str) -> Path:
         """Return the directory that an environment variable names, or else one in the home directory."""
         named = self.environ.get(variable)
         return Path(named).expanduser() if named else self.home / default
@@ -103,7 +103,7 @@ class Agent(ABC):
         return (first(sent, b"user-agent") or b"").decode("latin-1").startswith(self.user_agents)
 
     @abstractmethod
-    def upstream(self, command: Command) -> str:
+    def upstream(self, command: AgentCommand) -> str:
         """Return the base URL of the provider that it would use by itself.
 
         Raises:
@@ -111,7 +111,7 @@ class Agent(ABC):
         """
 
     @abstractmethod
-    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
         """Return how to start it.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from wane.proxy.agents.base import ANTHROPIC, Agent, Command, Start, cannot, read_json, table, text
+from wane.proxy.agents.base import ANTHROPIC, Agent, AgentCommand, Start, cannot, read_json, table, text
 from wane.proxy.settings import UpstreamUrl
 
 _VARIABLE: Final = "ANTHROPIC_BASE_URL"
@@ -26,11 +26,11 @@ class ClaudeCode(Agent):
     install = "npm install -g @anthropic-ai/claude-code"
     user_agents = ("claude-cli/",)
 
-    def upstream(self, command: Command) -> str:
+    def upstream(self, command: AgentCommand) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""
         return _set_by_file(command, _VARIABLE) or command.environ.get(_VARIABLE) or ANTHROPIC
 
-    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the environment and, if a settings file overrides it, settings that override the file."""
         for variable, service in _ELSEWHERE.items():
             if (_set_by_file(command, variable) or command.environ.get(variable, "")).strip().lower() not in _OFF:
@@ -50,18 +50,18 @@ class ClaudeCode(Agent):
         return Start(("--settings", json.dumps({"env": environ})), environ)
 
 
-def _set_by_file(command: Command, variable: str) -> str | None:
+def _set_by_file(command: AgentCommand, variable: str) -> str | None:
     return next((value for path in _files(command) if (value := text(table(read_json(path), "env"), variable))), None)
 
 
-def _files(command: Command) -> Iterator[Path]:
+def _files(command: AgentCommand) -> Iterator[Path]:
     """The settings files, the strongest first."""
     yield command.folder / ".claude" / "settings.local.json"
     yield command.folder / ".claude" / "settings.json"
-    yield command.place("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
+    yield command.directory("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
 
 
-def _settings(command: Command, settings: str) -> dict[str, object]:
+def _settings(command: AgentCommand, settings: str) -> dict[str, object]:
     """The settings in `--settings`: JSON, or the path of a JSON file."""
     if not settings.lstrip().startswith("{"):
         return read_json(command.folder / settings)

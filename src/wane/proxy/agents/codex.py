@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from wane.proxy.agents.base import OPENAI, Agent, Command, Start, cannot, openai_base, read_json, read_toml, table, text
+from wane.proxy.agents.base import (
+    OPENAI,
+    Agent,
+    AgentCommand,
+    Start,
+    cannot,
+    openai_base,
+    read_json,
+    read_toml,
+    table,
+    text,
+)
 from wane.proxy.settings import UpstreamUrl
 
 _CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
@@ -24,7 +35,7 @@ class Codex(Agent):
     install = "npm install -g @openai/codex"
     user_agents = ("codex_", "codex-")
 
-    def upstream(self, command: Command) -> str:
+    def upstream(self, command: AgentCommand) -> str:
         """Return the configured provider, or else ChatGPT if the user is logged in there, or else OpenAI."""
         provider = _provider(command)
         if provider != _BUILT_IN:
@@ -34,7 +45,7 @@ class Codex(Agent):
             return base
         return text(_config(command), _BASE) or (_CHATGPT if _is_chatgpt(command) else OPENAI)
 
-    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the settings that point its provider at the proxy."""
         provider = _provider(command)
         key = _BASE if provider == _BUILT_IN else f"model_providers.{provider}.base_url"
@@ -48,7 +59,7 @@ class Codex(Agent):
         return Start(tuple(before))
 
 
-def _provider(command: Command) -> str:
+def _provider(command: AgentCommand) -> str:
     if "--oss" in command.arguments:
         raise cannot("codex", "--oss makes it use a local server, whose address no setting changes")
     config = _config(command)
@@ -61,18 +72,18 @@ def _provider(command: Command) -> str:
     return provider
 
 
-def _overrides(command: Command) -> Iterator[tuple[str, str]]:
+def _overrides(command: AgentCommand) -> Iterator[tuple[str, str]]:
     """The settings that the command line gives as `-c name=value`."""
     for override in command.options("-c", "--config"):
         name, _, value = override.partition("=")
         yield name.strip(), value.strip().strip("\"'")
 
 
-def _config(command: Command) -> dict[str, Any]:
+def _config(command: AgentCommand) -> dict[str, Any]:
     return read_toml(_home(command) / "config.toml")
 
 
-def _is_chatgpt(command: Command) -> bool:
+def _is_chatgpt(command: AgentCommand) -> bool:
     """Whether the user is logged in with ChatGPT, a different provider than OpenAI's API."""
     if command.environ.get("CODEX_API_KEY"):
         return False
@@ -81,5 +92,5 @@ def _is_chatgpt(command: Command) -> bool:
     return mode.lower().startswith("chatgpt") if mode else not login.get("OPENAI_API_KEY") and bool(login.get("tokens"))
 
 
-def _home(command: Command) -> Path:
-    return command.place("CODEX_HOME", ".codex")
+def _home(command: AgentCommand) -> Path:
+    return command.directory("CODEX_HOME", ".codex")

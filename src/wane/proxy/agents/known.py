@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import ANTHROPIC, OPENAI, Agent, Api, Command, Start, openai_base
+from wane.proxy.agents.base import ANTHROPIC, OPENAI, Agent, AgentCommand, Api, Start, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.pi import Pi
@@ -26,7 +26,7 @@ _VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
 _DEFAULTS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI}
 
 
-class Other(Agent):
+class OtherAgent(Agent):
     """Any other agent.
 
     Args:
@@ -36,12 +36,12 @@ class Other(Agent):
     def __init__(self, program: str) -> None:
         self.program = program
 
-    def upstream(self, command: Command) -> str:
+    def upstream(self, command: AgentCommand) -> str:
         """Return the provider that the environment sets for the agent's API, or else that API's own."""
         api = self._api(command)
         return next((url for name in _VARIABLES[api] if (url := command.environ.get(name))), _DEFAULTS[api])
 
-    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the environment, with a note that the agent may ignore it."""
         api = self._api(command)
         base = proxy if api == "anthropic" else openai_base(proxy, upstream)
@@ -49,7 +49,7 @@ class Other(Agent):
         note = f"Wane does not know {self.program}: {' and '.join(names)} are set, but it may ignore them"
         return Start(environ=dict.fromkeys(names, base), note=note)
 
-    def _api(self, command: Command) -> Api:
+    def _api(self, command: AgentCommand) -> Api:
         if command.api is not None:
             return command.api
         host = UpstreamUrl.parse(command.upstream).host if command.upstream else ""
@@ -66,4 +66,4 @@ def agent_of(program: str) -> Agent:
     """Return the agent of a program, by its file name."""
     name = PurePath(program).name
     name = next((name[: -len(end)] for end in _ENDINGS if name.lower().endswith(end)), name)
-    return next((agent for agent in AGENTS if agent.program == name), Other(name))
+    return next((agent for agent in AGENTS if agent.program == name), OtherAgent(name))

@@ -10,8 +10,8 @@ from wane.proxy.agents.base import (
     ANTHROPIC,
     OPENAI,
     Agent,
+    AgentCommand,
     Api,
-    Command,
     Start,
     cannot,
     openai_base,
@@ -64,7 +64,7 @@ class Pi(Agent):
         beside = _BESIDE_SDK.get((first(sent, b"user-agent") or b"").partition(b" ")[0])
         return super().compacts(sent) or (beside is not None and first(sent, beside) is not None)
 
-    def upstream(self, command: Command) -> str:
+    def upstream(self, command: AgentCommand) -> str:
         """Return the address of its model's provider."""
         provider = _provider(command)
         base = text(_added(command, provider), "baseUrl") or _KNOWN.get(provider, ("", None))[1]
@@ -74,7 +74,7 @@ class Pi(Agent):
             )
         return base
 
-    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
         """Return the option that loads an extension, and write the extension to the private directory."""
         if command.arguments[:1] and command.arguments[0] in _COMMANDS:
             return Start()
@@ -86,7 +86,7 @@ class Pi(Agent):
         return Start(("-e", str(extension)))
 
 
-def _provider(command: Command) -> str:
+def _provider(command: AgentCommand) -> str:
     """The provider that pi will use, by options, settings and keys."""
     named = command.option("--provider")
     if named:
@@ -102,7 +102,7 @@ def _provider(command: Command) -> str:
     return next(keys, "anthropic")
 
 
-def _api(command: Command, provider: str) -> Api:
+def _api(command: AgentCommand, provider: str) -> Api:
     if command.api is not None:
         return command.api
     added = _added(command, provider)
@@ -117,9 +117,9 @@ def _api(command: Command, provider: str) -> Api:
     return _APIS[spoken]
 
 
-def _added(command: Command, provider: str) -> dict[str, Any]:
+def _added(command: AgentCommand, provider: str) -> dict[str, Any]:
     return table(read_json(_home(command) / "models.json"), "providers", provider)
 
 
-def _home(command: Command) -> Path:
-    return command.place("PI_CODING_AGENT_DIR", ".pi/agent")
+def _home(command: AgentCommand) -> Path:
+    return command.directory("PI_CODING_AGENT_DIR", ".pi/agent")

@@ -194,7 +194,7 @@ def secrets_of(path: str) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestHead:
     """The head of a request.
 
     Attributes:
@@ -230,12 +230,12 @@ class Request:
         return sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
-def head_of(scope: Scope) -> Request:
+def head_of(scope: Scope) -> RequestHead:
     """Return the head of a request, as received."""
-    return Request(scope["method"], scope["path"], scope["raw_path"], scope["query_string"], list(scope["headers"]))
+    return RequestHead(scope["method"], scope["path"], scope["raw_path"], scope["query_string"], list(scope["headers"]))
 
 
-def check(request: Request, version: str) -> None:
+def check(request: RequestHead, version: str) -> None:
     """Check that a request is unambiguous and for this server.
 
     Args:
@@ -282,7 +282,7 @@ class Guard:
         # Finds the token anywhere, however its characters are percent-encoded.
         self._pattern = None if token is None else re.compile("".join(map(_any_spelling, token)))
 
-    def admit(self, request: Request) -> Request:
+    def admit(self, request: RequestHead) -> RequestHead:
         """Return an admitted request, without a token in its path.
 
         Raises:
@@ -304,13 +304,13 @@ class Guard:
             "this proxy needs its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
         )
 
-    def shown(self, request: Request) -> str:
+    def for_log(self, request: RequestHead) -> str:
         """Return method and path for the log, without the query, the token, or segments that could be keys."""
         path = _MARKED.sub(b"/~***", request.raw_path).decode("ascii", "replace")
         line = f"{request.method} {shown_path(path)}"
         return line if self._pattern is None else self._pattern.sub("***", line)
 
-    def _check_origin(self, request: Request) -> None:
+    def _check_origin(self, request: RequestHead) -> None:
         """Refuse web pages: any page can make a browser ask loopback, also by DNS rebinding."""
         for value in every(request.headers, b"host"):
             host = _host_name(value)

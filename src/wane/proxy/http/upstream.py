@@ -12,7 +12,7 @@ import httpx2
 
 from wane.core.errors import ConfigError
 from wane.proxy.http.client import Client
-from wane.proxy.http.head import LONGEST_HEAD, Headers, RefusedError, Request, first, size, to_client, to_upstream
+from wane.proxy.http.head import LONGEST_HEAD, Headers, RefusedError, RequestHead, first, size, to_client, to_upstream
 from wane.proxy.http.network import Network
 from wane.proxy.server.traffic import Exchange, UpstreamFault
 from wane.proxy.settings import Timeouts, UpstreamUrl
@@ -78,7 +78,7 @@ class _Stoppable(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-class Answer:
+class UpstreamResponse:
     """A provider's answer, with its body still to be read. Close it after use.
 
     Attributes:
@@ -205,7 +205,7 @@ class Upstream:
         target: bytes,
         headers: Headers,
         content: bytes | AsyncIterator[bytes],
-    ) -> Answer:
+    ) -> UpstreamResponse:
         """Send a request, and return the answer once its head has arrived.
 
         Args:
@@ -242,7 +242,7 @@ class Upstream:
         response.stream = _Stoppable(response.stream, self)
         if response.status_code >= 400:
             exchange.upstream_error(response.status_code)
-        return Answer(response)
+        return UpstreamResponse(response)
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
@@ -299,7 +299,7 @@ def streams_in(beginning: bytes, headers: Headers) -> bool | None:
 async def pass_on(
     upstream: Upstream,
     client: Client,
-    request: Request,
+    request: RequestHead,
     exchange: Exchange,
     body: bytes | None = None,
     extra: Sequence[tuple[bytes, bytes]] = (),
@@ -336,7 +336,7 @@ async def pass_on(
 async def relay(
     client: Client,
     exchange: Exchange,
-    answer: Answer,
+    answer: UpstreamResponse,
     extra: Sequence[tuple[bytes, bytes]] = (),
     watch: Callable[[bytes], object] | None = None,
 ) -> None:

@@ -18,7 +18,7 @@ from wane.proxy.http.client import (
     parsed,
     read_body,
 )
-from wane.proxy.http.head import Guard, RefusedError, Request, Scope, check, head_of
+from wane.proxy.http.head import Guard, RefusedError, RequestHead, Scope, check, head_of
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
 from wane.proxy.server.spending import limit_of
@@ -134,7 +134,7 @@ class ProxyApp:
         if request.path in (HEALTH, READY):
             await self._answer_health(request, receive, send)
             return
-        what = self._guard.shown(request)
+        what = self._guard.for_log(request)
         try:
             check(request, scope["http_version"])
             request = self._guard.admit(request)
@@ -156,7 +156,7 @@ class ProxyApp:
                     exchange.outcome = "broken"
                 exchange.log(client.status)
 
-    async def _answer_health(self, request: Request, receive: Receive, send: Send) -> None:
+    async def _answer_health(self, request: RequestHead, receive: Receive, send: Send) -> None:
         """Answer a health check of a supervisor or load balancer. They have no token, and learn nothing else."""
         status, text = 200, "ok"
         if request.path == READY and self.stopping:
@@ -174,7 +174,7 @@ class ProxyApp:
                 client.close()
 
     async def _answer(
-        self, api: Api | None, refusal: RefusedError | None, request: Request, client: Client, exchange: Exchange
+        self, api: Api | None, refusal: RefusedError | None, request: RequestHead, client: Client, exchange: Exchange
     ) -> None:
         """Answer a request, whatever happens."""
         try:
@@ -203,7 +203,7 @@ class ProxyApp:
                 request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
             )
 
-    async def _model(self, api: Api, request: Request, client: Client, exchange: Exchange) -> None:
+    async def _model(self, api: Api, request: RequestHead, client: Client, exchange: Exchange) -> None:
         """Answer a request to a model, or one that only counts its tokens."""
         settings = self._settings
         raw = await read_body(client, request.headers, settings.max_body)
@@ -237,7 +237,7 @@ class ProxyApp:
         )
         await managed.answer(counts=api.counts)
 
-    async def _refuse(self, request: Request, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
+    async def _refuse(self, request: RequestHead, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the error format of the client's API."""
         if self._upstream.stopped and exchange.outcome in ("passed", "managed"):
             exchange.outcome = "broken"

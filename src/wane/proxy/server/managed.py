@@ -15,8 +15,8 @@ from wane.core.errors import WaneError
 from wane.proxy import jsons
 from wane.proxy.http import head
 from wane.proxy.http.client import Client, ClientGoneError, dumped
-from wane.proxy.http.head import RefusedError, Request
-from wane.proxy.http.upstream import Answer, BrokenOffError, Upstream, from_first, pass_on, relay, streams_in
+from wane.proxy.http.head import RefusedError, RequestHead
+from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, pass_on, relay, streams_in
 from wane.proxy.server.spending import Meter, Payment, SpendingLimit
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
@@ -58,7 +58,7 @@ class ManagedRequest:
     sessions: SessionIndex
     wire: Wire
     client: Client
-    request: Request
+    request: RequestHead
     raw: bytes
     body: Body
     exchange: Exchange
@@ -148,7 +148,7 @@ class ManagedRequest:
                     payment.free()
                 raise
 
-    async def _metered(self, answer: Answer, extra: head.Headers, payment: Payment | None) -> None:
+    async def _metered(self, answer: UpstreamResponse, extra: head.Headers, payment: Payment | None) -> None:
         """Relay an answer as it is, and read what it cost."""
         if payment is None:
             await relay(self.client, self.exchange, answer, extra)
@@ -209,7 +209,7 @@ class ManagedRequest:
             await self._give_up(refusal.status, self.wire.error(refusal.status, refusal.message))
             return None
 
-    async def _ask(self, content: bytes) -> Answer:
+    async def _ask(self, content: bytes) -> UpstreamResponse:
         """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
         sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
@@ -224,7 +224,7 @@ class ManagedRequest:
             answer = await self._send(head.added(sent, self._more), content)
         return answer
 
-    async def _corrected(self, answer: Answer, content: bytes) -> bytes | None:
+    async def _corrected(self, answer: UpstreamResponse, content: bytes) -> bytes | None:
         """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
             error = await answer.peek(_LONGEST_ERROR)
@@ -241,11 +241,11 @@ class ManagedRequest:
             self._more = self.wire.headers(corrected)
         return again
 
-    async def _send(self, sent: head.Headers, content: bytes) -> Answer:
+    async def _send(self, sent: head.Headers, content: bytes) -> UpstreamResponse:
         framed = [*sent, (b"content-length", b"%d" % len(content))]
         return await self.upstream.send(self.exchange, "POST", self.request.target, framed, content)
 
-    async def _feed(self, answer: Answer) -> None:
+    async def _feed(self, answer: UpstreamResponse) -> None:
         """Relay a round's reply as it arrives."""
         client, started = self.client, False
         try:
@@ -276,7 +276,7 @@ class ManagedRequest:
         refusal = self._cut_off(late=isinstance(error, httpx2.TimeoutException))
         if not self.client.started:
             raise refusal from error
-        await self.client.write(self._reply.rest())
+        await self.client.write(self._reply.held_back())
         raise BrokenOffError from error
 
     async def _end_round(self) -> Round | None:
@@ -291,7 +291,7 @@ class ManagedRequest:
                 raise refusal from error
             # Unchanged: the client may understand it.
             self._warning = self._warning or why
-            await self._end(self._reply.rest())
+            await self._end(self._reply.held_back())
             return None
         self.exchange.round(round_, str(self.body.get("model", "")))
         return round_
@@ -344,7 +344,7 @@ class ManagedRequest:
             await self._start(len(last))
         await self.client.end(last)
 
-    async def _refused(self, answer: Answer) -> None:
+    async def _refused(self, answer: UpstreamResponse) -> None:
         """Relay the provider's error, or end a reply with it that has already started."""
         self.exchange.outcome = "provider_error"
         if not self.client.started:

@@ -31,7 +31,7 @@ from wane.proxy.sessions.messages import (
     prefix,
     root_of,
 )
-from wane.proxy.sessions.session import Session, View
+from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
@@ -183,7 +183,7 @@ class SessionIndex:
             return None
         return continued[0].placed(body, continued[1].messages, ahead=True)
 
-    async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
+    async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, RequestView] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
         for cached, alignment in self._alike(root_of(wire, arrivals), arrivals):

@@ -23,7 +23,7 @@ from wane.journal import FORK_NOTE, ConfigRecord, MessageRecord, NoteRecord, Rec
 from wane.journal.records import in_force
 from wane.proxy import jsons
 from wane.proxy.sessions.keys import ASSISTANT, Chain, pair
-from wane.proxy.store.marks import Marks
+from wane.proxy.store.marks import SessionDigests
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 
 RESULTS: Final = b"r"
@@ -364,7 +364,7 @@ def reply_of(note: NoteRecord) -> GivenReply:
         return GivenReply(shape, position, rounds, data.get("inherited") is True)
 
 
-def marks_of(root: str, records: Iterable[Record]) -> Marks:
+def marks_of(root: str, records: Iterable[Record]) -> SessionDigests:
     """Return the marks of a stored session, by its notes.
 
     Args:
@@ -383,7 +383,7 @@ def marks_of(root: str, records: Iterable[Record]) -> Marks:
             reply = reply_of(record)
             if not reply.inherited:
                 chain.replied(reply.position, reply.shape)
-    return Marks(chain.head, chain.fresh)
+    return SessionDigests(chain.head, chain.fresh)
 
 
 @contextmanager

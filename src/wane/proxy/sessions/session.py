@@ -60,7 +60,7 @@ _REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RequestView:
     """The view of a request.
 
     Attributes:
@@ -244,7 +244,7 @@ class Session:
 
     def fit(
         self, history: FullHistory, body: Body, *, extra_messages: Sequence[Message] = (), cold: bool = False
-    ) -> View:
+    ) -> RequestView:
         """Return the view for a request, after a pass if one is due.
 
         Args:
@@ -270,7 +270,7 @@ class Session:
             evicted = engine.evicted - self.history.settings.required
         finally:
             self._weigh(0)
-        return View([message for _, message in rendered], self.history.drain(), report, evicted, reminder)
+        return RequestView([message for _, message in rendered], self.history.drain(), report, evicted, reminder)
 
     def shortfall(self, report: FitReport | None) -> str:
         """Return how far the request is over the budget and why, whatever the strategy; empty if it is within.

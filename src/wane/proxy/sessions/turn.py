@@ -18,9 +18,9 @@ from wane.prices import NO_USAGE
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.keys import SessionsInMemory
-from wane.proxy.sessions.session import Session, View
+from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
-from wane.proxy.store.marks import Marks
+from wane.proxy.store.marks import SessionDigests
 from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Message, OwnCall, Round
 from wane.recall import RECALL
 
@@ -134,7 +134,7 @@ class CachedSession:
         if not waiting or self.log is None:
             return
         try:
-            await self.log.append(waiting, Marks(self.session.entries.chain.head, self._keys))
+            await self.log.append(waiting, SessionDigests(self.session.entries.chain.head, self._keys))
         except SessionChangedError:
             self.log.rewind()
             self._outdated = True
@@ -156,7 +156,7 @@ class CachedSession:
             ahead: whether this is only a preview, so that no correction is kept for later requests.
         """
         wire = self.session.wire
-        placed = wire.place(body, messages)
+        placed = wire.with_messages(body, messages)
         for correction in self.corrections:
             placed = correction(placed, body)
         if (expected := wire.correction_ahead(placed, body)) is not None:
@@ -253,7 +253,7 @@ class SessionTurn:
         sent: Body,
         equipped: Body,
         history: FullHistory,
-        view: View,
+        view: RequestView,
         own: frozenset[str],
     ) -> None:
         assert cached.facts is not None

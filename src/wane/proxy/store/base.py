@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from wane.core.errors import JournalError, SessionLockedError, WaneError
 from wane.journal import Header, Record, new_header
-from wane.proxy.store.marks import Marks, Matches, Sought
+from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Log:
             self._holder = None
             self._lock.release()
 
-    async def append(self, records: Sequence[Record], marks: Marks | None = None) -> None:
+    async def append(self, records: Sequence[Record], marks: SessionDigests | None = None) -> None:
         """Append records, all or none of them, while this task holds the session.
 
         Args:
@@ -163,7 +163,7 @@ class Log:
         """Return the records that other processes have appended since the last hold; all at the first one."""
         return ()
 
-    async def _add(self, records: Sequence[Record], marks: Marks | None) -> None:
+    async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
         """Append records and note marks while the session is held."""
 
 
@@ -196,7 +196,7 @@ class Store(Protocol):
         """
         ...
 
-    async def mark(self, session_id: str, marks: Marks) -> None:
+    async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Note the marks of a session that has none.
 
         Raises:
@@ -390,7 +390,7 @@ class MemoryStore:
         checked_root(root)
         return Matches()
 
-    async def mark(self, session_id: str, marks: Marks) -> None:
+    async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Do nothing: no session is stored."""
 
     async def create(self, root: str, message_format: str) -> Log:

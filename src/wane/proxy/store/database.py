@@ -42,8 +42,8 @@ from wane.proxy.store.base import (
     root_of,
     uninterrupted,
 )
-from wane.proxy.store.location import Location
-from wane.proxy.store.marks import Marks, Matches, Sought
+from wane.proxy.store.location import DatabaseLocation
+from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ class DatabaseStore(ABC):
     unreachable: ClassVar[tuple[type[Exception], ...]]
     late: ClassVar[tuple[type[Exception], ...]] = (TimeoutError,)
 
-    def __init__(self, location: Location, timeouts: Timeouts) -> None:
+    def __init__(self, location: DatabaseLocation, timeouts: Timeouts) -> None:
         self.name = location.name
         self._location = location
         self._limit = timeouts.limit
@@ -186,7 +186,7 @@ class DatabaseStore(ABC):
         """Return the sessions that a request may continue."""
 
     @abstractmethod
-    async def mark(self, session_id: str, marks: Marks) -> None:
+    async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Note the marks of a session that has none."""
 
     @abstractmethod
@@ -202,7 +202,9 @@ class DatabaseStore(ABC):
         """Return the end of a log, and the lines after the known ones; None if there is no such session."""
 
     @abstractmethod
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+    async def append(
+        self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+    ) -> bool:
         """Append lines to a log that has this end, and note its marks; if it has another, do nothing, return False."""
 
     @abstractmethod
@@ -251,15 +253,15 @@ class DatabaseStore(ABC):
         """Return the records of a session."""
         first, *lines = await self._fetch(session_id)
         self._header(session_id, first)
-        return await _records(lines, checksum_of(first), 2, self.place(session_id))
+        return await _records(lines, checksum_of(first), 2, self.label(session_id))
 
     async def delete(self, session_id: str) -> None:
         """Delete a session. A process that has it in memory finds it lost, and stores it again."""
         root_of(session_id)
         if not await self.drop(session_id):
-            raise StoreError(f"there is no {self.place(session_id)}")
+            raise StoreError(f"there is no {self.label(session_id)}")
 
-    def place(self, session_id: str) -> str:
+    def label(self, session_id: str) -> str:
         """Return a session's name in errors."""
         return f"session {session_id} in {self.name}"
 
@@ -294,12 +296,12 @@ class DatabaseStore(ABC):
         root_of(session_id)
         lines = await self.fetch(session_id, limit)
         if not lines:
-            raise StoreError(f"there is no {self.place(session_id)}; it may have expired")
+            raise StoreError(f"there is no {self.label(session_id)}; it may have expired")
         return [line + b"\n" for line in lines]
 
     def _header(self, session_id: str, line: bytes) -> Header:
         with as_store_errors():
-            return read_header(line, f"the {self.place(session_id)}")
+            return read_header(line, f"the {self.label(session_id)}")
 
 
 class _SharedLog(Log):
@@ -320,7 +322,7 @@ class _SharedLog(Log):
         records, self._end = await uninterrupted(self._read())
         return records
 
-    async def _add(self, records: Sequence[Record], marks: Marks | None) -> None:
+    async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
         if records:
             await uninterrupted(self._append(records, marks))
 
@@ -332,17 +334,17 @@ class _SharedLog(Log):
         end, new = fetched
         if end.lines != last.lines + len(new) or (not new and end != last):
             raise SessionLostError(
-                f"the {self._store.place(self.id)} ends with line {end.lines}, but does not continue line"
+                f"the {self._store.label(self.id)} ends with line {end.lines}, but does not continue line"
                 f" {last.lines} of this process: the database lost some of it, or went back to an earlier state"
             )
         lines = [line + b"\n" for line in new]
         try:
-            return await _records(lines, last.checksum, last.lines + 1, self._store.place(self.id)), end
+            return await _records(lines, last.checksum, last.lines + 1, self._store.label(self.id)), end
         except StoreError as error:
             # Damaged, or appended after the database went back to a state without our last line.
             raise SessionLostError(f"{error}; the session's new lines do not continue line {last.lines}") from None
 
-    async def _append(self, records: Sequence[Record], marks: Marks | None) -> None:
+    async def _append(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
         end = self._end
         with as_store_errors():
             lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum))
@@ -350,7 +352,7 @@ class _SharedLog(Log):
             if not await self._store.fetch(self.id, 1):
                 raise self._gone()
             raise SessionChangedError(
-                f"nothing was added to the {self._store.place(self.id)}: another process has added to it in the"
+                f"nothing was added to the {self._store.label(self.id)}: another process has added to it in the"
                 " meantime"
             )
         self._end = End(end.lines + len(lines), checksum_of(lines[-1]))

@@ -38,7 +38,7 @@ from wane.proxy.store.base import (
 )
 from wane.proxy.store.disk_index import DiskIndex
 from wane.proxy.store.files import FileDatabase
-from wane.proxy.store.marks import Marks, Matches, Sought
+from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 _LOGGER: Final = logging.getLogger(__name__)
 _LEDGER: Final = "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY, document TEXT NOT NULL)"
@@ -95,7 +95,7 @@ class DiskStore:
             await self._index.drop([match.id for match in matches if match not in there])
         return Matches(there, unmarked)
 
-    async def mark(self, session_id: str, marks: Marks) -> None:
+    async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Note the marks of a session that has none."""
         await self._index.put(session_id, marks, replace=False)
 
@@ -240,10 +240,10 @@ class _DiskLog(Log):
         if not os.path.exists(journal.path):
             # The system lets a process write to a deleted file, and drops it once the process closes it.
             raise SessionLostError(f"the session {journal.path} is no longer there: it was deleted or moved")
-        records, journal.found = journal.found.records, replace(journal.found, records=())
+        records, journal.contents = journal.contents.records, replace(journal.contents, records=())
         return records
 
-    async def _add(self, records: Sequence[Record], marks: Marks | None) -> None:
+    async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
         with as_store_errors():
             await in_thread_if(are_heavy(records), lambda: self._journal.extend(records))
         if marks is not None:
@@ -262,7 +262,7 @@ class _DiskLog(Log):
     async def _put_marks(self) -> None:
         if not self._head:
             return
-        marks, self._head, self._keys = Marks(self._head, self._keys), "", []
+        marks, self._head, self._keys = SessionDigests(self._head, self._keys), "", []
         try:
             await self._index.put(self.id, marks, replace=True)
         except StoreError as error:

@@ -11,7 +11,7 @@ from typing import Final
 from wane.journal.store import id_of
 from wane.proxy.store.base import is_session_id, root_of
 from wane.proxy.store.files import FileDatabase
-from wane.proxy.store.marks import Marks, Match, Sought
+from wane.proxy.store.marks import Match, SessionDigests, Sought
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS session (
@@ -39,7 +39,7 @@ class DiskIndex:
     def __init__(self, directory: Path) -> None:
         self._file = FileDatabase(directory / "index.sqlite3", _TABLES, remakable=True)
 
-    async def put(self, session_id: str, marks: Marks, *, replace: bool) -> None:
+    async def put(self, session_id: str, marks: SessionDigests, *, replace: bool) -> None:
         """Note a session's marks.
 
         Args:

@@ -21,7 +21,7 @@ _PATH: Final = re.compile(r"/?\d{0,4}|/[a-z_][a-z_-]{0,30}\d{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class DatabaseLocation:
     """The location of a database.
 
     Attributes:
@@ -50,7 +50,7 @@ def scheme_of(where: str) -> str | None:
     return match[1].lower() if match else None
 
 
-def parse_location(url: str) -> Location:
+def parse_location(url: str) -> DatabaseLocation:
     """Parse a URL: `scheme://[user[:password]@]host[:port][/database][?option=value&…]`.
 
     The option `prefix` is Wane's; all others are for the client library.
@@ -71,7 +71,7 @@ def parse_location(url: str) -> Location:
     named = dict(options)
     plain = not hosts or _PATH.fullmatch(parts.path) is not None
     query = "&".join(part for part in parts.query.split("&") if part.partition("=")[0] != "prefix")
-    return Location(
+    return DatabaseLocation(
         url=url.partition("?")[0] + (f"?{query}" if query else ""),
         name=f"{scheme}://{hosts}{parts.path if plain else '/***'}",
         prefix=_prefix(named.get("prefix", PREFIX)),

@@ -10,7 +10,7 @@ _FIRST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class SessionDigests:
     """What a store notes of a session besides its records.
 
     Attributes:

@@ -14,8 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 from wane.core.errors import ConfigError
 from wane.proxy.store.base import KEEP, StoredSession, StoreError, checked_root, root_of
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
-from wane.proxy.store.location import Location
-from wane.proxy.store.marks import Marks, Match, Matches, Sought
+from wane.proxy.store.location import DatabaseLocation
+from wane.proxy.store.marks import Match, Matches, SessionDigests, Sought
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class PostgresStore(DatabaseStore):
     errors = (psycopg.Error, OSError)
     unreachable = (psycopg.OperationalError, OSError)
 
-    def __init__(self, location: Location, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
+    def __init__(self, location: DatabaseLocation, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
         super().__init__(location, timeouts)
         self._keep = keep
         self._pool = Pool(_parameters(location, timeouts.limit))
@@ -204,7 +204,7 @@ class PostgresStore(DatabaseStore):
                 return Matches([Match(*row) for row in marked], unmarked)
         return Matches([Match(*row) for row in rows if row[1]], unmarked)
 
-    async def mark(self, session_id: str, marks: Marks) -> None:
+    async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Note the marks of a session that has none."""
         await self._rows(MARK, {"id": session_id, "head": marks.head, "keys": [*marks.keys]})
 
@@ -228,7 +228,9 @@ class PostgresStore(DatabaseStore):
         ((count, tail, lines),) = rows
         return End(count, int(tail, 16)), [line.encode("ascii") for line in lines]
 
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+    async def append(
+        self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+    ) -> bool:
         """Add lines to a log."""
         values = {
             "id": session_id,
@@ -338,7 +340,7 @@ class PostgresStore(DatabaseStore):
             _LOGGER.warning("expired sessions were not deleted: %s", error)
 
 
-def _parameters(location: Location, limit: float) -> dict[str, Any]:
+def _parameters(location: DatabaseLocation, limit: float) -> dict[str, Any]:
     try:
         parameters: dict[str, Any] = dict(conninfo_to_dict(location.url))
     except psycopg.Error:

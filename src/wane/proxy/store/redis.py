@@ -27,8 +27,8 @@ from redis.exceptions import TimeoutError as SlowError
 from wane.core.errors import ConfigError
 from wane.proxy.store.base import KEEP, StoredSession, StoreError, checked_root, root_of
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
-from wane.proxy.store.location import Location
-from wane.proxy.store.marks import Marks, Match, Matches, Sought
+from wane.proxy.store.location import DatabaseLocation
+from wane.proxy.store.marks import Match, Matches, SessionDigests, Sought
 
 _CONNECTIONS: Final = 32
 _CONNECT_SECONDS: Final = 2.0
@@ -209,7 +209,7 @@ class RedisStore(DatabaseStore):
     unreachable = (GoneError, SlowError, OSError)
     late = (SlowError, TimeoutError)
 
-    def __init__(self, location: Location, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
+    def __init__(self, location: DatabaseLocation, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
         super().__init__(location, timeouts)
         self._expiry = round(keep * 1000)
         pool = _pool(location, timeouts.limit)
@@ -229,7 +229,7 @@ class RedisStore(DatabaseStore):
         sessions = [Match(row[0].decode(), (row[1] or b"").decode()) for row in matched]
         return Matches(sessions, await self._unmarked(root) if unmarked > 0 else ())
 
-    async def mark(self, session_id: str, marks: Marks) -> None:
+    async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Note the marks of a session that has none."""
         await self._run(MARK, session_id, session_id, self._expiry, marks.head, *marks.keys)
 
@@ -266,7 +266,9 @@ class RedisStore(DatabaseStore):
         count, checksum, lines = await self._run(NEWS, session_id, known_lines)
         return (End(count, int(checksum, 16)), lines) if count else None
 
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes], marks: Marks | None = None) -> bool:
+    async def append(
+        self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+    ) -> bool:
         """Add lines to a log."""
         end = (after.lines, f"{after.checksum:08x}", len(lines))
         marked = () if marks is None else (marks.head, *marks.keys)
@@ -333,7 +335,7 @@ class RedisStore(DatabaseStore):
         return await self._step(work)
 
 
-def _pool(location: Location, limit: float) -> BlockingConnectionPool:
+def _pool(location: DatabaseLocation, limit: float) -> BlockingConnectionPool:
     try:
         pool = BlockingConnectionPool.from_url(
             location.url,

@@ -198,7 +198,7 @@ class Reply(ABC):
         """
 
     @abstractmethod
-    def rest(self) -> bytes:
+    def held_back(self) -> bytes:
         """Return the data that was held back, unchanged: what the client gets if a reply breaks.
 
         In a stream it contains nothing of own calls, nor a cut-off event that could be part of one.
@@ -287,7 +287,7 @@ class Wire(ABC):
         return {**body, "tools": [*(body.get("tools") or ()), *ours]} if ours else dict(body)
 
     @abstractmethod
-    def place(self, body: Body, messages: Sequence[Message]) -> Body:
+    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with these messages in place of its own.
 
         If the provider demands alternating roles, neighbouring messages of one role are joined. A `cache_control`

@@ -25,7 +25,7 @@ _EVENT_END_CR: Final = re.compile(rb"(?>\r\n|\n|\r)[\n\r]")
 _LOOK_BACK: Final = 3
 
 
-class Event(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """One server-sent event. A tuple for speed, because streams have very many.
 
     Attributes:
@@ -38,10 +38,10 @@ class Event(NamedTuple):
     name: str
     data: bytes
 
-    def changed(self, value: dict[str, Any]) -> Event:
+    def changed(self, value: dict[str, Any]) -> ServerSentEvent:
         """Return this event with other data."""
         data = jsons.dumps(value)
-        return Event(encode(data, self.name), self.name, data)
+        return ServerSentEvent(encode(data, self.name), self.name, data)
 
 
 def encode(data: bytes, name: str = "") -> bytes:
@@ -75,11 +75,11 @@ class Splitter:
         self._limit = limit
 
     @property
-    def rest(self) -> bytes:
+    def unfinished(self) -> bytes:
         """The beginning of an incomplete event."""
         return bytes(self._buffer)
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Take in a piece of the stream and return the events that are complete now.
 
         Raises:
@@ -107,7 +107,7 @@ class Splitter:
         self._searched = max(0, len(buffer) - _LOOK_BACK)
         return events
 
-    def end(self) -> Event | None:
+    def end(self) -> ServerSentEvent | None:
         """Return the rest of the stream as an event, because some servers omit the last blank line."""
         if not self._buffer:
             return None
@@ -136,7 +136,7 @@ class Splitter:
         match = self._end.search(self._buffer, start)
         return match.end() if match else 0
 
-    def _event(self, raw: bytes) -> Event:
+    def _event(self, raw: bytes) -> ServerSentEvent:
         text = raw
         if self._first:
             self._first = False
@@ -152,7 +152,7 @@ class Splitter:
                 data = b"" if data is None else data + b"\n"
             elif line == b"event":
                 name = b""
-        return Event(raw, name.decode("utf-8", "replace"), data or b"")
+        return ServerSentEvent(raw, name.decode("utf-8", "replace"), data or b"")
 
 
 class StreamedReply(Reply):
@@ -165,7 +165,7 @@ class StreamedReply(Reply):
     def __init__(self, rounds: Rounds) -> None:
         super().__init__(rounds)
         self._splitter = Splitter()
-        self._tail: list[Event] = []  # the closing events
+        self._tail: list[ServerSentEvent] = []  # the closing events
         self._done = False  # whether `[DONE]` was received
         self._waiting: list[bytes] = []  # waits until there is something for the client to see
         self._late = b""  # output of the end of a round
@@ -178,7 +178,7 @@ class StreamedReply(Reply):
     @property
     def hides(self) -> bool:
         """Whether this round may have part of an own call."""
-        return self._obscured or self._may_hide(self._splitter.rest) or self._hides()
+        return self._obscured or self._may_hide(self._splitter.unfinished) or self._hides()
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's stream, and return what the client gets now."""
@@ -191,7 +191,7 @@ class StreamedReply(Reply):
         except BrokenReplyError as error:
             # From here on, bytes are passed on unchanged.
             self._failure, self._unsplit = str(error), True
-            unread, self._splitter = self._splitter.rest, Splitter()
+            unread, self._splitter = self._splitter.unfinished, Splitter()
             return out + self._show(unread)
         return out + b"".join(map(self._take, events))
 
@@ -207,10 +207,10 @@ class StreamedReply(Reply):
         self._over = True
         return round_
 
-    def rest(self) -> bytes:
+    def held_back(self) -> bytes:
         """Return the data that was held back, for a client whose reply breaks here."""
         self._begin_round()  # the end of a round that was answered is not for the client
-        begun = self._splitter.rest
+        begun = self._splitter.unfinished
         closing = b"".join(event.raw for event in self._tail)
         return self._late + b"".join(self._waiting) + closing + (b"" if self._may_hide(begun) else begun)
 
@@ -230,7 +230,7 @@ class StreamedReply(Reply):
             # More rounds may follow, so the event gets its blank line.
             self._late += self._take(event._replace(raw=event.raw.rstrip(b"\r\n") + b"\n\n"))
 
-    def _take(self, event: Event) -> bytes:
+    def _take(self, event: ServerSentEvent) -> bytes:
         """Take in an event, and return what the client gets now."""
         if not event.data:
             return self._pass(event.raw)
@@ -260,7 +260,7 @@ class StreamedReply(Reply):
         self._waiting.append(data)
         return b""
 
-    def _close(self, event: Event) -> bytes:
+    def _close(self, event: ServerSentEvent) -> bytes:
         """Hold back a closing event."""
         self._tail.append(event)
         return b""
@@ -269,7 +269,7 @@ class StreamedReply(Reply):
         """Take in that the provider reports an error in its stream."""
         self._failure, self._reported = self._failure or why, True
 
-    def _strange(self, event: Event) -> bytes:
+    def _strange(self, event: ServerSentEvent) -> bytes:
         """Take in an event that is not a JSON object."""
         return self._obscure() if self._may_hide(event.raw) else self._pass(event.raw)
 
@@ -284,7 +284,7 @@ class StreamedReply(Reply):
         return (event.raw for event in self._tail)
 
     @abstractmethod
-    def _event(self, event: Event, data: dict[str, Any]) -> bytes:
+    def _event(self, event: ServerSentEvent, data: dict[str, Any]) -> bytes:
         """Take in an event with its data, and return what the client gets now."""
 
     @abstractmethod
@@ -310,7 +310,7 @@ class WholeReply(Reply):
     @property
     def hides(self) -> bool:
         """Whether this round may have part of an own call."""
-        data = self.rest()
+        data = self.held_back()
         return data.lstrip().startswith(b"{") and any(b'"%b"' % name.encode() in data for name in self._own)
 
     def feed(self, data: bytes) -> bytes:
@@ -323,14 +323,14 @@ class WholeReply(Reply):
         """Return the round, at the end of the provider's body."""
         self._begin_round()
         self._over = True
-        body = parsed(self.rest())
+        body = parsed(self.held_back())
         if body is None:
-            raise BrokenReplyError(f"the provider's reply is not a JSON object: {self.rest()[:200]!r}")
+            raise BrokenReplyError(f"the provider's reply is not a JSON object: {self.held_back()[:200]!r}")
         if body.get("error"):
             raise BrokenReplyError(f"the provider's reply is an error: {body['error']!r:.500}")
         return self._round(body)
 
-    def rest(self) -> bytes:
+    def held_back(self) -> bytes:
         """Return the provider's body unchanged."""
         if len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)]

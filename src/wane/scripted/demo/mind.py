@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from wane.scripted.calls import edit, offered, put_right, read, shell
-from wane.scripted.demo.moves import Block, Check, Fact, Look, Need, Replace, Step, Task
-from wane.scripted.demo.sight import Found, Position, find, knows_episode, position_in
+from wane.scripted.demo.moves import Check, Definition, Fact, Look, Need, Replace, ScriptStep, Task
+from wane.scripted.demo.sight import Finding, Position, find, knows_episode, position_in
 from wane.scripted.sight import Sight
 from wane.testing import Call, Reply, Request
 
@@ -24,7 +24,7 @@ PATIENCE: Final = 4
 
 _REFERENCE: Final = re.compile(r"«(\w+)»")
 
-Knowledge: TypeAlias = Mapping[Need, Found]
+Knowledge: TypeAlias = Mapping[Need, Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _react(sight: Sight, position: Position, task: Task) -> Decision | None:
 
 def _go_on(sight: Sight, position: Position, task: Task) -> Decision:
     """The next step that has something to do, or the lookups that it needs first."""
-    knowledge: dict[Need, Found] = {}
+    knowledge: dict[Need, Finding] = {}
     for number in range(position.step, len(task.steps) + 1):
         step = task.steps[number - 1]
         needs = _needs(sight, step)
@@ -117,7 +117,7 @@ def _look_up(sight: Sight, position: Position, missing: tuple[Need, ...], knowle
     return Decision(detour, say, tuple(searches.values()), "", knowledge, missing)
 
 
-def _needs(sight: Sight, step: Step) -> list[Need]:
+def _needs(sight: Sight, step: ScriptStep) -> list[Need]:
     """The needs of a step. An edit that is already made has none."""
     needs: list[Need] = list(step.needs)
     for move in step.moves:
@@ -128,7 +128,7 @@ def _needs(sight: Sight, step: Step) -> list[Need]:
     return list(dict.fromkeys(needs))
 
 
-def _calls(sight: Sight, step: Step, knowledge: Knowledge) -> Iterable[Call]:
+def _calls(sight: Sight, step: ScriptStep, knowledge: Knowledge) -> Iterable[Call]:
     edits: dict[str, list[dict[str, str]]] = {}
     for move in step.moves:
         match move:
@@ -167,7 +167,7 @@ def _is_done(sight: Sight, move: Replace) -> bool:
 
 def _name(need: Need) -> str:
     match need:
-        case Block(path, anchor):
+        case Definition(path, anchor):
             return f"`{anchor.rstrip('(')}` in {path}"
         case Fact(name, _, path, episode):
             return f"the table of {episode}" if episode else f"{name} of {path}"

@@ -38,14 +38,14 @@ from wane.testing import Message, Part, Reply, Request, Usage
 
 _FORMAT: Final = PydanticAIFormat()
 
-Answer: TypeAlias = Callable[[Request], Awaitable[Reply]]
+Responder: TypeAlias = Callable[[Request], Awaitable[Reply]]
 """Answers each request."""
 
 
 class ScriptedModel(FunctionModel):
     """A model whose answers come from a function."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Responder) -> None:
         # Like the chat APIs that take the application's words anywhere in the conversation.
         profile = ModelProfile(supports_inline_system_prompts=True)
         super().__init__(self._respond, model_name=MODEL, profile=profile)

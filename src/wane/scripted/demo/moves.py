@@ -17,7 +17,7 @@ from wane.testing import Call
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Definition:
     """The present text of a definition: from the line that begins with `anchor` as far as it is indented.
 
     Attributes:
@@ -62,7 +62,7 @@ class Fact:
     otherwise: str = ""
 
 
-Need: TypeAlias = Block | Line | Fact
+Need: TypeAlias = Definition | Line | Fact
 
 
 # The actions of a step
@@ -86,7 +86,7 @@ class Check:
 class Replace:
     """Put new text in the place of a definition, a line, or several."""
 
-    old: Block | Line
+    old: Definition | Line
     new: str
 
 
@@ -95,7 +95,7 @@ Move: TypeAlias = Call | Look | Check | Replace
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """One reply of the model: its words and its calls.
 
     Attributes:
@@ -121,15 +121,15 @@ class Task:
 
     title: str
     prompt: str
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptStep, ...]
 
 
 # Shorthand for scripts
 
 
-def block(path: str, *anchors: str) -> tuple[Block, ...]:
+def block(path: str, *anchors: str) -> tuple[Definition, ...]:
     """Return definitions of one file."""
-    return tuple(Block(path, anchor) for anchor in anchors)
+    return tuple(Definition(path, anchor) for anchor in anchors)
 
 
 def check(tests: str = "") -> Check:
@@ -144,7 +144,7 @@ def try_out(tests: str) -> Call:
 
 def rewrite(path: str, anchor: str, new: str) -> Replace:
     """Return a move that replaces a definition."""
-    return Replace(Block(path, anchor), new.strip("\n"))
+    return Replace(Definition(path, anchor), new.strip("\n"))
 
 
 def swap(path: str, old: str, new: str) -> Replace:

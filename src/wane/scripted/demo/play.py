@@ -20,7 +20,7 @@ from wane.scripted.demo.script import TASKS
 from wane.scripted.demo.summary import Summary, TaskResult
 from wane.scripted.demo.witness import Witness
 from wane.scripted.demo.workspace import Workspace
-from wane.scripted.repository import place, python_for_commands
+from wane.scripted.repository import python_for_commands, run_directory
 from wane.testing import Reply, Request
 
 BUDGET: Final = 18_000
@@ -89,8 +89,8 @@ async def play(options: DemoOptions, show: Show) -> Summary:
         JournalError: if the session cannot be written.
     """
     started = time.monotonic()
-    with python_for_commands(), place(options.keep, "wane-demo-") as directory:
-        run = _Run(options, Workspace(directory if options.keep else directory / "tally"), show)
+    with python_for_commands(), run_directory(options.keep, "wane-demo-") as directory:
+        run = _DemoRun(options, Workspace(directory if options.keep else directory / "tally"), show)
         try:
             for number, task in enumerate(options.script, start=1):
                 run.results.append(await run.task(number, task))
@@ -109,7 +109,7 @@ async def play(options: DemoOptions, show: Show) -> Summary:
         )
 
 
-class _Run:
+class _DemoRun:
     """The parts of a run."""
 
     def __init__(self, options: DemoOptions, workspace: Workspace, show: Show) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wane.core import DELIMITER
-from wane.scripted.demo.moves import Block, Fact, Need
+from wane.scripted.demo.moves import Definition, Fact, Need
 from wane.scripted.sight import Seen, Sight
 
 _AT: Final = re.compile(r"(\d*)([?!]*)")
@@ -34,7 +34,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """The text that satisfies a need.
 
     Attributes:
@@ -54,11 +54,11 @@ def position_in(sight: Sight) -> Position:
     return Position(sight.number, int(match[1] or 0), match[2]) if match else Position(0)
 
 
-def find(sight: Sight, need: Need) -> Found | None:
+def find(sight: Sight, need: Need) -> Finding | None:
     """Return the newest text in view that satisfies a need."""
     for call in reversed(sight.seen):
         if (text := _answer(need, call)) is not None:
-            return Found(text, call.call_id, described=call.tool == DELIMITER)
+            return Finding(text, call.call_id, described=call.tool == DELIMITER)
     return None
 
 
@@ -72,7 +72,7 @@ def _answer(need: Need, call: Seen) -> str | None:
     if isinstance(need, Fact):
         return _fact(need, call)
     texts = list(_texts(call, need.path))
-    if isinstance(need, Block):
+    if isinstance(need, Definition):
         return next((text for written in texts if (text := _block(written, need.anchor)) is not None), None)
     if call.tool in ("grep", "search_files") and call.result is not None:
         texts += re.findall(rf"^{re.escape(need.path)}:\d+:(.*)", call.result, re.MULTILINE)

@@ -15,7 +15,7 @@ from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
 from wane.core import Episode, FitReport, Item, Level
 from wane.scripted import witness as scripted
 from wane.scripted.demo.mind import Decision
-from wane.scripted.demo.sight import Found
+from wane.scripted.demo.sight import Finding
 from wane.testing import Request
 
 
@@ -65,7 +65,7 @@ class Witness(scripted.Witness):
         sources = {source.call_id: source for source in decision.knowledge.values()}
         self.had.update(how for source in sources.values() if (how := self._how(source)))
 
-    def _how(self, source: Found) -> str:
+    def _how(self, source: Finding) -> str:
         if source.described:
             owner = self._owners.get(source.call_id)
             return "described" if owner is not None and owner.level is not Level.NONE else ""

@@ -11,7 +11,7 @@ from wane.core.items import Kind
 from wane.testing.anthropic.rules import THINKING, Block, begins_turn, blocks_of, check_request
 from wane.testing.preserved import Prefix
 from wane.testing.request import Message, Part, Request, compact
-from wane.testing.wire import Event, Provider, Refused, content_parts, content_text, pieces, token_of
+from wane.testing.wire import Provider, Refused, ServerSentEvent, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
@@ -76,10 +76,10 @@ class Anthropic(Provider):
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a `message`."""
         reply = _thought(request, reply)
-        content = [_whole(block) for block in _content(request, reply)]
+        content = [_with_parsed_input(block) for block in _content(request, reply)]
         return {**_head(request, reply, usage, usage.output), "content": content, "stop_reason": _stop(reply)}
 
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
         """Yield the events from `message_start` to `message_stop`."""
         reply = _thought(request, reply)
         start = {**_head(request, reply, usage, output=1), "content": [], "stop_reason": None}
@@ -106,9 +106,9 @@ class Anthropic(Provider):
         kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": None}
 
-    def error_event(self, status: int, message: str) -> Event:
+    def error_event(self, status: int, message: str) -> ServerSentEvent:
         """Return Anthropic's error event."""
-        return Event(self.error(status, message), "error")
+        return ServerSentEvent(self.error(status, message), "error")
 
     def too_long(self, tokens: int, limit: int) -> Refused:
         """Return Anthropic's refusal of a request that exceeds the context window."""
@@ -168,7 +168,7 @@ def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:
     return blocks
 
 
-def _whole(block: dict[str, Any]) -> dict[str, Any]:
+def _with_parsed_input(block: dict[str, Any]) -> dict[str, Any]:
     """Return the block with its input parsed; input that is not a JSON object stays a string."""
     if block["type"] != "tool_use":
         return block
@@ -193,8 +193,8 @@ def _streamed(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str,
             return {**block, "input": {}}, deltas
 
 
-def _event(kind: str, **data: Any) -> Event:
-    return Event({"type": kind, **data}, kind)
+def _event(kind: str, **data: Any) -> ServerSentEvent:
+    return ServerSentEvent({"type": kind, **data}, kind)
 
 
 def _stop(reply: Reply) -> str:

@@ -9,7 +9,7 @@ from wane.core.items import Kind
 from wane.formats.vocabulary import CHAT
 from wane.testing.openai.base import SHARED, OpenAI, check_contents, kind_of, require
 from wane.testing.request import Message, Part, Request
-from wane.testing.wire import CREATED, Event, Refused, content_parts, content_text, pieces, token_of
+from wane.testing.wire import CREATED, Refused, ServerSentEvent, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Call, Reply, Usage
@@ -66,17 +66,19 @@ class OpenAIChat(OpenAI):
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
         return {**_head(request, reply, "chat.completion"), "choices": [choice], "usage": _usage(reply, usage)}
 
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
         """Yield `chat.completion.chunk` events and `[DONE]`."""
         head = _head(request, reply, "chat.completion.chunk")
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         blank = {"usage": None} if wants_usage else {}
         for delta in _deltas(request, reply):
-            yield Event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}], **blank})
-        yield Event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(reply)}], **blank})
+            yield ServerSentEvent({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}], **blank})
+        yield ServerSentEvent(
+            {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(reply)}], **blank}
+        )
         if wants_usage:
-            yield Event({**head, "choices": [], "usage": _usage(reply, usage)})
-        yield Event("[DONE]")
+            yield ServerSentEvent({**head, "choices": [], "usage": _usage(reply, usage)})
+        yield ServerSentEvent("[DONE]")
 
 
 def _message(index: int, message: Mapping[str, Any]) -> Message:

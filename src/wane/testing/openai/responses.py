@@ -12,7 +12,7 @@ from wane.testing.openai.items import STEMS, check_pairs, check_reasoning, messa
 from wane.testing.openai.tools import catalogue
 from wane.testing.preserved import Prefix
 from wane.testing.request import Message, Request
-from wane.testing.wire import CREATED, Event, Refused, content_parts, pieces, token_of
+from wane.testing.wire import CREATED, Refused, ServerSentEvent, content_parts, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
@@ -70,7 +70,7 @@ class OpenAIResponses(OpenAI):
         response = {**_response(request, reply), "status": "completed", "output": _output(request, reply)}
         return response | {"usage": _usage(reply, usage)}
 
-    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
         """Yield the numbered events of a response."""
         begun = {**_response(request, reply), "status": "in_progress", "output": [], "usage": None}
         done = self.answer(request, reply, usage)
@@ -81,12 +81,12 @@ class OpenAIResponses(OpenAI):
             ("response.completed", {"response": done}),
         ]
         for number, (name, data) in enumerate(events):
-            yield Event({"type": name, "sequence_number": number, **data}, name)
+            yield ServerSentEvent({"type": name, "sequence_number": number, **data}, name)
 
-    def error_event(self, status: int, message: str) -> Event:
+    def error_event(self, status: int, message: str) -> ServerSentEvent:
         """Return the error event of Responses."""
         error = self.error(status, message)["error"]
-        return Event({"type": "error", "code": error["type"], "message": message, "param": None}, "error")
+        return ServerSentEvent({"type": "error", "code": error["type"], "message": message, "param": None}, "error")
 
     def count(self, request: Request) -> dict[str, Any]:
         """Return the tokens of the input."""

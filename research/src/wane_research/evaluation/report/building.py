@@ -88,7 +88,7 @@ def report(places: Iterable[Path]) -> Report:
             arms.setdefault(results.run.arm, []).append(results)
     rows: list[Row] = []
     views: list[View] = []
-    for arm in sorted(arms, key=_place):
+    for arm in sorted(arms, key=_sort_key):
         runs = arms[arm]
         sessions = sessions_of(runs)
         remarks += sessions.remarks
@@ -106,7 +106,7 @@ def report(places: Iterable[Path]) -> Report:
     )
 
 
-def _place(arm: Arm) -> tuple[str, str, str, str, int]:
+def _sort_key(arm: Arm) -> tuple[str, str, str, str, int]:
     return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0)
 
 
@@ -120,7 +120,7 @@ def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults
             remarks.append(f"{run.path} and {earlier.path} hold the same run; the one with more trials counts")
         if earlier is None or len(run.trials) > len(earlier.trials):
             best[key] = run
-    return sorted(best.values(), key=lambda run: (_place(run.run.arm), run.run.run))
+    return sorted(best.values(), key=lambda run: (_sort_key(run.run.arm), run.run.run))
 
 
 def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
@@ -133,7 +133,7 @@ def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
         if candidate.protocol == "isolated" and (candidate.benchmark, candidate.model) == (arm.benchmark, arm.model)
     ]
     same = [candidate for candidate in alike if (candidate.strategy, candidate.budget) == (arm.strategy, arm.budget)]
-    return min(same or [candidate for candidate in alike if candidate.strategy == "none"], key=_place, default=None)
+    return min(same or [candidate for candidate in alike if candidate.strategy == "none"], key=_sort_key, default=None)
 
 
 def _empty(results: RunResults) -> str:

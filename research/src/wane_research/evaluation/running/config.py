@@ -90,7 +90,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EnvironmentSettings:
     """The environment of the tasks.
 
     Attributes:
@@ -147,7 +147,7 @@ class Config:
     margin: float = 0.03
     limits: Limits = field(default_factory=Limits)
     concurrency: int = 1
-    environment: Place = field(default_factory=Place)
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     env: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
 

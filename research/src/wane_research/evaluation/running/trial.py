@@ -176,7 +176,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
             import_path=f"wane_research.evaluation.rivals:{BY_WANE_AGENTS[by_wane[0]]}",
             **common,
             override_timeout_sec=seconds,
-            kwargs=_given(
+            kwargs=_not_none(
                 wane_strategy=by_wane[1],
                 wane_budget=None if arm.budget is None else str(arm.budget),
                 wane_annotate=config.annotate,
@@ -187,7 +187,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         name = arm.strategy.removeprefix(RIVAL)
         named = {"import_path": name} if ":" in name else {"name": name}
         return AgentConfig(**named, **common, override_timeout_sec=seconds)
-    kwargs = _given(
+    kwargs = _not_none(
         strategy=arm.strategy,
         budget=None if arm.budget is None else str(arm.budget),
         annotate=config.annotate,
@@ -211,7 +211,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     )
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def _not_none(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -225,7 +225,7 @@ def _environment(config: Config) -> Any:
     mounts = []
     mounted = settings.type in _MOUNTED if settings.mount is None else settings.mount
     if mounted:
-        mounts.append({"type": "bind", "source": str(bundle.made()), "target": bundle.PLACE, "read_only": True})
+        mounts.append({"type": "bind", "source": str(bundle.ensure()), "target": bundle.PLACE, "read_only": True})
     return EnvironmentConfig(**named, kwargs=dict(settings.kwargs), mounts=mounts)
 
 

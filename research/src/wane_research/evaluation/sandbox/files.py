@@ -26,7 +26,9 @@ async def put_file(space: Namespace, source: Path, target: str) -> None:
     """Copy a file of the host to a path in the namespace, with its permission to execute."""
     mode = "755" if os.access(source, os.X_OK) else "644"
     with source.open("rb") as file:
-        await _must(space, f"{_made(target)} && cat >{shlex.quote(target)} && chmod {mode} {shlex.quote(target)}", file)
+        await _must(
+            space, f"{_make_parent(target)} && cat >{shlex.quote(target)} && chmod {mode} {shlex.quote(target)}", file
+        )
 
 
 async def put_text(space: Namespace, text: str, target: str) -> None:
@@ -34,7 +36,7 @@ async def put_text(space: Namespace, text: str, target: str) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(text.encode())
         file.seek(0)
-        await _must(space, f"{_made(target)} && cat >{shlex.quote(target)}", file)
+        await _must(space, f"{_make_parent(target)} && cat >{shlex.quote(target)}", file)
 
 
 async def put_directory(space: Namespace, source: Path, target: str) -> None:
@@ -79,7 +81,7 @@ async def get_directory(space: Namespace, source: str, target: Path) -> None:
         await _host_tar(["-C", str(target), "-x", "--no-same-owner"], stdin=file)
 
 
-def _made(target: str) -> str:
+def _make_parent(target: str) -> str:
     return f"mkdir -p {shlex.quote(os.path.dirname(target) or '/')}"
 
 

@@ -21,7 +21,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, head, records
 from wane.lab.readers.building.values import mapping, text
 from wane.lab.readers.claude_code.assembly import assemble, command_of
-from wane.lab.readers.claude_code.entries import Entry, What, entry_of, fill, is_prompt_command, queued
+from wane.lab.readers.claude_code.entries import TranscriptLine, What, entry_of, fill, is_prompt_command, queued
 from wane.lab.session import RecordedSession
 
 NAME: Final = "claude-code"
@@ -101,9 +101,9 @@ class _Transcript:
 
     def __init__(self, path: Path) -> None:
         self.problems = Problems()
-        self.entries: list[Entry] = []
-        self.sides: dict[str, list[Entry]] = {}
-        self.progress: dict[str, list[Entry]] = {}  # by agent, its progress lines
+        self.entries: list[TranscriptLine] = []
+        self.sides: dict[str, list[TranscriptLine]] = {}
+        self.progress: dict[str, list[TranscriptLine]] = {}  # by agent, its progress lines
         self.session_ids: set[str] = set()
         self.cwd: str | None = None
         self.found = False
@@ -126,7 +126,9 @@ class _Transcript:
             # In a sub-agent's own file its lines are the session.
             self.entries = self.sides.pop(next(iter(self.sides)))
 
-    def session(self, name: str, entries: Sequence[Entry], problems: Problems | None = None) -> RecordedSession:
+    def session(
+        self, name: str, entries: Sequence[TranscriptLine], problems: Problems | None = None
+    ) -> RecordedSession:
         """Return the session that the entries of one agent make."""
         builder = SessionBuilder(name, NAME, problems)
         builder.cwd = self.cwd

@@ -13,7 +13,7 @@ from wane.lab.readers.building.answer import Answer
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.tree import name_left, path_to
-from wane.lab.readers.claude_code.entries import Entry, What
+from wane.lab.readers.claude_code.entries import TranscriptLine, What
 from wane.lab.session import RecordedSession, Usage
 
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
@@ -22,19 +22,19 @@ _CHARACTERS_PER_TOKEN: Final = 8
 """More than any text has. Output of fewer tokens was noted when the answer began and is not final."""
 
 
-def assemble(builder: SessionBuilder, entries: Sequence[Entry]) -> RecordedSession:
+def assemble(builder: SessionBuilder, entries: Sequence[TranscriptLine]) -> RecordedSession:
     """Return the session that the entries of one agent make, given in the order of the file."""
     _Assembly(builder, _active(entries, builder.problems)).run()
     return builder.build()
 
 
-def command_of(entry: Entry) -> str:
+def command_of(entry: TranscriptLine) -> str:
     """Return the command in an entry, as it was typed; empty if there is none."""
     match = _COMMAND.search(entry.turn.text) if entry.turn is not None else None
     return " ".join(filter(None, match.groups())) if match else ""
 
 
-def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
+def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[TranscriptLine]:
     """Return the entries of the branch that was continued; name those of the others.
 
     The path alone is not enough: it holds only one of an answer's blocks, and one of the results of its calls.
@@ -43,7 +43,7 @@ def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
     active = set(path_to(leaf, entries))
     messages = {entry.message_id for entry in entries if entry.id in active and entry.what is What.ANSWER}
     call_ids: set[str | None] = set()
-    before: Entry | None = None
+    before: TranscriptLine | None = None
     for entry in entries:
         if _belongs(entry, before, active, messages, call_ids):
             active.add(entry.id)
@@ -57,7 +57,9 @@ def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
     return [entry for entry in entries if entry.id in active]
 
 
-def _belongs(entry: Entry, before: Entry | None, active: set[str], messages: set[str], calls: set[str | None]) -> bool:
+def _belongs(
+    entry: TranscriptLine, before: TranscriptLine | None, active: set[str], messages: set[str], calls: set[str | None]
+) -> bool:
     if entry.id in active:
         return True
     if entry.what is What.ANSWER:
@@ -71,16 +73,16 @@ def _belongs(entry: Entry, before: Entry | None, active: set[str], messages: set
 
 
 class _Assembly:
-    def __init__(self, builder: SessionBuilder, entries: Sequence[Entry]) -> None:
+    def __init__(self, builder: SessionBuilder, entries: Sequence[TranscriptLine]) -> None:
         self._builder = builder
         self._entries = entries
-        self._answers: dict[str, list[Entry]] = {}
+        self._answers: dict[str, list[TranscriptLine]] = {}
         for entry in entries:
             if entry.what is What.ANSWER:
                 self._answers.setdefault(entry.message_id, []).append(entry)
         self._coming = {result.call_id or "" for entry in entries for result in entry.results}
         self._places: dict[str, int] = {}  # by entry, its first part
-        self._boundary: Entry | None = None
+        self._boundary: TranscriptLine | None = None
 
     def run(self) -> None:
         for entry in self._entries:
@@ -102,7 +104,7 @@ class _Assembly:
         if not self._builder.title:
             self._builder.title = next(filter(None, map(command_of, self._entries)), "")
 
-    def _answer(self, lines: Sequence[Entry]) -> None:
+    def _answer(self, lines: Sequence[TranscriptLine]) -> None:
         """Add one model call: all lines of its message, each block once."""
         self._end_compaction(None)
         self._builder.settle(line=lines[0].line, coming=self._coming)
@@ -119,7 +121,7 @@ class _Assembly:
             id=lines[0].message_id,
         )
 
-    def _user(self, entry: Entry) -> None:
+    def _user(self, entry: TranscriptLine) -> None:
         for result in entry.results:
             self._builder.add(result, line=entry.line)
         if entry.turn is not None:
@@ -129,7 +131,7 @@ class _Assembly:
             for part in entry.parts:
                 self._builder.add(part)
 
-    def _end_compaction(self, summary: Entry | None) -> None:
+    def _end_compaction(self, summary: TranscriptLine | None) -> None:
         boundary, self._boundary = self._boundary, None
         noted = summary or boundary
         if noted is None:
@@ -142,7 +144,7 @@ class _Assembly:
         )
 
 
-def _usage(lines: Sequence[Entry], parts: Sequence[Part]) -> Usage | None:
+def _usage(lines: Sequence[TranscriptLine], parts: Sequence[Part]) -> Usage | None:
     """Return the usage of a model call. Each of its lines repeats it, and the output may grow from line to line."""
     usages = [entry.usage for entry in lines if entry.usage is not None]
     if not usages:

@@ -63,7 +63,7 @@ class What(Enum):
 
 
 @dataclass(slots=True)
-class Entry:
+class TranscriptLine:
     """A line.
 
     Attributes:
@@ -105,7 +105,7 @@ class Entry:
     first_kept: str | None = None
 
 
-def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> None:
+def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = False) -> None:
     """Fill in the content of a line that a request carried; without any, the entry stays a link.
 
     Args:
@@ -124,12 +124,12 @@ def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> No
         _system(entry, data)
 
 
-def is_prompt_command(entry: Entry) -> bool:
+def is_prompt_command(entry: TranscriptLine) -> bool:
     """Return whether an entry is a command that stands for a prompt, which is the entry after it."""
     return entry.turn is not None and entry.turn.text.lstrip().startswith(_PROMPT)
 
 
-def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
+def _user(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool) -> None:
     value = mapping(data.get("message")).get("content")
     blocks: list[Any] = [value] if isinstance(value, str) else items(value)
     if data.get("isCompactSummary"):
@@ -148,7 +148,7 @@ def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
         entry.typed &= bool(written) and not data.get("isMeta")
 
 
-def _turn(entry: Entry, blocks: Sequence[object], *, notice: bool) -> None:
+def _turn(entry: TranscriptLine, blocks: Sequence[object], *, notice: bool) -> None:
     """Fill in a turn: all of it is the harness's, or the blocks with its marks are."""
     entry.what, entry.turn = What.USER, content(list(blocks))
     contents = [content(block) for block in blocks]
@@ -168,7 +168,7 @@ def _origin(data: Mapping[str, Any]) -> str:
     return text(mapping(data.get("origin")).get("kind")) or CLAUDE_CODE_PERSON
 
 
-def _answer(entry: Entry, message: Mapping[str, Any], request: str) -> None:
+def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str) -> None:
     entry.model = text(message.get("model")) or None
     if entry.model == SYNTHETIC:
         return
@@ -212,7 +212,7 @@ def _usage(data: Mapping[str, Any]) -> Usage | None:
     return replace(usage, cache_write_hour=hour) if usage and hour else usage
 
 
-def _attachment(entry: Entry, data: Mapping[str, Any]) -> None:
+def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
     attached = mapping(data.get("attachment"))
     turn = _attached(attached, data.get("rendered"))
     if not turn:
@@ -257,7 +257,7 @@ def _words(value: object) -> Iterator[str]:
                 yield from _words(entry)
 
 
-def _system(entry: Entry, data: Mapping[str, Any]) -> None:
+def _system(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
     subtype = text(data.get("subtype"))
     if subtype == "compact_boundary":
         about = mapping(data.get("compactMetadata"))
@@ -277,7 +277,7 @@ def queued(data: Mapping[str, Any]) -> str | None:
     return None if not written or written.startswith(('{"task_id"', "<task-notification>")) else written
 
 
-def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> Entry:
+def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> TranscriptLine:
     """Return the entry of a line, without its content.
 
     Args:
@@ -288,4 +288,4 @@ def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> Entry:
     name = text(data.get("uuid")) or f"line {line}"
     parent = (text(data.get("parentUuid")) or None) if "parentUuid" in data else last
     side = text(data.get("agentId")) or "sidechain" if data.get("isSidechain") else None
-    return Entry(line, name, parent, at=seconds(data.get("timestamp")), side=side)
+    return TranscriptLine(line, name, parent, at=seconds(data.get("timestamp")), side=side)

@@ -127,7 +127,7 @@ class _PendingUsage:
     def add(self, record: UsageRecord) -> Iterator[UsageRecord]:
         """Add the usage of a call, and yield earlier ones whose answers will not come."""
         if self._complete or not self.rounds:
-            yield from self.left()
+            yield from self.unanswered()
         self._waiting.append(record)
 
     def complete(self) -> None:
@@ -142,7 +142,7 @@ class _PendingUsage:
         """Return the number of calls whose answers may still come."""
         return len(self._waiting)
 
-    def left(self) -> Iterator[UsageRecord]:
+    def unanswered(self) -> Iterator[UsageRecord]:
         """Yield those whose answers will not come."""
         while self._waiting:
             yield self._waiting.popleft()
@@ -185,7 +185,7 @@ class _Fold:
 
     def finish(self) -> None:
         """Note that no record follows."""
-        self._lost(self._usages.left(), None)
+        self._lost(self._usages.unanswered(), None)
 
     def _take_message(self, record: MessageRecord, line: int) -> None:
         try:
@@ -203,7 +203,7 @@ class _Fold:
             self._delimiters.update(marks)
         elif not all(part.kind is Kind.RESULT and part.call_id in self._delimiters for part in parts):
             # Only results of the proxy's own tool stand between the rounds of a reply.
-            self._lost(self._usages.left(), line)
+            self._lost(self._usages.unanswered(), line)
         self._actions.add(parts)
         if answer:
             self.builder.settle(line=line)

@@ -9,10 +9,10 @@ from wane.proxy import jsons
 from wane.proxy.wire.anthropic.reply import THINKING, Block, blocks_of, is_blank, is_call_of, plain
 from wane.proxy.wire.base import AnsweredRound, Message
 
-_Place: TypeAlias = tuple[int, int]
+_BlockLocation: TypeAlias = tuple[int, int]
 """A round, and a block of it."""
 
-_Placed: TypeAlias = tuple[_Place, Block]
+_LocatedBlock: TypeAlias = tuple[_BlockLocation, Block]
 
 _START: Final = -1
 
@@ -75,17 +75,17 @@ class _Aligner:
         last: number of the last round, which has all of the client's calls.
     """
 
-    def __init__(self, visible: Sequence[_Placed], last: int) -> None:
+    def __init__(self, visible: Sequence[_LocatedBlock], last: int) -> None:
         self._visible = visible
         self._texts = [_text(block) for _, block in visible]
         self._by_key = {key: number for number, (_, block) in enumerate(visible) if (key := _key(block)) is not None}
         self._last = last
         self._next = 0  # the first block of `visible` that was not matched or skipped
 
-    def placed(self, sent: Sequence[Block]) -> Iterator[_Placed]:
+    def placed(self, sent: Sequence[Block]) -> Iterator[_LocatedBlock]:
         """Yield the blocks with their places, in ascending order."""
         anchors = [self._by_key.get(key) if (key := _key(block)) is not None else None for block in sent]
-        location: _Place = (0, _START)
+        location: _BlockLocation = (0, _START)
         for block, anchor, ahead in zip(sent, anchors, _following(anchors), strict=True):
             match = anchor
             if anchor is not None:

@@ -57,7 +57,7 @@ _CARRIERS: Final = ("text", "image", "document", "search_result", "tool_use", "t
 _JOINED: Final = ("user", "assistant", "system")
 _FORMAT: Final = AnthropicFormat()
 
-_Place: TypeAlias = tuple[int, int]
+_BlockLocation: TypeAlias = tuple[int, int]
 """A message of the view, and a block of it."""
 
 
@@ -108,8 +108,8 @@ class AnthropicWire(Wire):
             equipped["system"] = [*blocks_of({"content": body.get("system")}), {"type": "text", "text": guidance}]
         return equipped
 
-    def place(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with these messages in place of its own; see `Wire.place`."""
+    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
+        """Return a body with these messages in place of its own; see `Wire.with_messages`."""
         return {**body, "messages": _placed(messages, body["messages"])}
 
     def noted(self, body: Body, text: str) -> Body:
@@ -298,8 +298,8 @@ def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[M
         for number, message in enumerate(messages)
         for position, block in enumerate(_listed(message) or [message])
     }
-    marks: dict[_Place, object] = {}
-    carrier: _Place | None = None
+    marks: dict[_BlockLocation, object] = {}
+    carrier: _BlockLocation | None = None
     for message in sent:
         for block in _listed(message) or [message]:
             location = where.get(_key(block))
@@ -341,7 +341,7 @@ def _may_carry(block: dict[str, Any]) -> bool:
     return block.get("type") in _CARRIERS and not is_blank(block)
 
 
-def _marked(messages: Sequence[Message], marks: dict[_Place, object]) -> list[Message]:
+def _marked(messages: Sequence[Message], marks: dict[_BlockLocation, object]) -> list[Message]:
     result = list(messages)
     for (number, position), mark in marks.items():
         content = list(blocks_of(result[number]))

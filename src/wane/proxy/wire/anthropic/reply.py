@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
-from wane.proxy.wire.reply import Event, Splitter, StreamedReply, WholeReply, count, encode, parsed
+from wane.proxy.wire.reply import ServerSentEvent, Splitter, StreamedReply, WholeReply, count, encode, parsed
 
 Block = dict[str, Any]
 """A content block of a message."""
@@ -50,7 +50,7 @@ class StreamedMessage(StreamedReply):
 
     def _next_round(self) -> None:
         super()._next_round()
-        self._slots: dict[int, Slot] = {}  # by the provider's index
+        self._received: dict[int, ReceivedBlock] = {}  # by the provider's index
         self._usage: dict[str, Any] = {}
         self._ending: dict[str, Any] = {}  # the `message_delta`; several are merged
         self._stopped = False  # whether `message_stop` was received
@@ -58,14 +58,14 @@ class StreamedMessage(StreamedReply):
     def _round(self) -> Round:
         if not self._ending or not self._stopped:
             why = f"the provider's stream ended without message_{'stop' if self._ending else 'delta'}"
-            raise BrokenReplyError(why, cut=bool(self._usage or self._slots))
+            raise BrokenReplyError(why, cut=bool(self._usage or self._received))
         stop = self._ending["delta"].get("stop_reason")
-        round_ = make_round(list(self._slots.values()), self._own, stop, self._usage)
+        round_ = make_round(list(self._received.values()), self._own, stop, self._usage)
         return self._rounds.add(round_, self._usage)
 
     def _take_last(self) -> None:
         # Anything else than the message's end was cut off.
-        begun = b"" if self._stopped else self._splitter.rest
+        begun = b"" if self._stopped else self._splitter.unfinished
         last = Splitter().feed(begun + b"\n\n") if begun.strip() else []
         if len(last) == 1 and _kind(last[0]) == "message_stop":
             self._splitter = Splitter()
@@ -87,16 +87,16 @@ class StreamedMessage(StreamedReply):
         yield from (event.raw for event in self._tail if event not in deltas)
 
     def _hides(self) -> bool:
-        return any(slot.index is None for slot in self._slots.values())
+        return any(received.index is None for received in self._received.values())
 
     def _may_hide(self, begun: bytes) -> bool:
-        if any(slot.index is None and not slot.ended for slot in self._slots.values()):
+        if any(received.index is None and not received.ended for received in self._received.values()):
             return True
         return b"content_block" in begun and any(
             marker in begun for marker in (b"tool_use", *map(str.encode, self._own))
         )
 
-    def _event(self, event: Event, data: dict[str, Any]) -> bytes:
+    def _event(self, event: ServerSentEvent, data: dict[str, Any]) -> bytes:
         match data.get("type") or event.name:
             case "content_block_delta":
                 return self._go_on(event, data)
@@ -125,34 +125,34 @@ class StreamedMessage(StreamedReply):
                 self._broken(f"the provider ended its stream with an error: {data.get('error')!s:.80}")
         return self._show(event.raw)
 
-    def _start(self, event: Event, data: dict[str, Any]) -> bytes:
+    def _start(self, event: ServerSentEvent, data: dict[str, Any]) -> bytes:
         index, block = data.get("index"), data.get("content_block")
         if not isinstance(index, int) or not isinstance(block, dict):
             return self._show(event.raw)
-        slot = self._slots[index] = Slot(block, None if is_own(block, self._own) else self._block_count)
-        self._block_count += slot.index is not None
-        return self._of_block(event, data, slot)
+        received = self._received[index] = ReceivedBlock(block, None if is_own(block, self._own) else self._block_count)
+        self._block_count += received.index is not None
+        return self._of_block(event, data, received)
 
-    def _go_on(self, event: Event, data: dict[str, Any], *, ends: bool = False) -> bytes:
+    def _go_on(self, event: ServerSentEvent, data: dict[str, Any], *, ends: bool = False) -> bytes:
         """Take in a delta of a block, or its end."""
         index = data.get("index")
-        slot = self._slots.get(index) if isinstance(index, int) else None
-        if slot is None:
+        received = self._received.get(index) if isinstance(index, int) else None
+        if received is None:
             # If its start was not understood, the block may be an own call.
             return self._obscure() if self._failure else self._show(event.raw)
-        slot.ended = slot.ended or ends
+        received.ended = received.ended or ends
         if isinstance(delta := data.get("delta"), dict):
-            slot.add(delta)
-        return self._of_block(event, data, slot)
+            received.add(delta)
+        return self._of_block(event, data, received)
 
-    def _of_block(self, event: Event, data: dict[str, Any], slot: Slot) -> bytes:
+    def _of_block(self, event: ServerSentEvent, data: dict[str, Any], received: ReceivedBlock) -> bytes:
         """Return an event of a block with the client's index; nothing if the block is hidden."""
-        if slot.index is None:
+        if received.index is None:
             return b""
-        same = slot.index == data["index"]
-        return self._show(event.raw if same else event.changed({**data, "index": slot.index}).raw)
+        same = received.index == data["index"]
+        return self._show(event.raw if same else event.changed({**data, "index": received.index}).raw)
 
-    def _strange(self, event: Event) -> bytes:
+    def _strange(self, event: ServerSentEvent) -> bytes:
         self._failure = self._failure or self._lost
         return super()._strange(event)
 
@@ -173,7 +173,7 @@ class WholeMessage(WholeReply):
         rounds, first, last = self._rounds, self._messages[0], self._messages[-1]
         hides = any(is_own(block, self._own) for block in last["content"])
         if len(self._messages) == 1 and not hides:
-            return self.rest()
+            return self.held_back()
         blocks = (block for message in self._messages for block in message["content"])
         content = [block for block in blocks if not is_own(block, self._own)]
         reply = rounds.under_head({**first, **last, "content": content, "usage": rounds.usage})
@@ -184,15 +184,15 @@ class WholeMessage(WholeReply):
     def _round(self, body: dict[str, Any]) -> Round:
         content = body.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-            raise BrokenReplyError(f"the provider's reply is not a message with blocks: {self.rest()[:80]!r}")
-        slots = [Slot(block, 0, ended=True) for block in content]
-        round_ = make_round(slots, self._own, body.get("stop_reason"), body.get("usage"))
+            raise BrokenReplyError(f"the provider's reply is not a message with blocks: {self.held_back()[:80]!r}")
+        blocks = [ReceivedBlock(block, 0, ended=True) for block in content]
+        round_ = make_round(blocks, self._own, body.get("stop_reason"), body.get("usage"))
         self._messages.append(body)
         self._rounds.identify(body)
         return self._rounds.add(round_, body.get("usage"))
 
 
-class Slot:
+class ReceivedBlock:
     """A block that is being received.
 
     Args:
@@ -226,7 +226,7 @@ class Slot:
         elif kind in ("signature_delta", "compaction_delta"):
             self._block.update({key: value for key, value in delta.items() if key != "type" and value is not None})
 
-    def made(self) -> tuple[Block, str]:
+    def completed(self) -> tuple[Block, str]:
         """Return the received block and, for a call, its JSON arguments as the model wrote them."""
         block, raw = dict(self._block), "".join(self._grown.get(_ARGUMENTS, ()))
         for field, pieces in self._grown.items():
@@ -273,11 +273,11 @@ def is_call_of(block: Block, ids: Container[str]) -> bool:
     return block.get("type") == "tool_use" and block.get("id") in ids
 
 
-def make_round(slots: Sequence[Slot], own: frozenset[str], stop: object, usage: object) -> Round:
+def make_round(blocks: Sequence[ReceivedBlock], own: frozenset[str], stop: object, usage: object) -> Round:
     """Return the round of a reply.
 
     Args:
-        slots: its blocks, in order.
+        blocks: its blocks, in order.
         own: names of the proxy's own tools.
         stop: its `stop_reason`.
         usage: its usage, as the provider reported it.
@@ -286,12 +286,12 @@ def make_round(slots: Sequence[Slot], own: frozenset[str], stop: object, usage: 
     content: list[Block] = []
     calls: list[OwnCall] = []
     client_calls = 0
-    for number, slot in enumerate(slots):
-        block, raw = slot.made()
+    for number, received in enumerate(blocks):
+        block, raw = received.completed()
         if is_own(block, own):
             # A limit that cuts off a block still ends it like any other.
-            cut = not complete and number + 1 == len(slots) and parsed(raw) is None
-            if cut or not slot.ended:
+            cut = not complete and number + 1 == len(blocks) and parsed(raw) is None
+            if cut or not received.ended:
                 continue
             calls.append(OwnCall(block["id"], block["name"], raw if raw.strip() else "{}"))
         elif is_blank(block):
@@ -327,6 +327,6 @@ def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _kind(event: Event) -> object:
+def _kind(event: ServerSentEvent) -> object:
     data = parsed(event.data)
     return None if data is None else data.get("type") or event.name

@@ -97,10 +97,10 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]
     for number, round_ in enumerate(rounds):
         last = number == len(rounds) - 1
         share = {key: shares[number] for key, (shares, _) in parts.items() if shares[number]}
-        fields = _rest(message if last else round_.message)
+        fields = _other_fields(message if last else round_.message)
         has_client_calls = any(not _is_own(call, round_) for call in calls[number])
         if share or has_client_calls or edited or (last and fields):
-            sent = _made(round_.message, share, calls[number], fields)
+            sent = _kept_message(round_.message, share, calls[number], fields)
         else:
             # The client has kept nothing of the round, so it is sent as recorded.
             sent = round_.message
@@ -136,7 +136,7 @@ def _is_own(call: Mapping[str, Any], round_: AnsweredRound) -> bool:
     return any(result.get("tool_call_id") == call.get("id") for result in round_.results)
 
 
-def _made(
+def _kept_message(
     recorded: Message, share: Mapping[str, Any], calls: Sequence[dict[str, Any]], fields: Mapping[str, Any]
 ) -> Message:
     """Return a round's message as the client has kept it."""
@@ -147,7 +147,7 @@ def _made(
     return {**message, "tool_calls": list(calls)} if calls else message
 
 
-def _rest(message: Message) -> dict[str, Any]:
+def _other_fields(message: Message) -> dict[str, Any]:
     """The fields that a client sent besides texts and calls, such as a refusal."""
     return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
 

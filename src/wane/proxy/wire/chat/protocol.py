@@ -80,7 +80,7 @@ class OpenAIChatWire(OpenAIWire):
         equipped["messages"] = _guided(body["messages"], guidance)
         return equipped
 
-    def place(self, body: Body, messages: Sequence[Message]) -> Body:
+    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with these messages in place of its own, and with its guidance.
 
         Messages of which eviction left only reasoning are dropped, because providers refuse them.

@@ -20,7 +20,7 @@ from wane.proxy.wire.chat.expansion import (
     shifted,
 )
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, parsed
 
 Chunk: TypeAlias = dict[str, Any]
 
@@ -32,7 +32,7 @@ _KNOWN: Final = frozenset({"index", "id", "type", "function", "custom"})
 _FUNCTION: Final = "function"
 
 
-class Call:
+class ReceivedCall:
     """A tool call that is being received.
 
     Attributes:
@@ -84,7 +84,7 @@ class Call:
             certain = self.kind != _FUNCTION or (self.name and (self.arguments or self.name not in prefixes))
             self.own = False if certain else None
 
-    def whole(self) -> dict[str, Any]:
+    def message(self) -> dict[str, Any]:
         """Return the call in the form of a message."""
         written = "arguments" if self.kind == _FUNCTION else "input"
         body = {"name": self.name, written: self.arguments}
@@ -103,13 +103,13 @@ class Draft:
     """
 
     def __init__(self, own: frozenset[str]) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[ReceivedCall] = []
         self.finish: str | None = None
         self._own = own
         self._prefixes = frozenset(name[:end] for name in own for end in range(1, len(name)))
         self._fields: dict[str, Any] = {}
 
-    def take(self, delta: Mapping[str, Any], *, is_message: bool = False) -> list[Call]:
+    def take(self, delta: Mapping[str, Any], *, is_message: bool = False) -> list[ReceivedCall]:
         """Take in a delta, or with `is_message` a message; return the call that each entry of its calls is about."""
         for key in (*TEXTS, "refusal"):
             value = delta.get(key)
@@ -125,7 +125,7 @@ class Draft:
         for entry in entries_of(delta):
             call = None if is_message else self._call_of(entry)
             if call is None:
-                call = Call(entry.get("index"))
+                call = ReceivedCall(entry.get("index"))
                 self.calls.append(call)
             call.take(entry, self._own, self._prefixes)
             calls.append(call)
@@ -151,12 +151,12 @@ class Draft:
         own = tuple(OwnCall(call.id, call.name, call.arguments) for call in calls if call.own)
         message: Message = {"role": "assistant", "content": None, **self._fields}
         if calls:
-            message["tool_calls"] = [call.whole() for call in calls]
+            message["tool_calls"] = [call.message() for call in calls]
         elif message["content"] is None and "refusal" not in message:
             message["content"] = ""
         return Round(message, own, len(calls) - len(own), complete, token_usage(usage, "prompt", "completion"))
 
-    def _call_of(self, entry: Mapping[str, Any]) -> Call | None:
+    def _call_of(self, entry: Mapping[str, Any]) -> ReceivedCall | None:
         """The call that a piece continues; None if it starts a new one.
 
         Some services send no index, and a whole call in each piece; others give all calls the same index.
@@ -245,7 +245,7 @@ class StreamedChat(StreamedReply):
 
     # Events
 
-    def _event(self, event: Event, chunk: Chunk) -> bytes:
+    def _event(self, event: ServerSentEvent, chunk: Chunk) -> bytes:
         if chunk.get("error"):
             self._broken(f"the provider's stream holds an error: {chunk['error']!r:.500}")
             return self._pass(event.raw)
@@ -258,7 +258,7 @@ class StreamedChat(StreamedReply):
             return self._pass(self._encoded(event, chunk, changed=False))
         return self._take_choice(event, chunk, choice)
 
-    def _take_choice(self, event: Event, chunk: Chunk, choice: dict[str, Any]) -> bytes:
+    def _take_choice(self, event: ServerSentEvent, chunk: Chunk, choice: dict[str, Any]) -> bytes:
         delta = choice.get("delta")
         delta = delta if isinstance(delta, dict) else {}
         calls = self._draft.take(delta)
@@ -268,7 +268,7 @@ class StreamedChat(StreamedReply):
             if self._lost and any(call.own is None for call in self._draft.calls):
                 return self._obscure()
             self._draft.settle()
-        visible = self._shown(delta, calls)
+        visible = self._visible(delta, calls)
         changed = visible is not delta
         is_visible = any(value for key, value in visible.items() if key not in _UNSEEN)
         if changed:
@@ -281,7 +281,7 @@ class StreamedChat(StreamedReply):
         encoded = self._encoded(event, chunk, changed=changed)
         return self._show(encoded) if is_visible else self._pass(encoded)
 
-    def _end_choice(self, event: Event, chunk: Chunk, *, is_visible: bool, changed: bool) -> bytes:
+    def _end_choice(self, event: ServerSentEvent, chunk: Chunk, *, is_visible: bool, changed: bool) -> bytes:
         """Hold back the chunk with the `finish_reason`; its visible content is sent at once."""
         if not is_visible:
             return self._close(event.changed(chunk) if changed else event)
@@ -293,7 +293,7 @@ class StreamedChat(StreamedReply):
         self._close(event.changed(_with_choice(chunk, {**then, "delta": {}})))
         return self._show(self._encoded(event, now, changed=True))
 
-    def _encoded(self, event: Event, chunk: Chunk, *, changed: bool) -> bytes:
+    def _encoded(self, event: ServerSentEvent, chunk: Chunk, *, changed: bool) -> bytes:
         """Return an event's bytes, unchanged unless its chunk was changed or belongs to a later round."""
         if self._later:
             chunk = self._rounds.under_head(chunk)
@@ -305,9 +305,9 @@ class StreamedChat(StreamedReply):
 
     # Deltas
 
-    def _shown(self, delta: dict[str, Any], calls: Sequence[Call]) -> dict[str, Any]:
+    def _visible(self, delta: dict[str, Any], calls: Sequence[ReceivedCall]) -> dict[str, Any]:
         """Return the visible part of a delta; the delta itself if all of it is visible."""
-        entries = self._shown_calls(entries_of(delta), calls)
+        entries = self._visible_calls(entries_of(delta), calls)
         if not self._later and entries is None:
             return delta
         visible = dict(delta)
@@ -331,7 +331,9 @@ class StreamedChat(StreamedReply):
             if isinstance(delta.get(key), list):
                 delta[key] = shifted(delta[key], next_index(self._earlier.get(key)))
 
-    def _shown_calls(self, entries: Sequence[dict[str, Any]], calls: Sequence[Call]) -> list[dict[str, Any]] | None:
+    def _visible_calls(
+        self, entries: Sequence[dict[str, Any]], calls: Sequence[ReceivedCall]
+    ) -> list[dict[str, Any]] | None:
         """Return the entries of calls that the client sees; None if they are as they came."""
         waiting = [call for call in self._draft.calls if call.waits and call.own is False]
         visible: list[dict[str, Any]] = []
@@ -342,13 +344,13 @@ class StreamedChat(StreamedReply):
                 visible.append(self._numbered(entry, call))
         for call in waiting:
             call.waits = False
-            visible.append(self._numbered({"index": call.index, **call.whole()}, call))
+            visible.append(self._numbered({"index": call.index, **call.message()}, call))
         same = len(visible) == len(entries) and all(
             before is after for before, after in zip(visible, entries, strict=True)
         )
         return None if same else visible
 
-    def _numbered(self, entry: dict[str, Any], call: Call) -> dict[str, Any]:
+    def _numbered(self, entry: dict[str, Any], call: ReceivedCall) -> dict[str, Any]:
         """Return an entry with the number that its call has among those that the client sees."""
         if call.index is None or not isinstance(entry.get("index"), int):
             return {key: value for key, value in entry.items() if key != "index"} if "index" in entry else entry
@@ -367,7 +369,7 @@ class WholeChat(WholeReply):
         """Return the client's reply."""
         rounds, last = self._rounds, self._last
         if len(rounds.done) == 1 and not rounds.done[0].own:
-            return self.rest()
+            return self.held_back()
         choice = _choice(last)
         assert choice is not None
         visible = merged(rounds.done)
@@ -384,7 +386,7 @@ class WholeChat(WholeReply):
         choice = _choice(body)
         message = choice.get("message") if choice else None
         if choice is None or not isinstance(message, dict):
-            raise BrokenReplyError(f"the provider's reply has no message: {self.rest()[:200]!r}")
+            raise BrokenReplyError(f"the provider's reply has no message: {self.held_back()[:200]!r}")
         self._rounds.identify(body)
         self._last = body
         draft = Draft(self._own)

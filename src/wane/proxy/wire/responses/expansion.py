@@ -22,24 +22,26 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]
     if not rounds:
         return [message]
     own = [{call_id_of(item) for result in round_.results for item in result["items"]} - {None} for round_ in rounds]
-    slots = [
-        _Slot(number, position, item)
+    seen_items = [
+        _ClientItem(number, position, item)
         for number, round_ in enumerate(rounds)
         for position, item in enumerate(round_.message["items"])
         if call_id_of(item) not in own[number]
     ]
-    sent = _placed(message["items"], slots, len(rounds) - 1)
+    sent = _placed(message["items"], seen_items, len(rounds) - 1)
     history: list[Message] = []
     for number, round_ in enumerate(rounds):
         client_items = sent[number]
-        items = _made(round_.message["items"], client_items, own[number]) if client_items else round_.message["items"]
+        items = round_.message["items"]
+        if client_items:
+            items = _kept_items(items, client_items, own[number])
         # The provider would refuse reasoning alone, whose own call was cut off.
         if client_items or any(_kind(item) != "reasoning" for item in items):
             history += [{**round_.message, "items": items}, *round_.results]
     return history or [message]
 
 
-class _Slot(NamedTuple):
+class _ClientItem(NamedTuple):
     """An item that the client has seen: its round, and its position among the round's items."""
 
     round: int
@@ -47,31 +49,33 @@ class _Slot(NamedTuple):
     item: Item
 
 
-def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[dict[int, list[Item]]]:
+def _placed(items: Sequence[Item], client_items: Sequence[_ClientItem], last: int) -> list[dict[int, list[Item]]]:
     """Return the client's items by round and position; unknown items go with the next known one.
 
     Args:
         items: the client's items.
-        slots: the items that it has seen.
+        client_items: the items that it has seen.
         last: the last round, which gets unknown items at the end, at position -1.
     """
     sent: list[dict[int, list[Item]]] = [{} for _ in range(last + 1)]
     waiting: list[Item] = []
     start = 0
     for item in items:
-        match = next((n for n in range(start, len(slots)) if _same(item, slots[n].item)), None)
+        match = next((n for n in range(start, len(client_items)) if _same(item, client_items[n].item)), None)
         if match is None:
             waiting.append(item)
             continue
-        ahead = _settle(waiting, slots[start:match], sent)
-        sent[slots[match].round][slots[match].position] = [*ahead, item]
+        ahead = _settle(waiting, client_items[start:match], sent)
+        sent[client_items[match].round][client_items[match].position] = [*ahead, item]
         waiting, start = [], match + 1
-    if ahead := _settle(waiting, slots[start:], sent):
+    if ahead := _settle(waiting, client_items[start:], sent):
         sent[last][-1] = ahead
     return sent
 
 
-def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, list[Item]]]) -> list[Item]:
+def _settle(
+    items: Sequence[Item], client_items: Sequence[_ClientItem], sent: list[dict[int, list[Item]]]
+) -> list[Item]:
     """Put edited items in the places of their originals, and return the items that are left.
 
     Between two known items, items of one kind match the originals of that kind if there are as many.
@@ -79,16 +83,16 @@ def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, 
     unmatched: list[Item] = []
     for kind in dict.fromkeys(map(_kind, items)):
         edited = [item for item in items if _kind(item) == kind]
-        free = [slot for slot in slots if _kind(slot.item) == kind]
+        free = [client_item for client_item in client_items if _kind(client_item.item) == kind]
         if len(edited) != len(free) or kind not in (_MESSAGE, "reasoning"):
             unmatched += edited
             continue
-        for item, slot in zip(edited, free, strict=True):
-            sent[slot.round][slot.position] = [item]
+        for item, client_item in zip(edited, free, strict=True):
+            sent[client_item.round][client_item.position] = [item]
     return [item for item in items if any(item is edited_item for edited_item in unmatched)]
 
 
-def _made(recorded: Sequence[Item], client_items: dict[int, list[Item]], own: set[Any]) -> list[Item]:
+def _kept_items(recorded: Sequence[Item], client_items: dict[int, list[Item]], own: set[Any]) -> list[Item]:
     """Return a round's items as the client has kept them.
 
     An own call keeps its id only if the reasoning before it is present under its own id, because OpenAI checks that.

@@ -103,7 +103,7 @@ class OpenAIResponsesWire(OpenAIWire):
             equipped["instructions"] = f"{instructions}\n\n{guidance}" if instructions else guidance
         return equipped
 
-    def place(self, body: Body, messages: Sequence[Message]) -> Body:
+    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with the items of these messages in place of its own."""
         # Tools never leave a view.
         items = _with_tools_item(self.format.wire(messages), _tools_item(body))

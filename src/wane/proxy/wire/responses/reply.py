@@ -9,7 +9,7 @@ from wane.formats.response_items import is_model_made
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, BrokenReplyError, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, parsed
 
 Data: TypeAlias = dict[str, Any]
 
@@ -53,7 +53,7 @@ class ResponseRounds(Rounds):
 
     def merged(self, response: Data) -> Data:
         """Return the last round's response as that of all rounds; the same object if nothing changes."""
-        visible, echoed = self._seen(response), self.echo(response)
+        visible, echoed = self._visible_items(response), self.echo(response)
         if not self.done:
             hidden = isinstance(response.get("output"), list) and len(visible) < len(response["output"])
             return {**echoed, "output": visible} if hidden else echoed
@@ -74,7 +74,7 @@ class ResponseRounds(Rounds):
         own = _own_calls(items, self.own, complete=complete)
         ids = {call.id for call in own}
         complete_items = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
-        self.output += self._seen(response)
+        self.output += self._visible_items(response)
         message, usage = {"items": without_reasoning(complete_items, self._is_refused)}, response.get("usage")
         tokens = token_usage(usage, "input", "output")
         return self.add(Round(message, own, _client_calls(items, self.own), complete, tokens), usage)
@@ -83,7 +83,7 @@ class ResponseRounds(Rounds):
         """Whether later requests must leave out some reasoning: neither it nor its content was kept for them."""
         return not (self._stored or reasoning.get("encrypted_content") or reasoning.get("content"))
 
-    def _seen(self, response: Data) -> list[Any]:
+    def _visible_items(self, response: Data) -> list[Any]:
         output = response.get("output")
         return [item for item in output if not _is_own(item, self.own)] if isinstance(output, list) else []
 
@@ -136,7 +136,7 @@ class StreamedResponse(StreamedReply):
 
     # Events
 
-    def _event(self, event: Event, data: Data) -> bytes:
+    def _event(self, event: ServerSentEvent, data: Data) -> bytes:
         kind = str(data.get("type") or event.name)
         response = data.get("response")
         if kind in _BEGIN and isinstance(response, dict):
@@ -149,7 +149,7 @@ class StreamedResponse(StreamedReply):
             return self._take_item(event, data, index)
         return self._pass(self._numbered(event, data).raw)
 
-    def _begin(self, event: Event, data: Data, response: Data) -> bytes:
+    def _begin(self, event: ServerSentEvent, data: Data, response: Data) -> bytes:
         """Take in an event that starts a response; the client gets only those of the first round."""
         if self._rounds.done:
             self._gap = True
@@ -158,7 +158,7 @@ class StreamedResponse(StreamedReply):
         self._opening = self._rounds.echo(response)
         return self._pass(self._numbered(event, data, response=self._opening).raw)
 
-    def _end(self, event: Event, data: Data, response: Data) -> bytes:
+    def _end(self, event: ServerSentEvent, data: Data, response: Data) -> bytes:
         """Take in the event that ends a response, and hold it back."""
         self._terminal = response
         self._rounds.identify(response)
@@ -170,7 +170,7 @@ class StreamedResponse(StreamedReply):
         self._last, self._shift, self._gap = last, shift, gap
         return b""
 
-    def _take_item(self, event: Event, data: Data, index: int) -> bytes:
+    def _take_item(self, event: ServerSentEvent, data: Data, index: int) -> bytes:
         """Take in an event about an item of the output."""
         item = data.get("item")
         if isinstance(item, dict):
@@ -188,7 +188,7 @@ class StreamedResponse(StreamedReply):
         self._top = max(self._top, client_index + 1)
         return self._show(self._numbered(event, data, output_index=client_index).raw)
 
-    def _numbered(self, event: Event, data: Data, **changes: Any) -> Event:
+    def _numbered(self, event: ServerSentEvent, data: Data, **changes: Any) -> ServerSentEvent:
         """Return an event with the client's sequence number and other changes; the same if nothing changes.
 
         Sequence numbers are the provider's, without gaps for events that the client does not get.
@@ -218,11 +218,11 @@ class WholeResponse(WholeReply):
 
     def finish(self) -> bytes:
         """Return the client's reply."""
-        return self.rest() if self._reply is None else self._reply
+        return self.held_back() if self._reply is None else self._reply
 
     def _round(self, body: Data) -> Round:
         if not isinstance(body.get("output"), list):
-            raise BrokenReplyError(f"the provider's reply has no output: {self.rest()[:200]!r}")
+            raise BrokenReplyError(f"the provider's reply has no output: {self.held_back()[:200]!r}")
         if body.get("status") == "failed":
             raise BrokenReplyError("the provider's response failed")
         self._rounds.identify(body)

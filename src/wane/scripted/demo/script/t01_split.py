@@ -1,7 +1,7 @@
 """Task 1, a bug: splitting an amount loses a cent. Task 5 needs the findings again."""
 
 from wane.scripted.calls import act, end, explore, listing, search
-from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, try_out
+from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, try_out
 
 MONEY = "tally/money.py"
 
@@ -33,13 +33,13 @@ TASK = Task(
         "and where it does not divide the first ones are larger; in any currency. tests/test_task_01.py has it."
     ),
     steps=(
-        Step(
+        ScriptStep(
             "Find where amounts are split, and see what the project consists of.",
             (explore("splitting"), search("split_evenly"), listing("*.py")),
             think="A lost cent smells of rounding each share by itself. Look for the function and its callers first.",
         ),
-        Step("Read how amounts are rounded.", (Look(block(MONEY, "def split_evenly(", "def units(")),)),
-        Step(
+        ScriptStep("Read how amounts are rounded.", (Look(block(MONEY, "def split_evenly(", "def units(")),)),
+        ScriptStep(
             "The shares are rounded one by one. Whole units avoid that.",
             (
                 end(
@@ -55,13 +55,13 @@ TASK = Task(
             ),
             needs=(DEFAULT_DIGITS,),
         ),
-        Step(
+        ScriptStep(
             "Count in whole units, and give what is left to the first shares.",
             (rewrite(MONEY, "def split_evenly(", SPLIT_EVENLY),),
         ),
-        Step("Run the new tests, and all others.", (check("tests.test_task_01"), check("-v"))),
-        Step("All pass.", (end("fix-split"),)),
-        Step(
+        ScriptStep("Run the new tests, and all others.", (check("tests.test_task_01"), check("-v"))),
+        ScriptStep("All pass.", (end("fix-split"),)),
+        ScriptStep(
             "`split_evenly` counts in whole units now, so the shares add up; the first ones take the rest. All tests "
             "pass."
         ),

@@ -1,7 +1,7 @@
 """Task 2, a bug: a semicolon in a quoted payee begins a comment. The model forgets to name a dependency."""
 
 from wane.scripted.calls import act, end, explore, search
-from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, try_out
+from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, try_out
 
 PARSER = "tally/parser.py"
 
@@ -26,9 +26,9 @@ TASK = Task(
         "accounts too. What stands behind the comment's own semicolon may hold quotes. See tests/test_task_02.py."
     ),
     steps=(
-        Step("Find where comments are taken off.", (explore("comments"), search("comment"))),
-        Step("Read the reader of journals.", (Look(block(PARSER, "def _strip_comment(", "def parse_tags(")),)),
-        Step(
+        ScriptStep("Find where comments are taken off.", (explore("comments"), search("comment"))),
+        ScriptStep("Read the reader of journals.", (Look(block(PARSER, "def _strip_comment(", "def parse_tags(")),)),
+        ScriptStep(
             "Both the line and its note go through `_strip_comment`, so one change serves.",
             (
                 end(
@@ -41,9 +41,9 @@ TASK = Task(
             ),
             needs=(TAG_WITHOUT_VALUE,),
         ),
-        Step("See the tests fail first.", (try_out("tests.test_task_02"),)),
-        Step("Follow the quotes along the line.", (rewrite(PARSER, "def _strip_comment(", STRIP_COMMENT),)),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), end("fix-comments"))),
-        Step("A semicolon between quotes is an ordinary character now, in payees and titles. All tests pass."),
+        ScriptStep("See the tests fail first.", (try_out("tests.test_task_02"),)),
+        ScriptStep("Follow the quotes along the line.", (rewrite(PARSER, "def _strip_comment(", STRIP_COMMENT),)),
+        ScriptStep("Run all tests, the new ones among them, which ends this act.", (check(), end("fix-comments"))),
+        ScriptStep("A semicolon between quotes is an ordinary character now, in payees and titles. All tests pass."),
     ),
 )

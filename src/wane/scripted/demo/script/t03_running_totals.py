@@ -1,7 +1,7 @@
 """Task 3, speed: balances look at every entry. Task 9 asks for the measurement before the change."""
 
 from wane.scripted.calls import act, end, explore, search, shell
-from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out
+from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, swap, try_out
 
 LEDGER = "tally/ledger.py"
 WORKLOAD = '"${PYTHON:-python3}" tools/workload.py'
@@ -46,11 +46,11 @@ TASK = Task(
         "add up once. tests/test_task_03.py says how little may be visited."
     ),
     steps=(
-        Step(
+        ScriptStep(
             f"Measure first, before anything is changed: {BASELINE}.",
             (explore(BASELINE), shell(WORKLOAD)),
         ),
-        Step(
+        ScriptStep(
             "Every account visits every entry.",
             (
                 end(
@@ -65,8 +65,8 @@ TASK = Task(
             ),
             needs=(TOTAL_BEFORE,),
         ),
-        Step("Read the ledger.", (Look(block(LEDGER, "def balance(", "def __init__(self, transactions")),)),
-        Step(
+        ScriptStep("Read the ledger.", (Look(block(LEDGER, "def balance(", "def __init__(self, transactions")),)),
+        ScriptStep(
             "The ledger never changes after it is built, so totals can be kept.",
             (
                 end(
@@ -79,15 +79,15 @@ TASK = Task(
                 try_out("tests.test_task_03"),
             ),
         ),
-        Step(
+        ScriptStep(
             "Keep the totals of all accounts.",
             (swap(LEDGER, INIT_OLD, INIT_NEW), rewrite(LEDGER, "def balance(", BALANCE)),
             think="balance must hand out copies: a caller could add to what it gets.",
         ),
-        Step(
+        ScriptStep(
             "Run the tests, and measure again, which ends this act.",
             (check(), shell(WORKLOAD), end("keep-totals")),
         ),
-        Step("`Ledger.balance` adds all accounts up once, when the first is asked for. All tests pass."),
+        ScriptStep("`Ledger.balance` adds all accounts up once, when the first is asked for. All tests pass."),
     ),
 )

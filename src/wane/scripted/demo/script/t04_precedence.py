@@ -1,7 +1,7 @@
 """Task 4, a feature: `and` binds more tightly than `or`, and parentheses group. The model edits too early once."""
 
 from wane.scripted.calls import act, end, explore, search
-from wane.scripted.demo.moves import Look, Replace, Step, Task, block, check, rewrite, try_out
+from wane.scripted.demo.moves import Look, Replace, ScriptStep, Task, block, check, rewrite, try_out
 
 QUERY = "tally/query.py"
 
@@ -47,10 +47,12 @@ TASK = Task(
         "examples."
     ),
     steps=(
-        Step("See what queries are made of.", (explore("queries"), search("Query|expression|operand"))),
-        Step("Read the parser of queries.", (Look(block(QUERY, "def expression(", "def operand(", "def tokenize(")),)),
-        Step("The tokens have parentheses already; the grammar is missing. Write it.", EDITS),
-        Step(
+        ScriptStep("See what queries are made of.", (explore("queries"), search("Query|expression|operand"))),
+        ScriptStep(
+            "Read the parser of queries.", (Look(block(QUERY, "def expression(", "def operand(", "def tokenize(")),)
+        ),
+        ScriptStep("The tokens have parentheses already; the grammar is missing. Write it.", EDITS),
+        ScriptStep(
             "Right, an exploration is no place for edits.",
             (
                 end(
@@ -63,8 +65,8 @@ TASK = Task(
                 try_out("tests.test_task_04"),
             ),
         ),
-        Step("A level for `or`, one for `and`, and parentheses.", EDITS),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), end("precedence"))),
-        Step("`and` binds more tightly than `or` now, and parentheses group. All tests pass."),
+        ScriptStep("A level for `or`, one for `and`, and parentheses.", EDITS),
+        ScriptStep("Run all tests, the new ones among them, which ends this act.", (check(), end("precedence"))),
+        ScriptStep("`and` binds more tightly than `or` now, and parentheses group. All tests pass."),
     ),
 )

@@ -1,7 +1,7 @@
 """Task 5, a feature on top of tasks 1 and 2: spread a transaction over months."""
 
 from wane.scripted.calls import act, end, explore, search
-from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out
+from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t01_split import MONEY
 from wane.scripted.demo.script.t02_comments import TAG_WITHOUT_VALUE
 
@@ -89,16 +89,16 @@ TASK = Task(
         "number above zero counts once. Mind the 31st. Tests: tests/test_task_05.py."
     ),
     steps=(
-        Step(
+        ScriptStep(
             "See how the months are added up.",
             (explore("monthly-report"), search("monthly_|shift_months", "tally/*.py")),
         ),
-        Step(
+        ScriptStep(
             "Read the reports, and how dates are shifted.",
             (Look((*block(REPORT, "def monthly_report(", "def monthly_totals("), *block(DATES, "def shift_months("))),),
             think="The 31st of January shifted by a month is no date. That is a trap in dates.py, not in the report.",
         ),
-        Step(
+        ScriptStep(
             "The report selects entries and adds them up, so spreading can go in between.",
             (
                 end(
@@ -110,11 +110,11 @@ TASK = Task(
                 explore("how-reports-are-tested"),
             ),
         ),
-        Step(
+        ScriptStep(
             "Look how the reports are tested.",
             (Look((*block("tests/test_report.py", "class Reports("), *block("tests/journals.py", "def household("))),),
         ),
-        Step(
+        ScriptStep(
             "The tests build a journal and look at rows.",
             (
                 end(
@@ -126,12 +126,12 @@ TASK = Task(
                 try_out("tests.test_task_05 -v"),
             ),
         ),
-        Step(
+        ScriptStep(
             "Dates first: clamp to the month's last day.",
             (rewrite(DATES, "def shift_months(", SHIFT_MONTHS),),
             needs=(SIGNATURE, TAG_WITHOUT_VALUE),
         ),
-        Step(
+        ScriptStep(
             "See that nothing else minds.",
             (
                 check(
@@ -140,16 +140,16 @@ TASK = Task(
                 ),
             ),
         ),
-        Step(
+        ScriptStep(
             "Now the report: «signature» gives the shares.",
             (swap(REPORT, IMPORTS_OLD, IMPORTS_NEW), rewrite(REPORT, "def monthly_report(", MONTHLY_REPORT)),
             needs=(SIGNATURE,),
         ),
-        Step(
+        ScriptStep(
             "Run the new tests, and all others, which ends this act.",
             (check("tests.test_task_05"), check(), end("spread-entries")),
         ),
-        Step(
+        ScriptStep(
             "The monthly report spreads what is tagged `#spread:N`, to the cent, and `shift_months` keeps to the "
             "month. All tests pass."
         ),

@@ -1,7 +1,7 @@
 """Task 6, a feature on top of task 3: the balance on a day. Its exploration of the command line serves task 7."""
 
 from wane.scripted.calls import act, end, explore, search
-from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out
+from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t03_running_totals import LEDGER
 from wane.scripted.demo.script.t05_spread import REPORT
 
@@ -65,11 +65,11 @@ TASK = Task(
         "tests/test_task_06.py."
     ),
     steps=(
-        Step(
+        ScriptStep(
             "See what the ledger keeps by now.",
             (explore("ledger-totals"), Look(block(LEDGER, "def balance(", "def _account_totals("))),
         ),
-        Step(
+        ScriptStep(
             "The totals can be kept by day. Next, the command line.",
             (
                 end(
@@ -83,11 +83,11 @@ TASK = Task(
             ),
             needs=(TOTALS,),
         ),
-        Step(
+        ScriptStep(
             "Read the command line.",
             (Look((*block(CLI, "def run_balance(", "def build_parser("), *block(REPORT, "def balance_report("))),),
         ),
-        Step(
+        ScriptStep(
             "It is one option more, handed on to the report.",
             (
                 end(
@@ -102,7 +102,7 @@ TASK = Task(
                 try_out("tests.test_task_06 -v"),
             ),
         ),
-        Step(
+        ScriptStep(
             "The ledger first.",
             (
                 swap(LEDGER, BISECT_OLD, BISECT_NEW),
@@ -116,8 +116,10 @@ TASK = Task(
             ),
             needs=(TOTALS,),
         ),
-        Step("Nothing of the old may break.", (check("tests.test_task_03 tests.test_ledger tests.test_report -v"),)),
-        Step(
+        ScriptStep(
+            "Nothing of the old may break.", (check("tests.test_task_03 tests.test_ledger tests.test_report -v"),)
+        ),
+        ScriptStep(
             "Then the report and the option.",
             (
                 swap(
@@ -157,9 +159,9 @@ def balance_report(
                 ),
             ),
         ),
-        Step("Run the new tests, and all others.", (check("tests.test_task_06"), check())),
-        Step("All pass.", (end("balance-on-a-day"),)),
-        Step(
+        ScriptStep("Run the new tests, and all others.", (check("tests.test_task_06"), check())),
+        ScriptStep("All pass.", (end("balance-on-a-day"),)),
+        ScriptStep(
             "`Ledger.balance` takes a day, and `tally balance --on` shows it. Each entry is still visited once. All "
             "tests pass."
         ),

@@ -1,7 +1,7 @@
 """Task 7, a feature on top of tasks 4 and 6: export. The model uses a name twice, and is shown a free one."""
 
 from wane.scripted.calls import act, end, explore, search
-from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, swap, try_out
+from wane.scripted.demo.moves import Fact, Look, ScriptStep, Task, block, check, swap, try_out
 from wane.scripted.demo.script.t04_precedence import QUERY
 from wane.scripted.demo.script.t05_spread import REPORT
 from wane.scripted.demo.script.t06_on_a_day import CLI
@@ -48,12 +48,12 @@ TASK = Task(
         "currency, tags. Plain amounts, tags as in the journal without the #. Tests: tests/test_task_07.py."
     ),
     steps=(
-        Step("See how the list of entries is made, it is the nearest thing.", (explore("command-line"),)),
-        Step(
+        ScriptStep("See how the list of entries is made, it is the nearest thing.", (explore("command-line"),)),
+        ScriptStep(
             "Find it.",
             (search("entries_report|run_list"), Look((*block(REPORT, "def entries_report(", "def payee_report("),))),
         ),
-        Step(
+        ScriptStep(
             "A report of its own, and a command beside `list`.",
             (
                 end(
@@ -65,11 +65,11 @@ TASK = Task(
                 search("csv|export", "*"),
             ),
         ),
-        Step(
+        ScriptStep(
             "Is there anything to follow in the documents?",
             (Look((*block("docs/format.md", "# The journal's format"), *block("tests/test_cli.py", "def run("))),),
         ),
-        Step(
+        ScriptStep(
             "Nothing exports yet.",
             (
                 end(
@@ -80,7 +80,7 @@ TASK = Task(
                 try_out("tests.test_task_07 -v"),
             ),
         ),
-        Step(
+        ScriptStep(
             "The report.",
             (
                 swap(
@@ -92,11 +92,11 @@ TASK = Task(
             ),
             needs=(PARSE_QUERY,),
         ),
-        Step(
+        ScriptStep(
             "It must not disturb the other reports.",
             (check("tests.test_report tests.test_task_05 tests.test_task_06 -v"),),
         ),
-        Step(
+        ScriptStep(
             "The command, with «parse_query».",
             (
                 swap(
@@ -121,7 +121,7 @@ from tally.report import (
             ),
             needs=(PARSE_QUERY,),
         ),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), end("export-csv"))),
-        Step("`tally export` prints what a query selects as CSV. All tests pass."),
+        ScriptStep("Run all tests, the new ones among them, which ends this act.", (check(), end("export-csv"))),
+        ScriptStep("`tally export` prints what a query selects as CSV. All tests pass."),
     ),
 )

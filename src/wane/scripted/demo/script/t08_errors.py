@@ -1,7 +1,7 @@
 """Task 8, across all modules: one family of errors. A long act, whose exploration must stay in view to its end."""
 
 from wane.scripted.calls import act, end, explore, search, shell, write
-from wane.scripted.demo.moves import Look, Replace, Step, Task, block, check, rewrite, swap, try_out
+from wane.scripted.demo.moves import Look, Replace, ScriptStep, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t06_on_a_day import CLI
 
 ERRORS = '''\
@@ -46,7 +46,7 @@ TASK = Task(
         "Tests: tests/test_task_08.py."
     ),
     steps=(
-        Step(
+        ScriptStep(
             "Which errors are there, and what does each module import?",
             (
                 explore("error-classes"),
@@ -54,7 +54,7 @@ TASK = Task(
                 search("^(from|import) ", "tally/*.py"),
             ),
         ),
-        Step(
+        ScriptStep(
             "Seven modules have one. Who catches them?",
             (
                 end(
@@ -67,11 +67,11 @@ TASK = Task(
                 search(r"except |raise \w+Error", "*.py"),
             ),
         ),
-        Step(
+        ScriptStep(
             "See what the tests expect, and main.",
             (Look((*block("tests/test_cli.py", "class Commands("), *block(CLI, "def main("))),),
         ),
-        Step(
+        ScriptStep(
             "Only main catches for the user.",
             (
                 end(
@@ -83,21 +83,21 @@ TASK = Task(
                 try_out("tests.test_task_08 -v"),
             ),
         ),
-        Step(
+        ScriptStep(
             "The modules without imports of their own package first.",
             (
                 *family("money", "MoneyError", "from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation"),
                 *family("dates", "PeriodError", "from datetime import date, timedelta"),
             ),
         ),
-        Step(
+        ScriptStep(
             "The ledger and the queries.",
             (
                 *family("ledger", "LedgerError", "from tally.dates import Period"),
                 *family("query", "QueryError", "from tally.dates import Period, PeriodError, parse_period"),
             ),
         ),
-        Step(
+        ScriptStep(
             "See where that leaves us.",
             (
                 shell("git diff"),
@@ -105,14 +105,14 @@ TASK = Task(
                 check("tests.test_parser tests.test_report tests.test_envelopes tests.test_cli -v"),
             ),
         ),
-        Step(
+        ScriptStep(
             "The parser and the envelopes.",
             (
                 *family("parser", "ParseError", "from tally.dates import PeriodError, parse_date"),
                 *family("envelopes", "EnvelopeError", "from tally.dates import Period, month_label, month_of, months"),
             ),
         ),
-        Step(
+        ScriptStep(
             "And the one place that catches.",
             (
                 swap(CLI, "from tally.ledger import LedgerError", "from tally.errors import TallyError"),
@@ -126,8 +126,10 @@ TASK = Task(
                 rewrite(CLI, "def main(", MAIN),
             ),
         ),
-        Step("Run the new tests, and all others.", (check("tests.test_task_08"), check())),
-        Step("All pass.", (end("error-family"),)),
-        Step("Every mistake of the user's is a `TallyError` now, and one line on the command line. All tests pass."),
+        ScriptStep("Run the new tests, and all others.", (check("tests.test_task_08"), check())),
+        ScriptStep("All pass.", (end("error-family"),)),
+        ScriptStep(
+            "Every mistake of the user's is a `TallyError` now, and one line on the command line. All tests pass."
+        ),
     ),
 )

@@ -1,7 +1,7 @@
 """Task 9, a record: the measurement of task 3 before its change left the view long ago."""
 
 from wane.scripted.calls import act, end, explore, shell, write
-from wane.scripted.demo.moves import Fact, Step, Task, check
+from wane.scripted.demo.moves import Fact, ScriptStep, Task, check
 from wane.scripted.demo.script.t03_running_totals import BASELINE, WORKLOAD
 
 ACCOUNTS = ("expenses", "expenses:lisbon", "expenses:turin:travel", "total")
@@ -42,8 +42,8 @@ TASK = Task(
         "total. Tests: tests/test_task_09.py."
     ),
     steps=(
-        Step(f"Measure what it takes today: {NOW}.", (explore(NOW), shell(WORKLOAD))),
-        Step(
+        ScriptStep(f"Measure what it takes today: {NOW}.", (explore(NOW), shell(WORKLOAD))),
+        ScriptStep(
             "Each entry is visited once, by the first account.",
             (
                 end(
@@ -54,8 +54,10 @@ TASK = Task(
             ),
             needs=(AFTER[-1],),
         ),
-        Step("Write down both.", (write("docs/performance.md", PERFORMANCE),), needs=(*BEFORE, *AFTER)),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), end("record-performance"))),
-        Step("docs/performance.md has the visits of the four rows, before and now. All tests pass."),
+        ScriptStep("Write down both.", (write("docs/performance.md", PERFORMANCE),), needs=(*BEFORE, *AFTER)),
+        ScriptStep(
+            "Run all tests, the new ones among them, which ends this act.", (check(), end("record-performance"))
+        ),
+        ScriptStep("docs/performance.md has the visits of the four rows, before and now. All tests pass."),
     ),
 )
