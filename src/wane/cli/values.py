@@ -69,6 +69,14 @@ def share(text: str) -> float:
     return value
 
 
+def share_from_zero(text: str) -> float:
+    """Return a share from 0 to 1."""
+    value = _number(text)
+    if not 0 <= value <= 1:
+        raise ValueError("it must be a share from 0 to 1")
+    return value
+
+
 def share_or_none(text: str) -> ShareOrNone:
     """Return a share above 0, to 1, or `NO_SHARE`."""
     try:
