@@ -85,8 +85,8 @@ class PolicyOptions:
         float | None,
         Flag(
             "--index-share",
-            "Share of the budget that the index of evicted content may hold, from 0 (no index) to 1. The default is the "
-            "policy's: 0.02, or 0 for paper.",
+            "Share of the budget that the index of evicted content may hold, from 0 (no index) to 1. The default is "
+            "the policy's: 0.02, or 0 for paper.",
             "SHARE",
             read=values.share_from_zero,
         ),
