@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 
-from wane.core import Kind
+from wane.core import EvictedIndex, Kind
 from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Slot, Substitute
 
@@ -24,6 +24,7 @@ class RecordedViews:
         self._positions = [compaction.position for compaction in self._compactions]
         self._evictions = deque(sorted(session.evictions, key=lambda eviction: eviction.position))
         self._left: list[int] = []  # the parts so far without those that a pass removed
+        self._index: EvictedIndex | None = None  # what the latest pass said of what had left
         self._seen = 0
         # The number tells apart summaries that were not recorded.
         self._summaries = [
@@ -38,6 +39,8 @@ class RecordedViews:
         start = bisect_left(self._left, compaction.first_kept) if compaction else 0
         view: list[Slot] = [*self._left[start:]]
         if compaction is None:
+            if (index := self._index) is not None:
+                view.insert(bisect_left(self._left, index.before), Substitute(index.text, index.tokens))
             return view
         system = [index for index in range(compaction.first_kept) if self._kinds[index] is Kind.SYSTEM]
         # Codex repeats its developer messages after the summary.
@@ -48,5 +51,6 @@ class RecordedViews:
         self._left += range(self._seen, position)
         self._seen = position
         while self._evictions and self._evictions[0].position <= position:
-            removed = set(self._evictions.popleft().removed)
+            eviction = self._evictions.popleft()
+            removed, self._index = set(eviction.removed), eviction.index
             self._left = [index for index in self._left if index not in removed]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -248,6 +249,11 @@ class _Fold:
     def _parts_of(self, items: Iterable[int]) -> tuple[int, ...]:
         return tuple(part for index in items if (part := self._part_of[index]) is not None)
 
+    def _part_at(self, item: int) -> int:
+        """The part that an item became, or else the next one."""
+        later = (part for part in self._part_of[item:] if part is not None)
+        return next(later, self.builder.position)
+
     def _take_pass(self, record: PassRecord, line: int) -> None:
         steps_taken = record.steps
         if record.items != len(self._part_of):
@@ -258,7 +264,7 @@ class _Fold:
             for step in steps_taken
         )
         removed = tuple(index for step in steps for index in step.removed)
-        before, after, at = record.tokens_before, record.tokens_after, _time(record)
+        before, after, at, index = record.tokens_before, record.tokens_after, _time(record), record.index
         self.evictions.append(
             Eviction(
                 self.builder.position,
@@ -269,7 +275,7 @@ class _Fold:
                 steps,
                 record.budget,
                 record.overflowed,
-                record.index,
+                None if index is None else replace(index, before=self._part_at(index.before)),
             )
         )
 
