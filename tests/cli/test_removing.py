@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli import sample
 from tests.cli.conftest import Run
+from tests.cli.test_main import WITHOUT
 from tests.proxy.store.support import add, new_root, note
 from wane.cli.main import main
 from wane.cli.terminal.text import human_bytes
@@ -122,6 +123,17 @@ def test_what_is_no_age_is_told(run: Run) -> None:
         done = run("sessions", "prune", "--older-than", age)
         assert done.code == 2
         assert "write a number with a unit, such as 30d, 12h or 2w" in done.err
+
+
+@pytest.mark.parametrize(
+    "command", [("show", "5a3e"), ("sessions", "prune", "--older-than", "30d")], ids=["show", "prune"]
+)
+def test_sessions_of_the_agent_need_no_extra(spawn: Run, old: Path, command: tuple[str, ...]) -> None:
+    missing = "orjson,uvicorn,starlette,httpx2,prometheus_client,pydantic_ai,genai_prices"
+    done = spawn(missing, *command, code=WITHOUT)
+    assert (done.code, done.err) == (0, "")
+    assert "5a3e" in done.out
+    assert old.exists() is (command[0] == "show")
 
 
 def test_the_list_is_still_what_the_command_alone_gives(run: Run, old: Path) -> None:

@@ -179,7 +179,7 @@ class Conversation(ConversationSettings[M]):
 
     @property
     def ended(self) -> bool:
-        """Whether the model has ended its turn: the last message is an answer, maybe an empty one, without calls."""
+        """Whether the model's turn is over: its last answer called no tool, whether or not it said anything."""
         return self._line.history.ended
 
     @property

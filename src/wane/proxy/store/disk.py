@@ -19,7 +19,6 @@ from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Journal, Record, SessionStore, read, utc_now
 from wane.journal.lines import dumped
 from wane.journal.store import id_of
-from wane.proxy import jsons
 from wane.proxy.store.base import (
     KEEP,
     Log,
@@ -273,5 +272,8 @@ class _DiskLog(Log):
 
 def _exact(data: Any) -> bytes:
     """JSON that reads back as it was: orjson writes null for numbers that JSON does not have, such as infinity."""
+    # Only a proxy writes; listing, showing and deleting sessions need no extra.
+    from wane.proxy import jsons
+
     fast = jsons.dumps(data)
     return dumped(data) if b"null" in fast else fast
