@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import logging
 import signal
 from typing import Any
 
@@ -72,6 +73,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     asyncio.run(main())
     return True
+
+
+@pytest.fixture(autouse=True)
+def restored_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take back what a command that ran in this process did to the loggers."""
+    for logger in map(logging.getLogger, ("wane.proxy", "uvicorn.error")):
+        for name in ("handlers", "level", "propagate"):
+            monkeypatch.setattr(logger, name, getattr(logger, name))
 
 
 def pytest_collection_finish() -> None:

@@ -160,7 +160,7 @@ def contents(messages: list[ModelMessage]) -> list[Said]:
         (part.kind, part.call_id or "", (part.arguments if part.kind is Kind.CALL else part.text) or "")
         for message in messages
         for part in PydanticAIFormat().parts(message)
-        if part.kind is not Kind.SYSTEM
+        if part.kind is not Kind.SYSTEM and not part.text.startswith(OPENING)
     ]
 
 
