@@ -41,7 +41,7 @@ OURS: dict[str, tuple[Rule, ...]] = {
     "mask": (*TAIL, rules.users_stay, rules.calls_intact, rules.only_the_latest_results),
     "fold": (*TAIL, rules.users_stay, rules.calls_intact),
     "paper": (*TAIL, rules.users_stay, rules.calls_intact),
-    "cwl": (*TAIL, rules.users_stay, rules.calls_intact),
+    "cwl": (*TAIL, rules.users_stay, rules.one_summary),
 }
 
 
