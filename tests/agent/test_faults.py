@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -66,6 +67,13 @@ LASTING = {
     "region": HttpError(403, body=REGION),
     "model": HttpError(404),
 }
+
+
+@pytest.fixture
+def repository(repository: Path) -> Path:
+    """A project without git, whose status would be given up too soon by a fast clock on a busy machine."""
+    shutil.rmtree(repository / ".git")
+    return repository
 
 
 def task(fault: Sequence[Reply] = ()) -> list[Reply]:
