@@ -9,7 +9,7 @@ from typing import Any, Final
 from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
 from wane.core.eviction import Eviction
 from wane.core.standing import StandingNotices
-from wane.core.view import Message, View
+from wane.core.view import View, VisibleMessage
 
 _PLAIN: Final = (
     "description",
@@ -133,7 +133,7 @@ def _export_view(view: View, graph: EpisodeGraph) -> dict[str, Any]:
 
 def _export_messages(view: View) -> list[list[list[int]]]:
     """Visible items of each assistant message, reasoning apart from the rest. The latest message comes last."""
-    rows: dict[Message, list[list[int]]] = {}
+    rows: dict[VisibleMessage, list[list[int]]] = {}
     for index, message in view.messages.items():
         rows.setdefault(message, [[], []])[index in message.reasoning].append(index)
     latest = rows.pop(view.latest, [[], []])
@@ -143,7 +143,7 @@ def _export_messages(view: View) -> list[list[list[int]]]:
 def _restore_view(view: View, row: Mapping[str, Any], episodes: dict[int, Episode]) -> None:
     view.tokens.update((index, tokens) for index, tokens in row["tokens"])
     for others, reasoning in row["messages"]:
-        message = Message(len(others), list(reasoning))
+        message = VisibleMessage(len(others), list(reasoning))
         view.messages.update(dict.fromkeys((*others, *reasoning), message))
         # The last one may still grow.
         view.latest = message

@@ -109,7 +109,7 @@ class MessageStarts:
 
 
 @dataclass(slots=True, eq=False)
-class Message:
+class VisibleMessage:
     """The visible items of one assistant message.
 
     Attributes:
@@ -141,8 +141,8 @@ class View:
     def __init__(self, accounting: Accounting) -> None:
         self._accounting = accounting
         self.tokens: dict[int, int] = {}
-        self.messages: dict[int, Message] = {}
-        self.latest = Message()
+        self.messages: dict[int, VisibleMessage] = {}
+        self.latest = VisibleMessage()
         self.notices: dict[int, int] = {}
         self.held: dict[int, Episode] = {}
         self.needs: dict[int, list[int]] = {}
@@ -218,9 +218,9 @@ class View:
         owner.tokens -= freed
         self._accounting.items -= freed
 
-    def _lost(self, going: Iterable[int]) -> dict[Message, int]:
+    def _lost(self, going: Iterable[int]) -> dict[VisibleMessage, int]:
         """How many items other than reasoning each message loses; only messages with reasoning that lose something."""
-        lost: dict[Message, int] = {}
+        lost: dict[VisibleMessage, int] = {}
         for index in going:
             message = self.messages.get(index)
             if message is not None and message.reasoning:

@@ -18,7 +18,7 @@ from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room
 from wane.core.standing import StandingNotices
 from wane.core.state import export_parts, restore_parts
-from wane.core.view import Accounting, Message, MessageStarts, View
+from wane.core.view import Accounting, MessageStarts, View, VisibleMessage
 
 _RAW: Final[tuple[type, ...]] = (str, type(None))
 _DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
@@ -475,7 +475,7 @@ class ContextWindow:
         if not self._starts.begins(item):
             return None
         self._latest = index
-        self._view.latest = Message()
+        self._view.latest = VisibleMessage()
         self._graph.message_started()
         full = self._implicit is not None and self._implicit.size >= IMPLICIT_TOKENS
         return self._close_implicit() if full else None
