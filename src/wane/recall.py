@@ -243,8 +243,10 @@ def answer(arguments: str, archive: Archive) -> str:
 
 def _field(options: object, key: str) -> str | None:
     value = options.get(key) if isinstance(options, Mapping) else None
+    if not isinstance(value, str) or not value.strip():
+        return None
     # A pattern may begin or end with a space; a name is stripped.
-    return (value if key == "search" else value.strip()) if isinstance(value, str) and value.strip() else None
+    return value if key == "search" else value.strip()
 
 
 def _searched_text(part: Part) -> str:

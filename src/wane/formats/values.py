@@ -29,7 +29,9 @@ def compact(value: object) -> str:
 
 def raw_text(value: object) -> str:
     """Return what a model wrote: text as it is, even malformed JSON; an object as JSON text; empty for None."""
-    return value if isinstance(value, str) else "" if value is None else compact(value)
+    if isinstance(value, str):
+        return value
+    return "" if value is None else compact(value)
 
 
 def shown_text(value: object) -> str:

@@ -177,7 +177,9 @@ class Annotator:
             return self._opening(activity)
         full = current.tokens > self._limits.episode
         if current.type is EpisodeType.EXPL:
-            return EpisodeType.ACT if activity is Activity.ACT else EpisodeType.EXPL if full else None
+            if activity is Activity.ACT:
+                return EpisodeType.ACT
+            return EpisodeType.EXPL if full else None
         if drifts and (full or self._has_drifted(current)):
             return EpisodeType.EXPL
         builds_elsewhere = activity is Activity.ACT and not self._is_covered(judgement, current)

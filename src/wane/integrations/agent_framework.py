@@ -263,7 +263,9 @@ def _input_tokens(usage: Mapping[str, Any]) -> int:
 
 def _definitions(tools: Any) -> str:
     """The definitions of a request's tools, as text to count."""
-    listed = tools if isinstance(tools, Sequence) else [] if tools is None else [tools]
+    if tools is None:
+        tools = []
+    listed = tools if isinstance(tools, Sequence) else [tools]
     return json.dumps([_definition(tool) if isinstance(tool, FunctionTool) else tool for tool in listed], default=str)
 
 

@@ -193,11 +193,14 @@ def joined(
     history, end = conversation.messages, len(sent) - (request.reminder is not None)
     positions = {id(message): position for position, message in enumerate(sent)}
     for ahead, message in reversed(passing):
+        if not ahead:
+            sent.insert(0, message)
+            continue
         turns = (
             later for later in islice(history, ahead, None) if id(later) in positions and _is_turn(conversation, later)
         )
-        turn = next(turns, None) if ahead else None
-        sent.insert(0 if not ahead else end if turn is None else positions[id(turn)], message)
+        turn = next(turns, None)
+        sent.insert(end if turn is None else positions[id(turn)], message)
     return sent
 
 

@@ -168,8 +168,10 @@ def _bare(name: str) -> str:
 def _id_of(path: Path) -> str:
     name = path.parent.name if path.name == "events.jsonl" else path.stem
     uuid = _UUID.search(name)
+    if uuid:
+        return uuid[0]
     # Gemini CLI names a file by its time and the beginning of the id.
-    return uuid[0] if uuid else name.rpartition("-")[2] if name.startswith("session-") else name
+    return name.rpartition("-")[2] if name.startswith("session-") else name
 
 
 def _files(source: _Source, environ: Mapping[str, str], home: Path) -> Iterator[SessionFile]:

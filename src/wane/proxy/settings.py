@@ -49,7 +49,9 @@ class Address:
         if not host.startswith("[") and ":" in host:
             raise ConfigError(f"the address {text!r} is not understood; write an IPv6 address as [::1]:{DEFAULT_PORT}")
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-        number = int(port) if port.isdecimal() and port.isascii() else DEFAULT_PORT if not port else -1
+        number = DEFAULT_PORT
+        if port:
+            number = int(port) if port.isdecimal() and port.isascii() else -1
         if not 0 <= number <= 65_535 or not _is_host(host):
             raise ConfigError(f"the address {text!r} is not understood; write HOST:PORT, such as 127.0.0.1:8484")
         return cls("127.0.0.1" if host == "localhost" else host, number)

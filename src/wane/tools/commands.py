@@ -252,7 +252,9 @@ def _builder(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     if verb in ("get", "version", "config") and name not in ("go", "npm", "pnpm", "yarn"):
         return Judgement(Activity.VERIFY, hint=hint)
     # The project's own scripts and targets are known by their names.
-    scripts = verbs[1:2] if verbs[:1] == ["run"] else verbs[:1] if name in ("make", "gmake", "just", "task") else []
+    scripts = verbs[:1] if name in ("make", "gmake", "just", "task") else []
+    if verbs[:1] == ["run"]:
+        scripts = verbs[1:2]
     changes = installs or verb in known.CHANGING or any(map(_CHANGING_SCRIPT.search, scripts))
     if changes and not (verb == "env" or "--check" in arguments):
         return Judgement(Activity.ACT, hint=hint)

@@ -64,7 +64,9 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
     name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
     calls, tokens = sum(figures["model_calls"] for figures in every), sum(figures["tokens"] for figures in every)
     inferred = sum(figures["annotation"] == "inferred" for figures in every)
-    episodes = "inferred" if inferred == len(every) else "the agent's own" if not inferred else "partly inferred"
+    episodes = "partly inferred" if inferred else "the agent's own"
+    if inferred == len(every):
+        episodes = "inferred"
     return [
         ("Session" if len(every) == 1 else "Sessions", name),
         ("Model calls", f"{calls:,}"),

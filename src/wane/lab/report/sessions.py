@@ -128,11 +128,11 @@ def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
 
 def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Texts) -> dict[str, Any]:
     numbers = {named.name: named.number for named in episodes if named.name is not None} if episode.dependencies else {}
-    implicit = episode.name is None
+    kind = "act" if episode.type is EpisodeType.ACT else "expl"
     return {
         "number": episode.number,
         "name": texts.private(episode.name or ""),
-        "type": "work" if implicit else "act" if episode.type is EpisodeType.ACT else "expl",
+        "type": "work" if episode.name is None else kind,
         "needs": [numbers[name] for name in episode.dependencies if name in numbers],
         "first": episode.first,
         "last": episode.last,

@@ -132,7 +132,9 @@ def openai_base(proxy: str, upstream: UpstreamUrl) -> str:
     """
     last = upstream.prefix.rpartition("/")[2]
     versioned = last[:1] == "v" and last[1:].isdigit()
-    return f"{proxy}/{last}" if versioned else proxy if upstream.prefix else f"{proxy}/v1"
+    if versioned:
+        return f"{proxy}/{last}"
+    return proxy if upstream.prefix else f"{proxy}/v1"
 
 
 def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:

@@ -116,7 +116,9 @@ class Trail:
 
     def distance(self, head: str) -> int:
         """Return 0 if a session with this head ends within the request, 1 if it does apart from edits, or else 2."""
-        return 0 if head in self._heads else 1 if head[: 2 * _SIZE] in self._keys else 2
+        if head in self._heads:
+            return 0
+        return 1 if head[: 2 * _SIZE] in self._keys else 2
 
 
 def _link(before: bytes, addition: bytes) -> bytes:
