@@ -284,9 +284,9 @@ def by_message(outline: Outline, view: Sequence[Slot]) -> Iterator[tuple[int, di
 
 def with_more(view: Sequence[Slot], items: Iterable[int]) -> list[Slot]:
     """Return a view with further items in their places; a text that replaces no item stays ahead of what it was."""
-    more, merged = sorted(items, reverse=True), list[Slot]()
+    added, merged = sorted(items, reverse=True), list[Slot]()
     for slot in view:
-        while more and (more[-1] < (item_of(slot) or 0)):
-            merged.append(more.pop())
+        while added and (added[-1] < (item_of(slot) or 0)):
+            merged.append(added.pop())
         merged.append(slot)
-    return [*merged, *reversed(more)]
+    return [*merged, *reversed(added)]

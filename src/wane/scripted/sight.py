@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
+from wane.strategies.evicted import OPENING
 from wane.testing import Part, Request
 
 _TASK: Final = re.compile(r"^Task (\d+)\.", re.MULTILINE)
@@ -121,7 +122,14 @@ def asks_for_summary(request: Request) -> bool:
 
 def is_note(part: Part) -> bool:
     """Whether a part is a note for one request, such as the git status: it is in no history and no part of the view."""
+    if part.text.startswith(OPENING):
+        return False  # an index stays in the view until the next pass
     return part.kind is Kind.NOTICE or (part.kind is Kind.USER and part.text.startswith(_NOTE))
+
+
+def is_turn(part: Part) -> bool:
+    """Whether a part is what the user said."""
+    return part.kind is Kind.USER and not is_note(part) and not part.text.startswith(OPENING)
 
 
 def view_tokens(request: Request) -> int:
@@ -135,7 +143,7 @@ def _entries(request: Request) -> Iterator[SightEntry]:
     for message in request.messages:
         text = " ".join(part.text for part in message.parts if part.kind is Kind.TEXT)
         for part in message.parts:
-            if part.kind is Kind.USER and not is_note(part):
+            if is_turn(part):
                 yield Heard(part.text)
             elif part.kind is Kind.TEXT:
                 yield Said(part.text)

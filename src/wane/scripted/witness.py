@@ -9,7 +9,7 @@ from typing import Final
 from wane.core import Kind
 from wane.lab.cache import PrefixCache, rules_for
 from wane.prices import CacheUse, Cost, Prices
-from wane.scripted.sight import asks_for_summary, is_note, view_tokens
+from wane.scripted.sight import asks_for_summary, is_note, is_turn, view_tokens
 from wane.scripted.summary import summarise
 from wane.testing import Part, Reply, Request, Usage
 
@@ -126,7 +126,7 @@ class Witness:
         tally.peak_request = max(tally.peak_request, request.tokens)
         tally.view_tokens += tokens
         tally.over_budget += tokens > self.budget
-        turns = [part.text for part in request.parts if part.kind is Kind.USER and not is_note(part)]
+        turns = [part.text for part in request.parts if is_turn(part)]
         if turns != self.turns:
             # At least one turn, as the two differ.
             lost = max(1, sum(turn not in turns for turn in self.turns))

@@ -187,12 +187,12 @@ class Evicted:
     def _names_in(self, part: Part) -> list[_Name]:
         """The names in a part, each once; new ones are made."""
         words = {word for text in spoken(part) for stretch in candidates(text) for word in stretch}
-        names, known = [], self._names
+        names, by_text = [], self._names
         for word in words:
-            if (name := known.get(word)) is not None:
+            if (name := by_text.get(word)) is not None:
                 names.append(name)
             elif len(word) <= _LONGEST_NAME and is_identifier(word):
-                name = known[word] = _Name(word)
+                name = by_text[word] = _Name(word)
                 names.append(name)
         return names
 

@@ -103,11 +103,11 @@ class FullHistory:
         visible: dict[int, dict[int, Slot]] = {}
         rendered: list[tuple[int, Message]] = []
         index, index_at = None, -1
-        for number, shown in by_message(outline, slots):
+        for number, positions in by_message(outline, slots):
             if number >= 0:
-                visible[number] = shown
+                visible[number] = positions
                 index_at = number if index is not None and index_at < 0 else index_at
-            elif isinstance(text := shown[0], Substitute):
+            elif isinstance(text := positions[0], Substitute):
                 index = writing(self.format, "an index of evicted content").turn(text.text)
         # An edited message may have new text of the user, even if all of its items were evicted.
         for number in sorted(visible.keys() | self.edited) if self.edited else visible:
