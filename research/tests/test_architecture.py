@@ -19,6 +19,7 @@ FLOORS: dict[str, set[str]] = {
     "peers": set(),
     "closed_loop": set(),
     "evaluation": {"annotations"},
+    "judge": {"evaluation"},
     "cli": {"annotations", "validation", "closed_loop", "evaluation"},
     "": set(),
 }

@@ -1,0 +1,164 @@
+"""Evidence recall, as ctxkernel measures itself, of its release and of Wane on the same recordings: docs/lab/loss.md.
+
+    python research/benchmarks/evidence.py ../shared/sessions/{claude-code,codex,copilot-cli,pi}
+
+The metric is that of `ctxkernel/eval.py` in its repository, which no release holds, written anew from its source: at
+each step where the agent acted, the share, still in view, of the names that its calls use and that it had learned from
+the history, not from the user. It is the mean over steps. Deterministic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+
+from wane import Policy
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.lab.counting import count
+from wane.lab.readers import read_session
+from wane.lab.session import RecordedSession
+from wane.strategies.base import Settings, Strategy, Substitute, SummaryNeeded
+from wane.strategies.registry import get_strategy
+
+TOKEN = re.compile(r"[A-Za-z0-9_./\-]{4,}")
+CAMEL = re.compile(r"[a-z][A-Z]")
+TARGET = 30_000
+"""Tokens that ctxkernel aims at by default: 15 % of a window of 200,000."""
+BUDGETS = (TARGET, 80_000)
+PINNED = frozenset({Kind.SYSTEM, Kind.USER, Kind.NOTICE})
+
+
+def names(text: str) -> set[str]:
+    """Name-shaped words: four characters and more, with `/`, `.`, `_`, a digit, or a capital after a small letter."""
+    words = {word.strip("./-") for word in TOKEN.findall(text)}
+    return {word for word in words if len(word) >= 4 and is_name(word)}
+
+
+def is_name(word: str) -> bool:
+    """Whether a word is no plain one."""
+    return any(mark in word for mark in "/._") or any(map(str.isdigit, word)) or bool(CAMEL.search(word))
+
+
+def rendered(part: Part) -> str:
+    """What a model would read of a part."""
+    return f"{part.tool} {part.arguments or ''}" if part.kind is Kind.CALL else part.text
+
+
+@dataclass(frozen=True)
+class Step:
+    """A model call that acted.
+
+    Attributes:
+        recall: share of the needed names in view.
+        view: tokens of the view.
+        history: tokens of the history before it.
+    """
+
+    recall: float
+    view: int
+    history: int
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A strategy at a budget."""
+
+    strategy: str
+    budget: int
+    low_water: float | None = None
+    policy: Policy = Policy()
+
+    def start(self) -> Strategy:
+        """The strategy for a new session."""
+        settings = Settings(self.budget, policy=self.policy, low_water=self.low_water, annotate="infer")
+        return get_strategy(self.strategy, settings)
+
+    @property
+    def name(self) -> str:
+        """Its name in the table."""
+        return f"`{self.strategy}`" + ("" if self.low_water is None else f", low water {self.low_water}")
+
+
+ARMS = [
+    Arm("ctxkernel", TARGET),
+    *(Arm("cwl", budget) for budget in (10_000, 15_000, TARGET, 40_000, 80_000)),
+    *(Arm(name, budget, low) for budget in BUDGETS for name, low in (("truncate", 0.5), ("compact", None))),
+    Arm("none", 80_000),
+]
+
+
+def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
+    """The scored steps of a session under an arm."""
+    strategy, items = arm.start(), count(session, calibrate=False).items
+    held = [names(rendered(part)) for part in session.parts]
+    history: set[str] = set()
+    pinned: set[str] = set()
+    added = total = 0
+    for call in session.calls:
+        for index in range(added, call.first):
+            strategy.add(items[index], session.parts[index])
+            total += items[index].tokens
+            history |= held[index]
+            if session.parts[index].kind in PINNED:
+                pinned |= held[index]
+        added = call.first
+        outcome = strategy.fit()
+        while isinstance(outcome, SummaryNeeded):
+            outcome = strategy.summarised("", 2_000)
+        used = range(call.first, call.stop)
+        acted = [held[index] for index in used if session.parts[index].kind is Kind.CALL]
+        needed = (set().union(*acted) & history) - pinned
+        if needed and not call.inherited:
+            inside = [names(slot.text) if isinstance(slot, Substitute) else held[slot] for slot in outcome.view]
+            view = sum(slot.tokens if isinstance(slot, Substitute) else items[slot].tokens for slot in outcome.view)
+            yield Step(len(needed & set().union(*inside)) / len(needed), view, total)
+
+
+def measure(job: tuple[RecordedSession, Arm]) -> list[Step]:
+    """The steps of one session under one arm, in a process of its own."""
+    return list(steps(*job))
+
+
+def row(arm: Arm, listed: Sequence[Step]) -> str:
+    """A line of the table."""
+    cells = [
+        arm.name,
+        f"{arm.budget:,}" if arm.strategy != "none" else "",
+        f"{fmean(step.view for step in listed):,.0f}",
+        f"{fmean(step.history for step in listed):,.0f}",
+        f"{fmean(step.recall for step in listed):.3f}",
+        f"{fmean(step.recall == 1 for step in listed):.1%}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sessions", type=Path, nargs="+", help="folders or files of recorded sessions")
+    arguments = parser.parse_args()
+    sessions = [session for path in arguments.sessions for session in read_session(path)]
+    print(
+        "| | budget | mean view | mean history | evidence recall | steps that lose nothing |\n|---|--:|--:|--:|--:|--:|"
+    )
+    with ProcessPoolExecutor(1) as pool:
+        done = pool.map(measure, product(sessions, ARMS))
+        scored: dict[Arm, list[Step]] = {arm: [] for arm in ARMS}
+        for (session, arm), listed in zip(product(sessions, ARMS), done, strict=True):
+            scored[arm] += listed
+            print(f"{session.name}: {arm.name} {arm.budget:,}", file=sys.stderr, flush=True)
+    for arm, listed in scored.items():
+        print(row(arm, listed))
+    print(f"\n{len(sessions)} sessions, {len(scored[ARMS[0]]):,} steps.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""A small language model judges the view of each strategy by the recorded next call: docs/lab/judge.md.
+
+    python research/benchmarks/judge.py ../shared/sessions --output build/judge.jsonl
+
+It needs the extra `judge` of wane-research. A run that was stopped goes on where it was; with more arms or calls it
+judges what is missing. The table is of the calls that all arms have judged. Deterministic but for the last digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from wane.core.errors import WaneError
+from wane.lab.readers import read_session
+from wane_research.judge.figures import Row, complete, pair, rows
+from wane_research.judge.judging import ALL, USERS, Arm, Excerpts, Judgement, arm
+from wane_research.judge.model import Model, weights
+
+FOLDERS = ("claude-code", "codex", "copilot-cli", "pi", "terminal-bench-2")
+ARMS = (ALL, USERS, "cwl", "truncate@0.5", "compact", "clear-tools", "paper")
+
+
+def read(path: Path) -> list[Judgement]:
+    """The judgements of an earlier run."""
+    if not path.exists():
+        return []
+    # A run that was killed may have left half a line.
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    return [Judgement(**json.loads(line)) for line in lines]
+
+
+def judge(arguments: argparse.Namespace, arms: Sequence[Arm]) -> list[Judgement]:
+    """Judge what has not been judged, and return the judgements of the sample."""
+    known = read(arguments.output)
+    done = {(it.session, it.arm) for it in known}
+    sessions = [session for name in FOLDERS for session in read_session(arguments.sessions / name)]
+    model = Model(weights(), arguments.window + 1_024, flash=arguments.flash)
+    calls, sample = 0, set()
+    with arguments.output.open("a", encoding="utf-8") as file:
+        for excerpt in Excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed):
+            if calls >= arguments.calls:
+                break
+            calls += len(excerpt.judged)
+            sample.add(excerpt.name)
+            for chosen in arms:
+                if (excerpt.name, chosen.name) in done:
+                    continue
+                started = time.process_time()
+                judged = list(excerpt.judge(chosen))
+                file.writelines(f"{json.dumps(asdict(judgement))}\n" for judgement in judged)
+                file.flush()
+                known += judged
+                seconds = time.process_time() - started
+                print(f"{calls} calls, {excerpt.name}: {chosen.name}, {seconds:.0f} s", file=sys.stderr, flush=True)
+    model.close()
+    return [judgement for judgement in known if judgement.session in sample]
+
+
+def report(judgements: Sequence[Judgement], arms: Sequence[str], reference: str) -> None:
+    """Print the tables of docs/lab/judge.md."""
+    calls = {(it.session, it.call): it for it in judgements if it.arm == reference}
+    gone = sum(bool(it.missing) for it in calls.values())
+    sessions = {session for session, _ in calls}
+    print(f"{len(sessions)} sessions, {len(calls)} calls; {gone} use a name that left the view of `{reference}`.\n")
+    print("| view | mean tokens | nats a token | above all | worth | in names | a name gone | other calls | recall |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    found = {row.arm: row for row in rows(judgements, reference)}
+    for name in arms:
+        print(line(found[name]))
+    print("\n| | against | nats a token | would show | sessions to show it |\n|---|---|--:|--:|--:|")
+    for name in arms:
+        if name not in (ALL, USERS, reference):
+            apart = pair(judgements, name, reference)
+            ends = f"{apart.difference:+.3f} ({apart.interval.low:+.3f} to {apart.interval.high:+.3f})"
+            least = "" if apart.detectable is None else f"{apart.detectable:.3f}"
+            print(f"| `{name}` | `{reference}` | {ends} | {least} | {apart.sessions or ''} |")
+
+
+def line(row: Row) -> str:
+    """An arm's row."""
+    above = worth = ""
+    if row.interval and row.worth_interval:
+        above = f"{row.above:.3f} ({row.interval.low:.3f} to {row.interval.high:.3f})"
+        worth = f"{row.worth:.0%} ({row.worth_interval.low:.0%} to {row.worth_interval.high:.0%})"
+    cells = [f"`{row.arm}`", f"{row.view:,.0f}", f"{row.loss:.3f}", above, worth]
+    cells += ["" if value is None else f"{value:.3f}" for value in (row.name_loss, row.gone, row.others)]
+    return f"| {' | '.join([*cells, f'{row.recall:.3f}'])} |"
+
+
+def main(words: Iterable[str] | None = None) -> None:
+    """Judge, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sessions", type=Path, help=f"folder with {', '.join(FOLDERS)}")
+    parser.add_argument("--output", type=Path, default=Path("judge.jsonl"), help="the judgements, a line each")
+    parser.add_argument("--arms", default=",".join(ARMS), help="strategies, by default %(default)s")
+    parser.add_argument("--reference", default="cwl", help="the arm that others are compared with")
+    parser.add_argument("--budget", type=int, default=4_000, help="tokens of a view")
+    parser.add_argument("--window", type=int, default=8_000, help="tokens of an excerpt")
+    parser.add_argument("--calls", type=int, default=64, help="judge no more excerpts after so many calls")
+    parser.add_argument("--seed", type=int, default=0, help="decides sessions and places")
+    parser.add_argument("--no-flash", dest="flash", action="store_false", help="attention the slow way")
+    arguments = parser.parse_args(None if words is None else list(words))
+    try:
+        arms = [arm(name) for name in arguments.arms.split(",")]
+        judgements = judge(arguments, arms)
+    except WaneError as error:
+        parser.error(str(error))
+    report(complete(judgements, [it.name for it in arms]), [it.name for it in arms], arguments.reference)
+
+
+if __name__ == "__main__":
+    main()

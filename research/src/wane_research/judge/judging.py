@@ -1,0 +1,304 @@
+"""Judges views: how likely a language model holds the recorded next call, given what a strategy would have shown it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from random import Random
+from typing import Final, Protocol
+
+from wane.core import Kind, Policy
+from wane.core.errors import ConfigError
+from wane.formats.base import Part
+from wane.lab.counting import Material, count
+from wane.lab.loss.identifiers import identifiers, spoken
+from wane.lab.session import RecordedSession
+from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
+from wane.strategies.compact import KEPT_SHARE
+from wane.strategies.registry import get_strategy
+from wane_research.judge.excerpts import excerpt
+
+ALL: Final = "none"
+"""The arm that shows the whole history: one end of the scale."""
+USERS: Final = "users"
+"""The arm that shows the user's words alone: the other end."""
+
+CALLS: Final = 4
+"""Calls of an excerpt that are judged: its last ones."""
+SCORED: Final = 64
+"""Tokens of a call that are judged: its first ones, so that a call that writes a long file weighs no more."""
+SUMMARY_SHARE: Final = 1 / 40
+"""Tokens of a summary, as a share of the budget: 2,000 of 80,000."""
+
+_HEADS: Final = {
+    Kind.SYSTEM: "[system]\n",
+    Kind.USER: "[user]\n",
+    Kind.NOTICE: "[notice]\n",
+    Kind.TEXT: "[assistant]\n",
+    Kind.REASONING: "[thought]\n",
+    Kind.RESULT: "[result]\n",
+}
+_CALL: Final = "[call]"
+
+
+class Judge(Protocol):
+    """A language model that can tell how likely it holds a text."""
+
+    @property
+    def opening(self) -> list[int]:
+        """The tokens that open every text."""
+        ...
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text."""
+        ...
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Return the text of each token."""
+        ...
+
+    def surprise(self, before: Sequence[int], continuation: Sequence[int]) -> list[float]:
+        """Return the negative log-likelihood of each token of a continuation, in nats."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What shows the model its view.
+
+    Attributes:
+        name: its name, as `arm` reads it.
+        strategy: name of the strategy; `users` for the user's words alone.
+        policy: the policy of `cwl`.
+        low_water: share of the budget down to which another strategy goes; None for its default.
+    """
+
+    name: str
+    strategy: str
+    policy: Policy
+    low_water: float | None = None
+
+    def start(self, budget: int) -> Strategy:
+        """Return its strategy for a new session."""
+        settings = Settings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
+        return get_strategy(ALL if self.strategy == USERS else self.strategy, settings)
+
+
+def arm(name: str) -> Arm:
+    """Return an arm by its name: a strategy, `users`, or a strategy with its low water, as in `truncate@0.5`.
+
+    Raises:
+        ConfigError: for another name.
+    """
+    match = re.fullmatch(r"([a-z-]+)(?:@(0?\.\d+|1))?", name)
+    if match is None:
+        raise ConfigError(f"{name!r} is not the name of a strategy, with its low water after an @ if it has one")
+    low = float(match[2]) if match[2] else None
+    chosen = Arm(name, match[1], Policy(), low)
+    chosen.start(1_000)
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How likely the model held one recorded call, given one view.
+
+    Attributes:
+        session: the session.
+        call: number of the call in its excerpt.
+        arm: name of the arm.
+        view: tokens of the view.
+        tokens: tokens of the call that were judged.
+        loss: their negative log-likelihood together, in nats.
+        names: names in the judged part that the history before it holds.
+        missing: names of these that the view does not hold.
+        name_tokens: tokens of the call in such names.
+        name_loss: their negative log-likelihood together.
+    """
+
+    session: str
+    call: int
+    arm: str
+    view: int
+    tokens: int
+    loss: float
+    names: int
+    missing: int
+    name_tokens: int
+    name_loss: float
+
+    @property
+    def mean(self) -> float:
+        """Nats a token."""
+        return self.loss / self.tokens
+
+
+class Excerpts:
+    """Excerpts of sessions in the order in which they are judged.
+
+    Sources take turns, so that a few excerpts are of all agents; within a source a seed decides.
+
+    Args:
+        sessions: the sessions.
+        judge: counts tokens.
+        size: tokens of an excerpt, at most.
+        budget: tokens that a view may hold; a call is judged only if the history before it is longer.
+        seed: decides order and places.
+    """
+
+    def __init__(self, sessions: Iterable[RecordedSession], judge: Judge, size: int, budget: int, seed: int) -> None:
+        self._judge, self._size, self._budget, self._seed = judge, size, budget, seed
+        by_source: dict[str, list[RecordedSession]] = {}
+        for session in sorted(sessions, key=lambda session: session.name):
+            by_source.setdefault(session.source, []).append(session)
+        for listed in by_source.values():
+            Random(seed).shuffle(listed)  # noqa: S311 - a sample, no secret
+        self._order = [
+            listed[turn]
+            for turn in range(max(map(len, by_source.values()), default=0))
+            for listed in by_source.values()
+            if turn < len(listed)
+        ]
+
+    def __iter__(self) -> Iterator[Excerpt]:
+        for session in self._order:
+            random = Random(f"{self._seed} {session.name}")  # noqa: S311 - a sample, no secret
+            stretch = excerpt(session, self._size, lambda part: len(self._judge.tokens(rendered(part))), random)
+            if stretch is not None:
+                prepared = Excerpt(session.name, stretch, self._judge, self._budget)
+                if prepared.judged:
+                    yield prepared
+
+
+class Excerpt:
+    """An excerpt as the model reads it.
+
+    Args:
+        name: name of the session.
+        session: the excerpt.
+        judge: the model.
+        budget: tokens that a view may hold.
+
+    Attributes:
+        name: name of the session.
+        judged: numbers of the calls that are judged.
+    """
+
+    def __init__(self, name: str, session: RecordedSession, judge: Judge, budget: int) -> None:
+        self.name, self._session, self._judge, self._budget = name, session, judge, budget
+        self._texts = [rendered(part) for part in session.parts]
+        self._tokens = [_tokens(judge, text) for text in self._texts]
+        lengths = iter([len(tokens) for tokens in self._tokens])
+        material = count(session, calibrate=False)
+        items = [replace(item, tokens=next(lengths)) for item in material.items]
+        self._material: Material = replace(material, items=items, overhead=0)
+        before = [0, *accumulate(item.tokens for item in items)]
+        self.judged = [
+            number for number, call in enumerate(session.calls) if self._call(number) and before[call.first] > budget
+        ][-CALLS:]
+
+    def judge(self, arm: Arm) -> Iterator[Judgement]:
+        """Yield how likely the model held each judged call, given the arm's view."""
+        strategy, added = arm.start(self._budget), 0
+        for number, call in enumerate(self._session.calls):
+            for index in range(added, call.first):
+                strategy.add(self._material.items[index], self._session.parts[index])
+            added = call.first
+            view = self._fit(strategy, added)
+            if arm.strategy == USERS:
+                view = [slot for slot in view if isinstance(slot, int) and self._session.parts[slot].kind is Kind.USER]
+            if number in self.judged:
+                yield self._judged(arm.name, number, view)
+
+    def _call(self, number: int) -> Part | None:
+        call = self._session.calls[number]
+        return next((part for part in self._session.parts[call.first : call.stop] if part.kind is Kind.CALL), None)
+
+    def _fit(self, strategy: Strategy, before: int) -> Sequence[Slot]:
+        outcome = strategy.fit()
+        while isinstance(outcome, SummaryNeeded):
+            text = self._summary(before)
+            outcome = strategy.summarised(text, len(self._judge.tokens(text)))
+        return outcome.view
+
+    def _summary(self, before: int) -> str:
+        """Return an extract by rule, as nobody writes a summary: the user's first words, then the latest calls.
+
+        Args:
+            before: number of parts to summarise, and of those that stay in view beside the summary.
+        """
+        room, tail = 4 * round(self._budget * SUMMARY_SHARE), self._budget * KEPT_SHARE
+        parts = self._session.parts[:before]
+        users = " ".join(part.text for part in parts if part.kind is Kind.USER)
+        goal = f"Goal: {users[: room // 3]}"
+        room -= len(goal)
+        lines: list[str] = []
+        for index in reversed(range(before)):
+            tail -= self._material.items[index].tokens
+            part = parts[index]
+            if tail > 0 or part.kind is not Kind.CALL:
+                continue
+            line = f"- {part.tool} {(part.arguments or '')[:80]}"
+            room -= len(line) + 1
+            if room < 0:
+                break
+            lines.append(line)
+        return "\n".join([goal, *reversed(lines)])
+
+    def _judged(self, arm: str, number: int, view: Sequence[Slot]) -> Judgement:
+        call = self._call(number)
+        assert call is not None
+        texts = [self._texts[slot] if isinstance(slot, int) else self._substituted(slot) for slot in view]
+        before = [*self._judge.opening]
+        for slot, text in zip(view, texts, strict=True):
+            before += self._tokens[slot] if isinstance(slot, int) else self._judge.tokens(text)
+        prompt = [*before, *self._judge.tokens(_CALL)]
+        continuation = self._judge.tokens(rendered(call)[len(_CALL) :])[:SCORED]
+        losses = self._judge.surprise(prompt, continuation)
+        first = self._session.calls[number].first
+        pieces = self._judge.pieces(continuation)
+        used = {name for text in spoken(call) for name in identifiers(text)} & identifiers("".join(pieces))
+        names = used & identifiers("\n".join(self._texts[:first]))
+        inside = _inside(pieces, names)
+        return Judgement(
+            session=self.name,
+            call=number,
+            arm=arm,
+            view=len(before),
+            tokens=len(continuation),
+            loss=sum(losses),
+            names=len(names),
+            missing=len(names - identifiers("\n".join(texts))),
+            name_tokens=sum(inside),
+            name_loss=sum(loss for loss, named in zip(losses, inside, strict=True) if named),
+        )
+
+    def _substituted(self, slot: Substitute) -> str:
+        kind = Kind.USER if slot.index is None else self._session.parts[slot.index].kind
+        return f"{_HEADS.get(kind, _CALL)}{slot.text}\n\n"
+
+
+def rendered(part: Part) -> str:
+    """Return a part as the model reads it: plain text, as it has no template for tools."""
+    if part.kind is Kind.CALL:
+        return f"{_CALL} {part.tool} {part.arguments or ''}\n\n"
+    return f"{_HEADS[part.kind]}{part.text}\n\n"
+
+
+def _tokens(judge: Judge, text: str) -> list[int]:
+    """Return the tokens of a part's text; those of a call begin as in a prompt that ends with the call's head."""
+    if text.startswith(_CALL):
+        return [*judge.tokens(_CALL), *judge.tokens(text[len(_CALL) :])]
+    return judge.tokens(text)
+
+
+def _inside(pieces: Sequence[str], names: Iterable[str]) -> list[bool]:
+    """Return, by token, whether it lies in one of the names, at least in part."""
+    text = "".join(pieces)
+    spans = [match.span() for name in names for match in re.finditer(re.escape(name), text)]
+    ends = list(accumulate(map(len, pieces)))
+    return [
+        any(start < end and first < stop for start, stop in spans) for first, end in zip([0, *ends], ends, strict=False)
+    ]
