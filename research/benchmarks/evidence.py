@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -22,10 +22,11 @@ from statistics import fmean
 from wane import Policy
 from wane.core import Kind
 from wane.formats.base import Part
+from wane.lab.cache.lineage import common_prefix
 from wane.lab.counting import count
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Settings, Strategy, Substitute, SummaryNeeded
+from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.registry import get_strategy
 
 TOKEN = re.compile(r"[A-Za-z0-9_./\-]{4,}")
@@ -33,6 +34,9 @@ CAMEL = re.compile(r"[a-z][A-Z]")
 TARGET = 30_000
 """Tokens that ctxkernel aims at by default: 15 % of a window of 200,000."""
 BUDGETS = (TARGET, 80_000)
+HEAD = """\
+| | budget | mean view | mean history | evidence recall | steps that lose nothing | prefix the same |
+|---|--:|--:|--:|--:|--:|--:|"""
 PINNED = frozenset({Kind.SYSTEM, Kind.USER, Kind.NOTICE})
 
 
@@ -60,11 +64,13 @@ class Step:
         recall: share of the needed names in view.
         view: tokens of the view.
         history: tokens of the history before it.
+        same: tokens of the view that begin it like the last view, and so can come from a provider's cache.
     """
 
     recall: float
     view: int
     history: int
+    same: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Arm:
     strategy: str
     budget: int
     low_water: float | None = None
-    policy: Policy = Policy()
+    policy: Policy = field(default_factory=Policy)
 
     def start(self) -> Strategy:
         """The strategy for a new session."""
@@ -84,12 +90,17 @@ class Arm:
     @property
     def name(self) -> str:
         """Its name in the table."""
-        return f"`{self.strategy}`" + ("" if self.low_water is None else f", low water {self.low_water}")
+        index = f", index {self.policy.index_share:.1%}" if self.strategy == "cwl" else ""
+        return f"`{self.strategy}`{index}" + ("" if self.low_water is None else f", low water {self.low_water}")
 
 
 ARMS = [
     Arm("ctxkernel", TARGET),
-    *(Arm("cwl", budget) for budget in (10_000, 15_000, TARGET, 40_000, 80_000)),
+    *(
+        Arm("cwl", budget, policy=Policy(index_share=share))
+        for share in (0.0, 0.01, 0.02)
+        for budget in (TARGET, 40_000, 80_000)
+    ),
     *(Arm(name, budget, low) for budget in BUDGETS for name, low in (("truncate", 0.5), ("compact", None))),
     Arm("none", 80_000),
 ]
@@ -102,6 +113,7 @@ def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
     history: set[str] = set()
     pinned: set[str] = set()
     added = total = 0
+    last: list[Slot] = []
     for call in session.calls:
         for index in range(added, call.first):
             strategy.add(items[index], session.parts[index])
@@ -113,13 +125,16 @@ def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
         outcome = strategy.fit()
         while isinstance(outcome, SummaryNeeded):
             outcome = strategy.summarised("", 2_000)
+        view = [*outcome.view]
+        sizes = [slot.tokens if isinstance(slot, Substitute) else items[slot].tokens for slot in view]
+        same, last = common_prefix(last, view), view
         used = range(call.first, call.stop)
         acted = [held[index] for index in used if session.parts[index].kind is Kind.CALL]
         needed = (set().union(*acted) & history) - pinned
         if needed and not call.inherited:
-            inside = [names(slot.text) if isinstance(slot, Substitute) else held[slot] for slot in outcome.view]
-            view = sum(slot.tokens if isinstance(slot, Substitute) else items[slot].tokens for slot in outcome.view)
-            yield Step(len(needed & set().union(*inside)) / len(needed), view, total)
+            inside = [names(slot.text) if isinstance(slot, Substitute) else held[slot] for slot in view]
+            recall = len(needed & set().union(*inside)) / len(needed)
+            yield Step(recall, sum(sizes), total, sum(sizes[:same]))
 
 
 def measure(job: tuple[RecordedSession, Arm]) -> list[Step]:
@@ -136,6 +151,7 @@ def row(arm: Arm, listed: Sequence[Step]) -> str:
         f"{fmean(step.history for step in listed):,.0f}",
         f"{fmean(step.recall for step in listed):.3f}",
         f"{fmean(step.recall == 1 for step in listed):.1%}",
+        f"{sum(step.same for step in listed) / sum(step.view for step in listed):.0%}",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -146,9 +162,7 @@ def main() -> None:
     parser.add_argument("sessions", type=Path, nargs="+", help="folders or files of recorded sessions")
     arguments = parser.parse_args()
     sessions = [session for path in arguments.sessions for session in read_session(path)]
-    print(
-        "| | budget | mean view | mean history | evidence recall | steps that lose nothing |\n|---|--:|--:|--:|--:|--:|"
-    )
+    print(HEAD)
     with ProcessPoolExecutor(1) as pool:
         done = pool.map(measure, product(sessions, ARMS))
         scored: dict[Arm, list[Step]] = {arm: [] for arm in ARMS}

@@ -41,9 +41,11 @@ def judge(arguments: argparse.Namespace, arms: Sequence[Arm]) -> list[Judgement]
     done = {(it.session, it.arm) for it in known}
     sessions = [session for name in FOLDERS for session in read_session(arguments.sessions / name)]
     model = Model(weights(), arguments.window + 1_024, flash=arguments.flash)
+    gone = arm(arguments.reference) if arguments.gone else None
+    sampled = Excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed, gone)
     calls, sample = 0, set()
     with arguments.output.open("a", encoding="utf-8") as file:
-        for excerpt in Excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed):
+        for excerpt in sampled:
             if calls >= arguments.calls:
                 break
             calls += len(excerpt.judged)
@@ -103,6 +105,9 @@ def main(words: Iterable[str] | None = None) -> None:
     parser.add_argument("--budget", type=int, default=4_000, help="tokens of a view")
     parser.add_argument("--window", type=int, default=8_000, help="tokens of an excerpt")
     parser.add_argument("--calls", type=int, default=64, help="judge no more excerpts after so many calls")
+    parser.add_argument(
+        "--gone", action="store_true", help="judge calls that use a name that left the reference's view"
+    )
     parser.add_argument("--seed", type=int, default=0, help="decides sessions and places")
     parser.add_argument("--no-flash", dest="flash", action="store_false", help="attention the slow way")
     arguments = parser.parse_args(None if words is None else list(words))

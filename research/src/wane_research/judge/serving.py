@@ -1,0 +1,132 @@
+"""A small language model behind a provider's API, with a window that it enforces: a client's worst case.
+
+The HTTP and the protocols are those of `wane.testing`, whose script is the model. It works through its tools badly: its
+form is fixed, what it says and which arguments it takes are its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.testing import Call, HttpError, Reply, Request, Usage
+from wane_research.judge.judging import CALL, rendered
+from wane_research.judge.model import Model
+
+CALLS: Final = 4
+"""Calls of the model in a turn before it answers."""
+_SAID: Final = 16
+"""Most tokens of an answer, and of an argument that may be any text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A request.
+
+    Attributes:
+        tokens: its tokens, as the model reads it.
+        cached: tokens of these that the model's memory held already.
+        refused: whether it was refused, because it and an answer would not fit into the window.
+    """
+
+    tokens: int
+    cached: int
+    refused: bool
+
+
+class SmallModel:
+    """The script of a `ScriptedServer` that is a language model.
+
+    In a turn it makes some calls, of whichever tool and with whichever arguments it holds likeliest, and then says
+    something.
+
+    Args:
+        model: the model; its memory must be larger than the window.
+        window: tokens of the longest request that is not refused.
+        calls: calls of a turn.
+
+    Attributes:
+        served: the requests, in order.
+    """
+
+    def __init__(self, model: Model, window: int, calls: int = CALLS) -> None:
+        self._model, self._window, self._calls = model, window, calls
+        self.served: list[Served] = []
+
+    def __call__(self, request: Request) -> Reply:
+        """Answer a request."""
+        prompt = self._prompt(request)
+        if len(prompt) > self._window:
+            self.served.append(Served(len(prompt), 0, refused=True))
+            return Reply(error=HttpError(400, _too_long(len(prompt), self._window), {"x-should-retry": "false"}))
+        cached = self._model.shared(prompt)
+        self.served.append(Served(len(prompt), cached, refused=False))
+        kinds = [part.kind for part in request.parts]
+        turn = kinds[len(kinds) - kinds[::-1].index(Kind.USER) :] if Kind.USER in kinds else kinds
+        if request.tools and turn.count(Kind.CALL) < self._calls:
+            call = self._call(prompt, _tools(request))
+            return Reply(calls=(call,), usage=Usage(len(prompt), len(self._model.tokens(call.raw_arguments)), cached))
+        text = self._said(prompt, "[assistant]\n") or "Done."
+        return Reply(text, usage=Usage(len(prompt), len(self._model.tokens(text)), cached))
+
+    def _prompt(self, request: Request) -> list[int]:
+        parts = [Part(it.kind, it.text, it.call_id, it.tool, it.text) for it in request.parts]
+        tools = "".join(f"[tool]\n{json.dumps(tool)}\n\n" for tool in request.body.get("tools", ()))
+        tokens = [*self._model.opening, *self._model.tokens(tools)]
+        # Part by part, so that a prompt that goes on begins with the same tokens.
+        for part in parts:
+            tokens += self._model.tokens(rendered(part))
+        return tokens
+
+    def _call(self, prompt: Sequence[int], tools: Mapping[str, Mapping[str, Any]]) -> Call:
+        name = self._likeliest(prompt, f"{CALL} ", list(tools))
+        arguments: dict[str, Any] = {}
+        for field, schema in tools[name].get("properties", {}).items():
+            written = f"{CALL} {name} {json.dumps(arguments)[:-1]}{', ' if arguments else ''}{json.dumps(field)}: "
+            if "enum" in schema:
+                arguments[field] = self._likeliest(prompt, written, schema["enum"])
+            else:
+                arguments[field] = self._said(prompt, f'{written}"').partition('"')[0]
+        return Call(name, arguments)
+
+    def _likeliest(self, prompt: Sequence[int], written: str, choices: Sequence[Any]) -> Any:
+        """Return the choice that the model holds likeliest after what it has written; the first of equal ones."""
+        if len(choices) == 1:
+            return choices[0]
+        before = [*prompt, *self._model.tokens(written)]
+
+        def surprise(choice: Any) -> float:
+            tokens = self._model.tokens(json.dumps(choice))
+            return sum(self._model.surprise(before, tokens)) / len(tokens)
+
+        return min(choices, key=surprise)
+
+    def _said(self, prompt: Sequence[int], written: str) -> str:
+        """Return a line that continues what the model has written."""
+        tokens = [*self._model.continued([*prompt, *self._model.tokens(written)], _SAID)]
+        return "".join(self._model.pieces(tokens)).strip().partition("\n")[0]
+
+
+def _tools(request: Request) -> dict[str, Mapping[str, Any]]:
+    """Return the schemas of the arguments, by tool, in Chat Completions."""
+    functions = [tool["function"] for tool in request.body["tools"]]
+    return {function["name"]: function.get("parameters", {}) for function in functions}
+
+
+def _too_long(tokens: int, window: int) -> dict[str, Any]:
+    """Return the error of OpenAI's API for a request that the window does not hold."""
+    message = (
+        f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. "
+        "Please reduce the length of the messages."
+    )
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": "messages",
+        "code": "context_length_exceeded",
+    }
+    return {"error": error}
