@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -37,6 +37,7 @@ BUDGETS = (TARGET, 80_000)
 HEAD = """\
 | | budget | mean view | mean history | evidence recall | steps that lose nothing | prefix the same |
 |---|--:|--:|--:|--:|--:|--:|"""
+SHARES = (0.0, 0.01, 0.02) if "index_share" in {field.name for field in fields(Policy)} else (None,)
 PINNED = frozenset({Kind.SYSTEM, Kind.USER, Kind.NOTICE})
 
 
@@ -80,27 +81,24 @@ class Arm:
     strategy: str
     budget: int
     low_water: float | None = None
-    policy: Policy = field(default_factory=Policy)
+    index: float | None = None
 
     def start(self) -> Strategy:
         """The strategy for a new session."""
-        settings = Settings(self.budget, policy=self.policy, low_water=self.low_water, annotate="infer")
+        policy = Policy() if self.index is None else replace(Policy(), index_share=self.index)
+        settings = Settings(self.budget, policy=policy, low_water=self.low_water, annotate="infer")
         return get_strategy(self.strategy, settings)
 
     @property
     def name(self) -> str:
         """Its name in the table."""
-        index = f", index {self.policy.index_share:.1%}" if self.strategy == "cwl" else ""
+        index = "" if self.index is None else f", index {self.index:.1%}"
         return f"`{self.strategy}`{index}" + ("" if self.low_water is None else f", low water {self.low_water}")
 
 
 ARMS = [
     Arm("ctxkernel", TARGET),
-    *(
-        Arm("cwl", budget, policy=Policy(index_share=share))
-        for share in (0.0, 0.01, 0.02)
-        for budget in (TARGET, 40_000, 80_000)
-    ),
+    *(Arm("cwl", budget, index=share) for share in SHARES for budget in (TARGET, 40_000, 80_000)),
     *(Arm(name, budget, low) for budget in BUDGETS for name, low in (("truncate", 0.5), ("compact", None))),
     Arm("none", 80_000),
 ]

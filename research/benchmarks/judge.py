@@ -23,7 +23,7 @@ from wane_research.judge.judging import ALL, USERS, Arm, Excerpts, Judgement, ar
 from wane_research.judge.model import Model, weights
 
 FOLDERS = ("claude-code", "codex", "copilot-cli", "pi", "terminal-bench-2")
-ARMS = (ALL, USERS, "cwl", "truncate@0.5", "compact", "clear-tools", "paper")
+ARMS = (ALL, USERS, "cwl+0", "cwl+0.01", "cwl+0.02", "truncate@0.5", "compact")
 
 
 def read(path: Path) -> list[Judgement]:
@@ -101,7 +101,7 @@ def main(words: Iterable[str] | None = None) -> None:
     parser.add_argument("sessions", type=Path, help=f"folder with {', '.join(FOLDERS)}")
     parser.add_argument("--output", type=Path, default=Path("judge.jsonl"), help="the judgements, a line each")
     parser.add_argument("--arms", default=",".join(ARMS), help="strategies, by default %(default)s")
-    parser.add_argument("--reference", default="cwl", help="the arm that others are compared with")
+    parser.add_argument("--reference", default="cwl+0", help="the arm that others are compared with")
     parser.add_argument("--budget", type=int, default=4_000, help="tokens of a view")
     parser.add_argument("--window", type=int, default=8_000, help="tokens of an excerpt")
     parser.add_argument("--calls", type=int, default=64, help="judge no more excerpts after so many calls")

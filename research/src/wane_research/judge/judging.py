@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from wane.core import Kind, Policy
 from wane.core.errors import ConfigError
@@ -101,10 +101,18 @@ def arm(name: str) -> Arm:
     if match is None:
         raise ConfigError(f"{name!r} is not the name of a strategy, with its low water after an @ if it has one")
     low = float(match[2]) if match[2] else None
-    policy = replace(Policy(), index_share=float(match[3])) if match[3] else Policy()
+    policy = _with_index(float(match[3])) if match[3] else Policy()
     chosen = Arm(name, match[1], policy, low)
     chosen.start(1_000)
     return chosen
+
+
+def _with_index(share: float) -> Policy:
+    fields: dict[str, Any] = {"index_share": share}
+    try:
+        return replace(Policy(), **fields)
+    except TypeError:
+        raise ConfigError("the policy has no index of evicted content yet") from None
 
 
 @dataclass(frozen=True, slots=True)
