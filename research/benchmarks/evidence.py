@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -37,7 +37,7 @@ BUDGETS = (TARGET, 80_000)
 HEAD = """\
 | | budget | mean view | mean history | evidence recall | steps that lose nothing | prefix the same |
 |---|--:|--:|--:|--:|--:|--:|"""
-SHARES = (0.0, 0.01, 0.02) if "index_share" in {field.name for field in fields(Policy)} else (None,)
+SHARES = (0.0, 0.01, 0.02)
 PINNED = frozenset({Kind.SYSTEM, Kind.USER, Kind.NOTICE})
 
 

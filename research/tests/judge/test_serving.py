@@ -107,5 +107,5 @@ def test_behind_the_proxy_it_never_does(client: Callable[[str], None], model: Mo
     # Something left: without that, each request is longer than the one before.
     sizes = [request.tokens for request in small.served]
     assert any(later <= earlier for earlier, later in pairwise(sizes))
-    # The server's memory served the beginning of requests.
-    assert sum(request.cached for request in small.served) > sum(sizes) / 4
+    # The server's memory serves what a request repeats.
+    assert any(later.cached > 0.9 * earlier.tokens for earlier, later in pairwise(small.served))

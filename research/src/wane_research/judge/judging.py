@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from wane.core import Kind, Policy
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
+from wane.identifiers import identifiers, spoken
 from wane.lab.counting import Material, count
-from wane.lab.loss.identifiers import identifiers, spoken
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.compact import KEPT_SHARE
@@ -101,18 +101,10 @@ def arm(name: str) -> Arm:
     if match is None:
         raise ConfigError(f"{name!r} is not the name of a strategy, with its low water after an @ if it has one")
     low = float(match[2]) if match[2] else None
-    policy = _with_index(float(match[3])) if match[3] else Policy()
+    policy = replace(Policy(), index_share=float(match[3])) if match[3] else Policy()
     chosen = Arm(name, match[1], policy, low)
     chosen.start(1_000)
     return chosen
-
-
-def _with_index(share: float) -> Policy:
-    fields: dict[str, Any] = {"index_share": share}
-    try:
-        return replace(Policy(), **fields)
-    except TypeError:
-        raise ConfigError("the policy has no index of evicted content yet") from None
 
 
 @dataclass(frozen=True, slots=True)

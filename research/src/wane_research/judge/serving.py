@@ -41,8 +41,8 @@ class Served:
 class SmallModel:
     """The script of a `ScriptedServer` that is a language model.
 
-    It has one conversation at a time. In a turn it makes some calls, of whichever tool and with whichever arguments it holds likeliest, and then says
-    something.
+    It has one conversation at a time. In a turn it makes some calls, of whichever tool and with whichever arguments it
+    holds likeliest, and then says something.
 
     Args:
         model: the model; its memory must be larger than the window.
