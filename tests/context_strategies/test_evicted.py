@@ -249,9 +249,16 @@ def test_the_paper_has_none() -> None:
 
 
 def places(kinds: str) -> list[int]:
-    """Where the index would stand after each item: u for the user, r reasoning, t text, c a call, o its result."""
+    """Where the index would stand after each item: u user, r reasoning, t text, c call, o its result, n notice."""
     strategy = WindowStrategy("cwl", Settings(), Policy())
-    by_letter = {"u": Kind.USER, "r": Kind.REASONING, "t": Kind.TEXT, "c": Kind.CALL, "o": Kind.RESULT}
+    by_letter = {
+        "u": Kind.USER,
+        "r": Kind.REASONING,
+        "t": Kind.TEXT,
+        "c": Kind.CALL,
+        "o": Kind.RESULT,
+        "n": Kind.NOTICE,
+    }
     out = []
     message = 0
     for number, letter in enumerate(kinds.replace(" ", "|")):
@@ -275,6 +282,7 @@ def places(kinds: str) -> list[int]:
         ("u tc o rt u", 4),
         ("u rtc ou c o", 0),  # a turn that stands with results begins none
         ("u rtc uo c o", 0),
+        ("u rtc o nu rt c o", 5),  # ahead of the whole message
     ],
 )
 def test_it_stands_where_every_provider_accepts_it(kinds: str, place: int) -> None:

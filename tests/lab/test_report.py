@@ -467,7 +467,7 @@ def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tm
     browser.errors.clear()
     browser.look(1280, 900)
     browser.open(tmp_path / "v.html")
-    assert browser.text(".outcome").endswith("25% less. 100% of what later calls used was still in view.")
+    assert browser.text(".outcome").endswith("23.6% less. 100% of what later calls used was still in view.")
     assert browser.run("[...document.querySelectorAll('#views .legend button')].map(it => it.textContent)") == [
         "as recorded",
         "with Wane",

@@ -10,7 +10,7 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.tales import AUTOMATIC, Tale, working
 from tests.lab.test_headline import simulated
-from wane.core import Room
+from wane.core import Policy, Room
 from wane.lab.readers import gather
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
@@ -123,7 +123,8 @@ def test_the_page_of_a_comparison_tells_it_without_names_if_these_are_private(tm
 def test_on_real_sessions_it_tells_those_that_keep_less_than_compaction() -> None:
     folders = [SESSIONS / name for name in ("claude-code", "codex", "pi", "copilot-cli")]
     studied = study(gather(folders).recordings, Pricing.of("anthropic:claude-sonnet-4-5"))
-    done = compare(studied, ["cwl", "compact"], Settings(), InProcess())
+    # By what is kept: an index says more of what has left than a summary without names does.
+    done = compare(studied, ["cwl", "compact"], Settings(policy=Policy(index_share=0)), InProcess())
     tight = {it.name for it in done.tight}
     assert len(tight) == 4
     for ours, theirs in zip(done.replays["cwl"], done.replays["compact"], strict=True):

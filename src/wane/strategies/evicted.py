@@ -31,7 +31,7 @@ _LONGEST_COMMAND: Final = 60
 _LONGEST_DESCRIPTION: Final = 160
 # Of those that have left, to be kept in memory; no index has room for more.
 _MOST_NAMES: Final = 4_096
-_MOST_LINES: Final = 1_024
+_MOST_TOPICS: Final = 1_024
 _OUTCOME: Final = re.compile(r"(?:exit(?:ed)?(?: with)?|return)[ _-]?(?:code|status)?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
 _ENDS: Final = 200  # characters of a result in which its exit code may stand, at either end
 
@@ -70,12 +70,40 @@ class _Name:
 
 
 @dataclass(slots=True, eq=False)
+class _Topic:
+    """A file that was changed or read, a command that ran, or a description.
+
+    Attributes:
+        heading: the heading of its lines.
+        text: the path, the command, or the description.
+        visible: number of items in view that it is about.
+        latest: the latest such item that has left the view; -1 if none has.
+        handle: name of that item's episode, if the agent gave it.
+        outcome: how the command ended at last, as far as its result tells.
+        ended: the call that ended so.
+    """
+
+    heading: str
+    text: str
+    visible: int = 0
+    latest: int = -1
+    handle: str = ""
+    outcome: str = ""
+    ended: int = -1
+
+    def line(self) -> Line:
+        """Its line."""
+        text = f"{self.text}: {self.outcome}" if self.outcome else self.text
+        return Line((True, self.latest), self.heading, text, self.handle)
+
+
+@dataclass(slots=True, eq=False)
 class _Entry:
     """What the index may say of an item in view once it leaves."""
 
     names: Sequence[_Name]
     episode: Episode | None
-    lines: list[tuple[str, str]] = field(default_factory=list)
+    topics: list[_Topic] = field(default_factory=list)
 
 
 class Evicted:
@@ -94,9 +122,9 @@ class Evicted:
         self._pending: list[tuple[Item, Part, Added]] = []  # not looked at yet
         self._names: dict[str, _Name] = {}
         self._entries: dict[int, _Entry] = {}
-        self._calls: dict[str, _Entry] = {}  # without a result, by id
+        self._calls: dict[str, tuple[int, _Entry]] = {}  # without a result, by id
         self._left: dict[str, _Name] = {}
-        self._lines: dict[tuple[str, str], Line] = {}
+        self._topics: dict[tuple[str, str], _Topic] = {}
 
     def add(self, item: Item, part: Part, added: Added) -> None:
         """Take in the next item of the history. It is looked at when something leaves, which may never happen."""
@@ -115,18 +143,17 @@ class Evicted:
             return
         entry = self._entries[index] = _Entry(names, added.episode)
         if item.tool == DELIMITER:
-            entry.lines = [*_learned(added)]
+            entry.topics = [*map(self._topic, _learned(added))]
         elif item.kind is Kind.CALL:
-            entry.lines = [*_lines(part)]
-            for line in entry.lines:
-                self._lines.pop(line, None)
-            self._calls[item.call_id or ""] = entry
+            entry.topics = [*map(self._topic, _about(part))]
+            self._calls[item.call_id or ""] = index, entry
         elif item.kind is Kind.RESULT and (call := self._calls.pop(item.call_id or "", None)) is not None:
-            outcome = _outcome(part.text)
-            call.lines = [
-                (heading, f"{text}: {outcome}" if heading == "Ran" and outcome else text)
-                for heading, text in call.lines
-            ]
+            called, ended = call
+            for topic in ended.topics:
+                if topic.heading == "Ran" and called > topic.ended:
+                    topic.ended, topic.outcome = called, _outcome(part.text)
+        for topic in entry.topics:
+            topic.visible += 1
 
     def leave(self, indexes: Iterable[int]) -> None:
         """Note that items have left the view."""
@@ -139,9 +166,10 @@ class Evicted:
                 continue
             episode = entry.episode
             handle = "" if episode is None or episode.name is None or episode.inferred else episode.name
-            for heading, text in entry.lines:
-                self._lines.pop((heading, text), None)
-                self._lines[heading, text] = Line((True, index), heading, text, handle)
+            for topic in entry.topics:
+                topic.visible -= 1
+                if index > topic.latest:
+                    topic.latest, topic.handle = index, handle
             for name in entry.names:
                 name.visible -= 1
                 if not name.visible:
@@ -149,17 +177,19 @@ class Evicted:
         if len(self._left) > 2 * _MOST_NAMES:
             for name in sorted(self._left.values(), key=_rank)[:-_MOST_NAMES]:
                 del self._left[name.text], self._names[name.text]
-        if len(self._lines) > 2 * _MOST_LINES:
-            for line in sorted(self._lines.values())[:-_MOST_LINES]:
-                del self._lines[line.heading, line.text]
+        if len(self._topics) > 2 * _MOST_TOPICS:
+            gone = sorted((topic for topic in self._topics.values() if not topic.visible), key=_Topic.line)
+            for topic in gone[:-_MOST_TOPICS]:
+                del self._topics[topic.heading, topic.text]
 
     def lines(self) -> list[Line]:
         """Return all lines of the index: what the agent used ahead of what it only saw, and the latest first."""
-        changed = {line.text for line in self._lines.values() if line.heading == "Changed"}
-        listed = [line for line in self._lines.values() if line.heading != "Read" or line.text not in changed]
-        files = {line.text for line in listed}
+        left = [topic for topic in self._topics.values() if not topic.visible]
+        changed = {topic.text for topic in left if topic.heading == "Changed"}
+        listed = [topic for topic in left if topic.heading != "Read" or topic.text not in changed]
+        files = {topic.text for topic in listed}
         names = [Line(_rank(name), "Names", text) for text, name in self._left.items() if text not in files]
-        return sorted([*listed, *names], reverse=True)
+        return sorted([*map(_Topic.line, listed), *names], reverse=True)
 
     def write(self, limit: int) -> tuple[str, int] | None:
         """Return the longest index that holds at most `limit` tokens, with its tokens; None if there is none."""
@@ -183,6 +213,13 @@ class Evicted:
             if heading in by_heading
         )
         return f"{OPENING}{_RECALLED if self._recall else ''}.{body}{CLOSING}"
+
+    def _topic(self, about: tuple[str, str]) -> _Topic:
+        """The topic of a heading and a text; a new one is made."""
+        topic = self._topics.get(about)
+        if topic is None:
+            topic = self._topics[about] = _Topic(*about)
+        return topic
 
     def _names_in(self, part: Part) -> list[_Name]:
         """The names in a part, each once; new ones are made."""
@@ -212,7 +249,8 @@ def _learned(added: Added) -> Iterator[tuple[str, str]]:
         yield "Learned", f"{episode.name}: {_cut(episode.description, _LONGEST_DESCRIPTION)}"
 
 
-def _lines(call: Part) -> Iterator[tuple[str, str]]:
+def _about(call: Part) -> Iterator[tuple[str, str]]:
+    """What a call is about: headings and texts."""
     judgement = judge_call(call.tool or "", call.arguments)
     raw = call.arguments or ""
     for heading, paths in (("Changed", judgement.writes), ("Read", judgement.reads)):

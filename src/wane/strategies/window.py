@@ -52,6 +52,9 @@ class Turn:
         # reasoned since; and the same of the turn before it.
         self._start = self._earlier = _Start(0, None)
         self._results: int | None = None  # the latest message with results
+        # The latest message, and its first item: an index never stands within one.
+        self._message: int | None = None
+        self._first = 0
 
     def add(self, index: int, item: Item, latest: int) -> None:
         """Take in the next item of the history.
@@ -62,12 +65,14 @@ class Turn:
             latest: the first item of the model's latest message.
         """
         message = item.message
+        if message is None or message != self._message:
+            self._message, self._first = message, index
         if item.kind is Kind.RESULT:
             self._results = message
             if message is not None and message == self._start.message:
                 self._start = self._earlier
         elif item.kind is Kind.USER and (message is None or message not in (self._results, self._start.message)):
-            self._earlier, self._start = self._start, _Start(index, message)
+            self._earlier, self._start = self._start, _Start(self._first, message)
         elif item.kind is Kind.REASONING:
             self._start.reasons = True
         if index == latest:
