@@ -30,7 +30,7 @@ from wane.cli.failure import UsageError
 from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer, Usage
 
 GREETING = "commands.\n"  # how it ends, wherever its lines are broken
-CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
+CTRL_C, CTRL_D, ENTER, ESC = "\x03", "\x04", "\r", "\x1b"
 
 
 class Terminal:
@@ -172,7 +172,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         at.say("/nonsense")
         await at.until("/nonsense is no command")
         at.say("/help")
-        await at.until("/context", "/quit", "Ctrl-C stops the turn")
+        await at.until("/context", "/quit", "Esc or Ctrl-C stops the turn")
         at.say("/quit")
         await at.until("wane --resume")
 
@@ -487,7 +487,7 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
         at.say("work")
         await at.shows("(14 lines above)\n    15\n")
         assert at.asks("shell seq 20; while")
-        assert at.asks("Ctrl-C stops")
+        assert at.asks("Esc stops")
         at.say("later")
         await at.shows("next: later")
         at.type("\x1b[A")  # up
@@ -499,7 +499,7 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
         shown = await at.until("Second.")
         assert "(15 lines above; Ctrl-O shows all)\n    16\n" in shown
         assert "> later or now\n" in shown
-        assert not at.asks("Ctrl-C stops")
+        assert not at.asks("Esc stops")
         at.type("\x0f")  # Ctrl-O
         await at.until("    1\n    2\n", "    end\n")
         at.type(CTRL_D)
@@ -508,6 +508,54 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
     with served(replies) as server, terminal(server.model(), repository, yolo=True) as at:
         play(at, scene)
         assert "later or now" in server.requests[-1].texts(Kind.USER)
+
+
+def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve, repository: Path) -> None:
+    command = "seq 20; touch begun; exec sleep 60"
+
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        await at.shows("(14 lines above)\n    15\n")
+        await at.there(repository / "begun")
+        # Keys whose bytes begin with the same one: left, up, Alt-Enter, Alt-b.
+        for keys in ("then", "\x1b[D", "\x1b[A", "\x1b\r", "\x1bb"):
+            at.type(keys)
+            await asyncio.sleep(0.3)
+        assert at.chat.working
+        at.type(ESC)
+        shown = await at.until("Stopped.", "1 model call")
+        assert "  └ (14 lines above)\n    15\n    16\n    17\n    18\n    19\n    20\nStopped." in shown
+        assert not at.asks("lines above")
+        at.type(CTRL_C)  # clears the line
+        at.say("and now?")
+        await at.until("Well.")
+        assert not at.asks("20")
+        at.type(ESC)  # nothing runs
+        at.say("!touch again; exec sleep 60")
+        await at.there(repository / "again")
+        at.type(ESC)
+        await at.until("[exit code: -2]")
+        at.type(CTRL_D)
+
+    replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("Well.")]
+    with served(replies) as server, terminal(server.model(), repository, yolo=True) as at:
+        play(at, scene)
+
+
+def test_escape_refuses_what_is_asked(served: Serve, repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        await at.asked("touch made")
+        at.type(ESC)
+        await at.until("Stopped.")
+        at.type(CTRL_D)
+
+    with (
+        served([Reply(calls=(Call("shell", {"command": "touch made"}),))]) as server,
+        terminal(server.model(), repository) as at,
+    ):
+        play(at, scene)
+    assert not (repository / "made").exists()
 
 
 def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:

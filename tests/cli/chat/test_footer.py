@@ -9,11 +9,11 @@ from wane.cli.chat.footer import Activity, elapsed
 
 def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
     activity = Activity(100.0, Account(1, 1, 0, 500, 50), Account(1, 1, 0, 500, 50))
-    assert activity.line(100.0, 80) == "⠋ waiting for the model  0s  Ctrl-C stops"
+    assert activity.line(100.0, 80) == "⠋ waiting for the model  0s  Esc stops"
     activity.event(Spent(Account(2, 2, 0, 13_200, 213), 0, 0))
     activity.event(ToolCalled("1", "shell", "{}"), "shell pytest -q")
     activity.event(ToolCalled("2", "shell", "{}"), "shell ls")
-    assert activity.line(165.2, 80) == "⠹ shell pytest -q  1m 05s  ↑12.7k ↓163  Ctrl-C stops"
+    assert activity.line(165.2, 80) == "⠹ shell pytest -q  1m 05s  ↑12.7k ↓163  Esc stops"
     activity.event(ToolReturned("1", "shell", "", failed=False))
     assert activity.doing == "shell ls"
     activity.event(ToolReturned("2", "shell", "", failed=False))
@@ -27,7 +27,7 @@ def test_it_fits(columns: int) -> None:
     activity = Activity(0.0, Account(), Account(3, 3, 0, 12_700_000, 1_630_000), doing="x" * 100)
     line = activity.line(4_000, columns)
     assert len(line) < columns
-    assert line.endswith("Ctrl-C stops")
+    assert line.endswith("Esc stops")
 
 
 def test_durations() -> None:

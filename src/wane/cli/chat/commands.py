@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEYS: Final = """\
 @path names a file. !command runs a command of yours; the model reads its output with your next words.
 Enter sends, Alt-Enter begins a new line, Ctrl-R searches what you typed before.
-Ctrl-C stops the turn, or clears the line; twice at an empty prompt, it quits, as Ctrl-D does.
+Esc or Ctrl-C stops the turn. Ctrl-C also clears the line; twice at an empty prompt, it quits, as Ctrl-D does.
 During a turn, what you type waits; Up takes it back. Ctrl-O shows the whole of a folded output."""
 """What /help tells about keys."""
 

@@ -48,7 +48,7 @@ def spent(account: Account) -> str:
     )
 
 
-HINT: Final = "Ctrl-C stops"
+HINT: Final = "Esc stops"
 WAITING: Final = "waiting for the model"
 
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

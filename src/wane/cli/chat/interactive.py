@@ -48,6 +48,8 @@ _STOPPED: Final = "the user stopped the turn"
 _LINES: Final = "\t\n"
 _TICK: Final = 0.1
 """Seconds between two pictures of the spinner."""
+_ESCAPE: Final = 0.15
+"""Seconds after which an escape character is the Esc key, and not the beginning of another key."""
 _MOST_QUEUED: Final = 3
 _CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
@@ -112,6 +114,8 @@ class Chat:
             # What is above the prompt at that moment would stay: `_line_typed` writes the line itself.
             erase_when_done=True,
         )
+        # Longer, and Esc would be late; the bytes of an arrow key, or of Alt with another one, come together.
+        self._prompt.app.ttimeoutlen = self._prompt.app.timeoutlen = _ESCAPE
 
     async def run(self) -> int:
         """Read and run the user's input until the end, and return the exit code.
@@ -209,8 +213,16 @@ class Chat:
         if self._session is not None:
             self._session.cancel()
 
+    @property
+    def working(self) -> bool:
+        """Whether a turn is running."""
+        return self._turn is not None
+
     def interrupt(self, buffer: Buffer) -> None:
-        """Handle Ctrl-C: stop the turn, or clear the line; at an idle prompt, say how to quit, and then quit."""
+        """Handle Ctrl-C, and Esc during a turn: stop the turn, or clear the line.
+
+        At an idle prompt, say how to quit, and the second time quit.
+        """
         if self._turn is not None:
             self.stop()
         elif buffer.text or self._choices is not None:

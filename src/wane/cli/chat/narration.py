@@ -25,7 +25,7 @@ from wane.agent.events import (
     Warned,
 )
 from wane.agent.tools.names import SHELL_TOOL
-from wane.cli.chat.footer import spent
+from wane.cli.chat.footer import HINT, spent
 from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.answer import AnswerStream
 from wane.cli.terminal.text import counted, cut, printable
@@ -123,6 +123,7 @@ class Narration:
     def end(self, result: TurnResult) -> None:
         """Write how the turn ended."""
         self.flush()
+        self._end_output()
         self._unmet = False
         if result.outcome is Outcome.INTERRUPTED:
             self._write(Text("Stopped. The session keeps what was done.", style="yellow"))
@@ -152,6 +153,12 @@ class Narration:
         """Write the unfinished answer."""
         for block in self._answer.end():
             self._write(block)
+
+    def _end_output(self) -> None:
+        """Write the last lines of a command that was interrupted: no result of it will come."""
+        if body := "\n".join(self._output.lines()).lstrip(" "):
+            self._write(Text(f"  {self._marks.result} {body}", style="dim"))
+        self._output = OutputTail()
 
     def _line(self, event: SessionEvent) -> Text | None:
         marks = self._marks
@@ -183,7 +190,7 @@ class Narration:
                 effect = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {effect}", style="yellow")
             case Waiting():
-                return Text(f"{printable(event.sentence)}. Ctrl-C stops", style="yellow")
+                return Text(f"{printable(event.sentence)}. {HINT}", style="yellow")
             case Warned(text):
                 return Text(printable(text), style="yellow")
             case BudgetUnmet(report) if not self._unmet:

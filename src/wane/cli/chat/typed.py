@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.key_binding import KeyBindings
 from typing_extensions import override
@@ -113,8 +114,12 @@ class _History(FileHistory):
 class Host(Protocol):
     """The chat, as the keys use it."""
 
+    @property
+    def working(self) -> bool:
+        """Whether a turn is running."""
+
     def interrupt(self, buffer: Buffer) -> None:
-        """Handle Ctrl-C."""
+        """Handle Ctrl-C, and Esc during a turn."""
 
     def take_back(self, buffer: Buffer) -> bool:
         """Take the last queued line back into an empty prompt; False if there is none."""
@@ -130,6 +135,14 @@ def chat_keys(chat: Host) -> KeyBindings:
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
         chat.interrupt(event.current_buffer)
+
+    # Not eager: Alt-Enter and the like begin with the same character, and come in one piece.
+    @keys.add("escape", filter=Condition(lambda: chat.working))
+    def _(event: KeyPressEvent) -> None:
+        if event.current_buffer.complete_state is not None:
+            event.current_buffer.cancel_completion()
+        else:
+            chat.interrupt(event.current_buffer)
 
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:
