@@ -82,14 +82,20 @@ class Declared:
         """
         if not isinstance(value, str):
             return [self.read(entry) for entry in value] if self.repeatable else value
+        name = self.flag.spelled.rpartition(", ")[2]
+        if self.choices and value not in self.choices:
+            raise ConfigError(f"{name} is {value!r:.80}; it must be {_alternatives(self.choices)}")
         try:
             return (self.flag.read or self.kind)(value)
         except ConfigError:
             raise
         except ValueError as error:
-            name = self.flag.spelled.rpartition(", ")[2]
             what = f"it must be {_MEANT[self.kind]}" if self.kind in _MEANT and not self.flag.read else error
             raise ConfigError(f"{name} is {value!r:.80}; {what}") from None
+
+
+def _alternatives(choices: Sequence[str]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def declared(options: type) -> Iterator[Declared]:

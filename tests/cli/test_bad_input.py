@@ -70,14 +70,14 @@ OPTIONS = {
         "budget '80' has no unit; did you mean 80k? For so few tokens write 0.08k",
     ),
     "a window that lost its unit": (["--budget", "50%", "--window", "200"], "--window is '200'; it must be"),
-    "a way to annotate that is unknown": (["--annotate", "never"], "argument --annotate: invalid choice: 'never'"),
+    "a way to annotate that is unknown": (["--annotate", "never"], "--annotate is 'never'; it must be "),
     "a budget below zero": (["--budget", "-5"], "budget '-5' is not understood"),
     "a budget of thousands of digits": (["--budget", "9" * 5_000], "budget '9999"),
     "a budget above all windows": (["--budget", "1" + "0" * 20], "it must be at most 1,000,000,000,000,000 tokens"),
     "a budget in words": (["--budget", "much"], "budget 'much' is not understood; write tokens (80000, 80k)"),
     "a budget above the window": (["--budget", "150%"], "budget '150%' is more than the whole window"),
     "a window of zero": (["--budget", "50%", "--window", "0"], "--window is '0'; it must be"),
-    "a policy that is unknown": (["--policy", "best"], "argument --policy: invalid choice: 'best'"),
+    "a policy that is unknown": (["--policy", "best"], "--policy is 'best'; it must be "),
     "low water in words": (["--low-water", "x"], "--low-water is 'x'; it must be a share above 0"),
     "low water above one": (["--low-water", "3"], "--low-water is '3'; it must be a share above 0 and at most 1"),
     "low water that is no number": (["--low-water", "nan"], "--low-water is 'nan'"),
@@ -90,12 +90,12 @@ OPTIONS = {
         "--description-share is '2'; it must be a share from 0 to 1, or none for no limit",
     ),
     "a counter that is unknown": (["--counter", "words"], "counter 'words' is unknown; known: chars, tiktoken"),
-    "a format that is unknown": (["--format", "xml"], "argument --format: invalid choice: 'xml'"),
+    "a format that is unknown": (["--format", "xml"], "--format is 'xml'; it must be "),
     "a tool class without a class": (["--tool-class", "read"], "--tool-class is 'read'; write NAME=CLASS"),
     "a tool class without a tool": (["--tool-class", "=bulk"], "--tool-class is '=bulk'; write"),
     "a tool class that is unknown": (["--tool-class", "read=huge"], "a class is one of: bulk, artifact, durable"),
-    "an option that is unknown": (["--fast"], "unrecognized arguments: --fast; see wane"),
-    "an option cut short": (["--bud", "3k"], "unrecognized arguments"),
+    "an option that is unknown": (["--fast"], "unknown option --fast. See wane"),
+    "an option cut short": (["--bud", "3k"], "unknown option --bud; did you mean --budget?"),
 }
 
 
@@ -146,7 +146,7 @@ def test_a_file_that_may_not_be_read(run: Run, tmp_path: Path) -> None:
 
 
 def test_no_file(run: Run) -> None:
-    refused(run("plan"), "the following arguments are required: FILE; see wane plan --help")
+    refused(run("plan"), "FILE is missing; see wane plan --help")
 
 
 def test_a_damaged_session(run: Run, tmp_path: Path) -> None:

@@ -283,8 +283,8 @@ class TestReplay:
             (["CHAT", "--counter", "fingers"], "fingers"),
             (["CHAT", "--format", "pi"], "chat.json"),
             (["CHAT", "--report", "no/such/place.html"], "its directory does not exist"),
-            (["CHAT", "--engine", "steam"], "invalid choice: 'steam'"),
-            ([], "the following arguments are required: SESSION...; see wane replay --help"),
+            (["CHAT", "--engine", "steam"], "--engine is 'steam'; it must be "),
+            ([], "SESSION... is missing; see wane replay --help"),
         ],
     )
     def test_what_makes_no_sense_is_told_in_a_line(self, run: Run, chat: Path, args: list[str], why: str) -> None:

@@ -103,7 +103,7 @@ def run(
         (["run", "--"], "give the agent to run"),
         (["run", "--budget", "9k", "--"], "give the agent to run"),
         (["run", "--budget"], "give the agent to run"),
-        (["run", "--wrong", "--", "claude"], "unrecognized arguments: --wrong; see wane run --help"),
+        (["run", "--wrong", "--", "claude"], "unknown option --wrong. See wane run --help"),
         (["run", "--listen", "0.0.0.0:8701", "--", "claude"], "or use wane proxy, which asks for a token there"),
         (["run", "--api", "mine", "--", "x"], "--api"),
         (["run", "--", "sh"], "Wane does not know sh (it knows claude, codex and pi)"),

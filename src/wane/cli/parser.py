@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import shutil
 import textwrap
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pkgutil import resolve_name
 from typing import Any, Final, NoReturn
@@ -22,6 +25,10 @@ from wane.flags import Declared, Flag, declared, options_of
 _NAME: Final = "command"
 _METAVAR: Final = "COMMAND"
 _PREFIX: Final = "agent_"  # of the keys of the agent's options
+
+_NEGATIVE: Final = re.compile(r"-\.?\d.*")
+_SHORTEST: Final = 3  # characters of a beginning that stands for a name
+_LIKENESS: Final = 0.7  # of a misspelt name, as difflib measures it
 
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
@@ -91,13 +98,14 @@ def parse(
         ConfigError: for a value that cannot be converted.
         SystemExit: after printing help or the version.
     """
-    parsed, unknown = _parser(args, agent, commands, groups).parse_known_args(args)
+    parser = _parser(args, agent, commands, groups)
+    parser.check(args)
+    parsed, extra = parser.parse_known_args(args)
     values = vars(parsed)
     name: str | None = values.pop(_NAME, None)
-    if unknown:
-        raise UsageError(
-            f"unrecognized arguments: {' '.join(unknown)}; see {' '.join(filter(None, ('wane', name)))} --help"
-        )
+    if extra:
+        called = " ".join(filter(None, ("wane", name)))
+        raise UsageError(f"{called} takes no more arguments, but there is {extra[0]!r}; see {called} --help")
     before = {key.removeprefix(_PREFIX): values.pop(key) for key in list(values) if key.startswith(_PREFIX)}
     if name is None:
         return agent, options_of(agent.options, before)
@@ -108,22 +116,88 @@ def parse(
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that prints our own help, from `page`, and raises our own errors."""
+    """A parser that prints our own help, from `page`, and raises our own errors.
+
+    Attributes:
+        page: returns the help.
+        commands: the parsers of the commands that may follow, by name.
+    """
 
     page: Callable[[], str] = str
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.commands: dict[str, _Parser] = {}
+
+    def check(self, args: Sequence[str]) -> None:
+        """Check the names of options and commands; argparse would complain about what follows a wrong one.
+
+        Raises:
+            UsageError: for an option or a command that does not exist.
+        """
+        lost, rest = "", deque(args)
+        while rest and (word := rest.popleft()) != "--":
+            if _is_option(word):
+                action = self._last_option(word)
+                if action is not None and rest and (action.nargs is None or not _is_option(rest[0])):
+                    rest.popleft()
+            elif word in self.commands:
+                self.commands[word].check(rest)
+                return
+            elif self.commands:
+                lost = lost or word
+        if lost:
+            near = _near(lost, self.commands)
+            if self.prog == "wane" and not near:
+                near = "; wane alone starts the chat, and wane -p TASK does one task."
+            raise UsageError(f"unknown command {lost!r}{near or '.'} See {self.prog} --help")
+
+    def _last_option(self, word: str) -> argparse.Action | None:
+        """Return the option of a word whose value may be the next word; None if there is none."""
+        known = self._option_string_actions
+        name, has_value, _ = word.partition("=")
+        if name in known:
+            return known[name] if not has_value and known[name].nargs != 0 else None
+        if not word.startswith("--") and word[:2] in known:
+            # Short options can stand together, and with a value: `-yp TASK`, `-mMODEL`.
+            more = known[word[:2]].nargs == 0
+            return self._last_option(f"-{word[2:]}") if more else None
+        near = _near(name, [option for option in known if option.startswith("--")])
+        raise UsageError(f"unknown option {name}{near or '.'} See {self.prog} --help")
 
     def format_help(self) -> str:
         return self.page()
 
     def error(self, message: str) -> NoReturn:
-        lost = f"argument {_METAVAR}" in message and self.prog == "wane"
-        task = " (a task is given with: wane -p TASK)" if lost else ""
-        raise UsageError(f"{message}{task}; see {self.prog} --help")
+        for pattern, words in _ERRORS.items():
+            message = pattern.sub(words, message)
+        raise UsageError(f"{message}; see {self.prog} --help")
 
 
-def _parser(
-    args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
-) -> argparse.ArgumentParser:
+_ERRORS: Final = {
+    re.compile(r"argument (?:-\w/)?(\S+): expected one argument"): r"\1 needs a value",
+    re.compile(r"argument (?:-\w/)?(\S+): ignored explicit argument (.*)"): r"\1 takes no value, but is given \2",
+    re.compile(r"the following arguments are required: (.*)"): r"\1 is missing",
+}
+"""Our words for the errors of argparse."""
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word of a command line names an option, in the eyes of argparse."""
+    return len(word) > 1 and word.startswith("-") and " " not in word and not _NEGATIVE.fullmatch(word)
+
+
+def _near(word: str, names: Iterable[str]) -> str:
+    """Ask whether the likeliest of these names was meant; empty if none is near."""
+    possible = list(names)
+    begun = [name for name in possible if len(word) > _SHORTEST and name.startswith(word)]
+    # Dashes at the beginning would make all options alike.
+    by_word = {name.lstrip("-"): name for name in possible}
+    near = begun or [by_word[match] for match in get_close_matches(word.lstrip("-"), by_word, 1, _LIKENESS)]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]) -> _Parser:
     from wane import __version__
 
     parser = _Parser("wane", allow_abbrev=False)
@@ -131,8 +205,8 @@ def _parser(
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
     for field in declared(agent.options):
         _add(parser, field, _PREFIX)
+    parsers: dict[str, _Parser] = {"": parser}
     choices = {"": parser.add_subparsers(prog="wane", dest=_NAME, metavar=_METAVAR, parser_class=_Parser)}
-    parsers: dict[str, _Parser] = {}
     for command in commands:
         group, _, name = command.name.rpartition(" ")
         if group not in choices:
@@ -140,14 +214,15 @@ def _parser(
             alone = owner is not None
             if owner is None:
                 inside = [member for member in commands if member.name.startswith(f"{group} ")]
-                owner = choices[""].add_parser(group, allow_abbrev=False)
+                owner = parsers[group] = parser.commands[group] = choices[""].add_parser(group, allow_abbrev=False)
                 owner.page = partial(_page, f"wane {group} [OPTIONS] COMMAND", groups[group], (HELP,), inside)
             choices[group] = owner.add_subparsers(
                 prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=not alone
             )
             if alone:  # without another word, it is the command itself
                 owner.set_defaults(**{_NAME: group})
-        child = parsers[command.name] = choices[group].add_parser(name, allow_abbrev=False)
+        child = choices[group].add_parser(name, allow_abbrev=False)
+        parsers[command.name] = parsers[group].commands[name] = child
         child.page = partial(_command_page, command)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
@@ -162,7 +237,7 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
     if field.kind is bool:
         options: dict[str, Any] = {"action": "store_false" if field.default is True else "store_true"}
     else:
-        options = {"metavar": flag.value, "choices": field.choices or None}
+        options = {"metavar": flag.value}
         options["action"] = "append" if field.repeatable else "store"
     if flag.bare is not None:
         options |= {"nargs": "?", "const": flag.bare}
