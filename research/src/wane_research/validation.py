@@ -7,7 +7,6 @@ prompt: calls that differ are classified by the provider's actual read. See `doc
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.lab.cache import CacheRules, PrefixCache, rules_for
+from wane.lab.cache import CacheRules, PrefixCache, drops_reasoning, rules_for
 from wane.lab.counting import Material, count
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.session import ModelCall, RecordedSession
@@ -169,19 +168,6 @@ def _rows(session: RecordedSession, material: Material, rules: CacheRules | None
             row = ValidationRow(number, call.at, total, usage.cache_read, min(use.read, total))
             yield replace(row, outlier=_outlier(row, head, sent[-_SHORTLY:-1], cache.rules))
             sent.append(total)
-
-
-def drops_reasoning(model: str) -> bool:
-    """Return whether a model's provider leaves out the reasoning of all turns before the user's last one.
-
-    Anthropic does for models before Claude Opus 4.5 and Sonnet 4.6, OpenAI for those before GPT-5.6.
-    """
-    if "claude" in model:
-        named = re.search(r"(opus|sonnet|haiku)-(\d)(?:[-.](\d)(?!\d))?", model)
-        kept_since = (4, 5) if named and named[1] == "opus" else (4, 6)
-        return "claude-3" in model or bool(named and (int(named[2]), int(named[3] or 0)) < kept_since)
-    version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)
-    return bool(version and (int(version[1]), int(version[2] or 0)) < (5, 6))
 
 
 def _without_earlier_reasoning(

@@ -12,7 +12,7 @@ import shutil
 import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
 from functools import partial
 from pkgutil import resolve_name
@@ -243,7 +243,7 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
         options |= {"nargs": "?", "const": flag.bare}
     if not flag.is_option:
         if field.repeatable:
-            options |= {"nargs": "+", "action": "extend"}
+            options |= {"nargs": "+" if field.default is MISSING else "*", "action": "extend"}
         parser.add_argument(field.key, **options)
         return
     # Missing unless given, so that each default is set in one place: at the field.

@@ -206,10 +206,38 @@ class TuneOptions:
     as_json: Json = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """Tell which requests paid again for what the provider had cached, why, and what to do about it.
+
+    It compares the recorded usage of each request with that of the one before. A cause is reported by the provider,
+    recorded as an event (a compaction, a pass of Wane, another model, a pause), or inferred from where the read ended.
+    Without SESSION, it looks at all sessions of this directory, of any agent. It needs no key and no network.
+
+    Examples:
+      wane doctor
+      wane doctor 3f9c --full
+      wane doctor ~/.claude/projects --json
+    """
+
+    sessions: Annotated[
+        Sequence[str],
+        Flag(
+            "SESSION...",
+            "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', or ids from wane sessions --all.",
+            "[SESSION...]",
+        ),
+    ] = ()
+    format: FormatName = "auto"
+    full: Annotated[bool, Flag("--full", "List every request that paid again, not only the largest.")] = False
+    as_json: Json = False
+
+
 LAB_COMMANDS: Final = (
     Command("view", ViewOptions, "wane.cli.lab.view:run_view"),
     Command("replay", ReplayOptions, "wane.cli.lab.replay:run_replay"),
     Command("sweep", SweepOptions, "wane.cli.lab.replay:run_sweep"),
     Command("tune", TuneOptions, "wane.cli.lab.tune:run_tune"),
+    Command("doctor", DoctorOptions, "wane.cli.lab.doctor:run_doctor"),
 )
 """All of them, in the order of help."""

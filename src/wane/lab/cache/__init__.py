@@ -4,6 +4,6 @@
 """
 
 from wane.lab.cache.prefix import PrefixCache
-from wane.lab.cache.rules import GENERIC, CacheRules, rules_for
+from wane.lab.cache.rules import GENERIC, CacheRules, drops_reasoning, rules_for
 
-__all__ = ["GENERIC", "CacheRules", "PrefixCache", "rules_for"]
+__all__ = ["GENERIC", "CacheRules", "PrefixCache", "drops_reasoning", "rules_for"]

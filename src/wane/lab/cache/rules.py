@@ -154,3 +154,16 @@ def rules_for(provider: str, model: str, *, hour: bool = False) -> CacheRules:
             return _GPT_5_5
         return replace(_GPT, lifetime=_HALF_HOUR) if _EXTENDED.search(model) else _GPT
     return GENERIC
+
+
+def drops_reasoning(model: str) -> bool:
+    """Return whether a model's provider leaves out the reasoning of all turns before the user's last one.
+
+    Anthropic does for models before Claude Opus 4.5 and Sonnet 4.6, OpenAI for those before GPT-5.6.
+    """
+    if "claude" in model:
+        named = re.search(r"(opus|sonnet|haiku)-(\d)(?:[-.](\d)(?!\d))?", model)
+        kept_since = (4, 5) if named and named[1] == "opus" else (4, 6)
+        return "claude-3" in model or bool(named and (int(named[2]), int(named[3] or 0)) < kept_since)
+    version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)
+    return bool(version and (int(version[1]), int(version[2] or 0)) < (5, 6))

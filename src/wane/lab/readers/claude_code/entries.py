@@ -178,7 +178,7 @@ def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str) -> 
     entry.answer, blocks = Answer(), message.get("content")
     for block in [blocks] if isinstance(blocks, str) else items(blocks):
         _add(entry.answer, block)
-    entry.usage = _usage(mapping(message.get("usage")))
+    entry.usage = _usage(mapping(message.get("usage")), mapping(message.get("diagnostics")))
     entry.finished = bool(message.get("stop_reason"))
 
 
@@ -200,7 +200,7 @@ def _result(block: Mapping[str, Any]) -> Part:
     return content(block.get("content")).part(Kind.RESULT, call_id=text(block.get("tool_use_id")))
 
 
-def _usage(data: Mapping[str, Any]) -> Usage | None:
+def _usage(data: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> Usage | None:
     usage = usage_of(
         data.get("input_tokens"),
         read=data.get("cache_read_input_tokens"),
@@ -208,8 +208,11 @@ def _usage(data: Mapping[str, Any]) -> Usage | None:
         output=data.get("output_tokens"),
         apart=True,
     )
-    hour = count(mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens"))
-    return replace(usage, cache_write_hour=hour) if usage and hour else usage
+    if usage is None:
+        return None
+    hour = count(mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
+    miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
+    return replace(usage, cache_write_hour=hour, cache_miss=miss)
 
 
 def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:

@@ -1,0 +1,114 @@
+"""`wane doctor`: which requests paid again for what the provider had cached, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from wane.cli import failure
+from wane.cli.lab.commands import DoctorOptions
+from wane.cli.lab.common import figure_table, gathered_from, print_json, print_lines, problem_lines, rounded
+from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.text import counted, local_time, plain_console, printable
+from wane.journal import SessionStore, default_root
+from wane.lab.cache.rewrites import SMALLEST, CauseTotals, Certainty, Examination, Rewrite, examine, totals_by_cause
+from wane.lab.discover import find_sessions, look_into
+from wane.lab.readers import Gathered
+from wane.money import dollars, share
+
+_LARGEST: Final = 10
+"""Rewrites to list without --full."""
+
+
+def run_doctor(options: DoctorOptions) -> int:
+    """Print what broke the cache in some sessions, and return the exit code.
+
+    Raises:
+        WaneError: for options or sessions that cannot be used.
+    """
+    names = options.sessions or _sessions_here(Path.cwd())
+    with Bar() as bar:
+        gathered = gathered_from(names, options.format, bar, sidechains=True)
+    examinations = [examine(entry.session) for entry in gathered.recordings]
+    if options.as_json:
+        print_json({"sessions": [examination.to_dict() for examination in examinations]}, gathered)
+    else:
+        _print(examinations, gathered, full=options.full)
+    return failure.OK
+
+
+def _sessions_here(cwd: Path) -> list[str]:
+    """Return the files of the sessions of a directory, of any agent.
+
+    Raises:
+        SessionNotFoundError: if there are none.
+    """
+    own = [str(info.path) for info in SessionStore(default_root(os.environ)).sessions(cwd)]
+    others = [str(file.path) for file in find_sessions(os.environ, Path.home()) if look_into(file).cwd == str(cwd)]
+    if not own and not others:
+        raise failure.InputError(f"no agent has a session of {cwd}; name sessions, as wane sessions --all lists them")
+    return [*own, *others]
+
+
+def _print(examinations: Sequence[Examination], gathered: Gathered, *, full: bool) -> None:
+    rewrites = [(examination, rewrite) for examination in examinations for rewrite in examination.rewrites]
+    print_lines([*_read_lines(examinations, gathered), ""])
+    if not rewrites:
+        if any(examination.compared for examination in examinations):
+            print_lines([f"No request paid again for more than {SMALLEST:,} tokens that were cached."])
+        return
+    _print_causes(totals_by_cause(rewrite for _, rewrite in rewrites))
+    rewrites.sort(key=lambda entry: -entry[1].tokens)
+    _print_rewrites(rewrites if full else rewrites[:_LARGEST])
+    if len(rewrites) > _LARGEST and not full:
+        print_lines([f"{len(rewrites) - _LARGEST:,} more; --full lists all of them."], style="dim")
+
+
+def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list[str]:
+    """Return lines on what was compared, and what could not be."""
+    known = [examination for examination in examinations if examination.compared]
+    unknown = [examination.session.name for examination in examinations if not examination.compared]
+    compared = counted(sum(entry.compared for entry in known), "request")
+    lines = [f"{counted(len(known), 'session')}, sub-agents counted by themselves: {compared} with one before."]
+    if again := sum(len(entry.rewrites) for entry in known):
+        tokens = rounded(sum(entry.tokens for entry in known))
+        lines.append(f"{counted(again, 'request')} paid again for {tokens} tokens that the provider had cached.")
+    written = sum(entry.written for entry in known)
+    rewritten = sum(rewrite.tokens for entry in known for rewrite in entry.rewrites if entry.written)
+    if rewritten:
+        of = f"{share(min(1.0, rewritten / written))} of the {rounded(written)} tokens written to a cache"
+        lines.append(f"That is at most {of}, where writes were recorded.")
+    if without := sum(entry.without_usage for entry in known):
+        lines.append(f"{counted(without, 'call')} recorded no usage, so these figures are lower bounds.")
+    if unknown:
+        names = ", ".join(map(printable, unknown[:3])) + (", …" if len(unknown) > 3 else "")
+        lines.append(f"Not known for {counted(len(unknown), 'session')} that recorded no cache reads: {names}.")
+    return [*lines, *problem_lines(entry.session for entry in examinations), *_unread(gathered)]
+
+
+def _unread(gathered: Gathered) -> list[str]:
+    return [f"skipped: {printable(file.why)}" for file in gathered.unread]
+
+
+def _print_causes(totals: Sequence[CauseTotals]) -> None:
+    everything = sum(entry.tokens for entry in totals)
+    table = figure_table("cause", "requests", "tokens", "share", "dollars more", "known by")
+    for entry in totals:
+        known_by = ", ".join(sorted(certainty for certainty in entry.certainties if certainty != Certainty.UNKNOWN))
+        extra = f"{'' if entry.priced == entry.requests else '≥'}{dollars(entry.extra)}" if entry.priced else "-"
+        cells = (f"{entry.requests:,}", rounded(entry.tokens), share(entry.tokens / everything), extra)
+        table.add_row(entry.cause, *cells, known_by or "-")
+    plain_console().print(table)
+    print_lines(["", *(f"{entry.cause}: {entry.cause.advice}" for entry in totals), ""])
+
+
+def _print_rewrites(rewrites: Sequence[tuple[Examination, Rewrite]]) -> None:
+    print_lines(["The largest:"])
+    for examination, rewrite in rewrites:
+        when = "" if rewrite.time is None else f", {local_time(rewrite.time)}"
+        start = f"{printable(examination.session.name)}, call {rewrite.call + 1:,}{when}"
+        cost = "" if rewrite.extra is None else f", {dollars(rewrite.extra)} more"
+        tokens = f"{rewrite.tokens:,} of {rewrite.cached:,} cached tokens again{cost}"
+        print_lines([f"  {start}: {tokens}; {rewrite.cause}: {printable(rewrite.evidence)}"])

@@ -1,0 +1,388 @@
+"""Finds the requests of a recorded session that paid again for a prefix that the provider had cached, and why.
+
+A recording holds usage, times and content, but no requests. So a cause is what the provider says, an event that the
+recording holds between two requests, or what the end of the read implies; `Certainty` tells which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.lab.cache.rules import CacheRules, drops_reasoning, rules_for
+from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.prices import prices_of
+
+SMALLEST: Final = 1_024
+"""Tokens that a rewrite must exceed to be listed: the steps of the providers' caches hide smaller ones."""
+
+_RECENT: Final = 8
+"""How many requests back a read counts as the end of an earlier request; further back, it could be one by chance."""
+
+
+class Cause(StrEnum):
+    """Why a prefix was paid again."""
+
+    IDLE = "idle"
+    MODEL = "model"
+    SYSTEM = "system"
+    TOOLS = "tools"
+    HEAD = "head"
+    MESSAGES = "messages"
+    COMPACTION = "compaction"
+    EVICTION = "eviction"
+    REASONING = "reasoning"
+    ROUTING = "routing"
+    UNEXPLAINED = "unexplained"
+
+    @property
+    def advice(self) -> str:
+        """What it means, and what to do about it."""
+        return _ADVICE[self]
+
+
+_ADVICE: Final = {
+    Cause.IDLE: "the cache had expired. A longer lifetime costs more for each write; a pass or a compaction right "
+    "after a long pause costs nothing extra.",
+    Cause.MODEL: "each model has a cache of its own. Switch models between sessions, or in a sub-agent.",
+    Cause.SYSTEM: "the system prompt changed. Keep times, ids and status out of it.",
+    Cause.TOOLS: "the tools changed. Connect MCP servers before the first request, and keep tools in one order.",
+    Cause.HEAD: "nothing was read, not even the system prompt, though the recording shows no change: the system "
+    "prompt, the tools or the settings changed, which it does not hold, or the provider lost its entry. Look for a "
+    "time or an id in the system prompt, and for restarts.",
+    Cause.MESSAGES: "a message in the middle or at the beginning changed, or a setting that the cache of the messages "
+    "depends on, such as thinking.",
+    Cause.COMPACTION: "the agent replaced its history by a summary, which rewrites all that follows the tools.",
+    Cause.EVICTION: "Wane evicted content. A lower low-water mark makes passes rarer.",
+    Cause.REASONING: "the API of this model leaves out the reasoning of earlier turns once the user speaks.",
+    Cause.ROUTING: "the provider answered from a machine that had an older state. OpenAI asks for one "
+    "prompt_cache_key for each session.",
+    Cause.UNEXPLAINED: "the recording shows no change, and the end of the read fits no known rule.",
+}
+
+
+class Certainty(StrEnum):
+    """How a cause is known: the provider named it, the recording holds the event, or the end of the read implies it."""
+
+    REPORTED = "reported"
+    RECORDED = "recorded"
+    INFERRED = "inferred"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a prefix was paid again.
+
+    Attributes:
+        cause: the cause.
+        certainty: how it is known.
+        evidence: what was compared, in words.
+    """
+
+    cause: Cause
+    certainty: Certainty
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A request that did not read all that the provider had cached of the one before.
+
+    Attributes:
+        call: number of its model call in the session, from 0.
+        at: when it was answered, in seconds since 1970 UTC; None if unknown.
+        model: its model, as recorded; empty if unknown.
+        cached: tokens of the request before that the provider had cached.
+        input: all its input tokens.
+        read: how many of them it read from the cache.
+        cause: why.
+        certainty: how that is known.
+        evidence: what was compared, in words.
+        extra: dollars that `tokens` cost more than reading them would have; None if the price is unknown.
+    """
+
+    call: int
+    at: float | None
+    model: str
+    cached: int
+    input: int
+    read: int
+    cause: Cause
+    certainty: Certainty
+    evidence: str
+    extra: float | None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that were paid again; after a compaction at most, as its summary is new."""
+        return min(self.cached, self.input) - self.read
+
+    @property
+    def time(self) -> datetime | None:
+        """When it was answered."""
+        return None if self.at is None else datetime.fromtimestamp(self.at, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """A session's requests, each compared with the one before; without those of its sub-agents.
+
+    Attributes:
+        session: the session.
+        rewrites: the requests that paid again, in order.
+        written: tokens that all calls wrote to the cache, as reported; 0 if the provider does not report writes.
+        compared: calls that could be compared with one before; 0 if the session recorded no cache reads at all.
+        without_usage: calls without recorded usage: what they paid again is not known.
+    """
+
+    session: RecordedSession
+    rewrites: tuple[Rewrite, ...]
+    written: int
+    compared: int
+    without_usage: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all rewrites."""
+        return sum(rewrite.tokens for rewrite in self.rewrites)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data; `tokens` is null if nothing could be compared."""
+        return {
+            "name": self.session.name,
+            "source": self.session.source,
+            "compared": self.compared,
+            "without_usage": self.without_usage,
+            "written": self.written,
+            "tokens": self.tokens if self.compared else None,
+            "rewrites": [asdict(rewrite) | {"tokens": rewrite.tokens} for rewrite in self.rewrites],
+        }
+
+
+@dataclass(slots=True)
+class CauseTotals:
+    """All rewrites of one cause.
+
+    Attributes:
+        cause: the cause.
+        requests: number of rewrites.
+        tokens: their tokens.
+        extra: dollars more than reads, of the `priced` ones.
+        priced: how many have a known price.
+        certainties: how they are known.
+    """
+
+    cause: Cause
+    requests: int = 0
+    tokens: int = 0
+    extra: float = 0.0
+    priced: int = 0
+    certainties: set[Certainty] = field(default_factory=set)
+
+    def add(self, rewrite: Rewrite) -> None:
+        """Count one more."""
+        self.requests += 1
+        self.tokens += rewrite.tokens
+        self.extra += rewrite.extra or 0.0
+        self.priced += rewrite.extra is not None
+        self.certainties.add(rewrite.certainty)
+
+
+def totals_by_cause(rewrites: Iterable[Rewrite]) -> list[CauseTotals]:
+    """Return the totals of each cause, the one with the most tokens first."""
+    totals: dict[Cause, CauseTotals] = {}
+    for rewrite in rewrites:
+        totals.setdefault(rewrite.cause, CauseTotals(rewrite.cause)).add(rewrite)
+    return sorted(totals.values(), key=lambda entry: -entry.tokens)
+
+
+def examine(session: RecordedSession) -> Examination:
+    """Compare each request of a session with the one before, as far as usage is recorded.
+
+    What it finds is bounded by the recording: a request that no usage was recorded for is left out, and reads that
+    nobody recorded make the whole session unknown.
+    """
+    sent = [_Sent.of(number, call, session) for number, call in enumerate(session.calls) if not call.inherited]
+    known = [request for request in sent if request.usage.total_input]
+    without = len(sent) - len(known)
+    written = sum(request.usage.cache_write for request in known)
+    if not any(request.usage.cache_read or request.usage.cache_write for request in known):
+        return Examination(session, (), 0, 0, without)
+    comparison = _Comparison(session, known)
+    return Examination(session, tuple(comparison.rewrites()), written, len(known) - 1, without)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request that was sent: its number, call, usage, and the rules of its cache."""
+
+    number: int
+    call: ModelCall
+    usage: Usage
+    rules: CacheRules
+
+    @classmethod
+    def of(cls, number: int, call: ModelCall, session: RecordedSession) -> _Sent:
+        rules = rules_for(call.provider, call.model or "", hour=session.cached_for_hour)
+        return cls(number, call, call.usage or Usage(0), rules)
+
+    @property
+    def cached(self) -> int:
+        """Tokens of its prefix that the provider holds from now on."""
+        if self.usage.cache_write or self.rules.charges_writes:
+            return self.usage.cache_read + self.usage.cache_write
+        grid, hidden = self.rules.grid, self.rules.hidden
+        return max(0, (self.usage.total_input + hidden) // grid * grid - hidden)
+
+    def seconds_since(self, earlier: _Sent) -> float | None:
+        """Return the time between two answers; None if it is not known, or the clock went back."""
+        if self.call.at is None or earlier.call.at is None or self.call.at < earlier.call.at:
+            return None
+        return self.call.at - earlier.call.at
+
+
+class _Comparison:
+    """Compares the requests of a session, all with usage, each with the one before."""
+
+    def __init__(self, session: RecordedSession, sent: list[_Sent]) -> None:
+        self._session = session
+        self._sent = sent
+        reads = [request.usage.cache_read for request in sent if request.usage.cache_read]
+        self._head = min(sent[0].usage.total_input, *reads) + SMALLEST if reads else SMALLEST
+        """Tokens ahead of the conversation, at most."""
+
+    def rewrites(self) -> Iterator[Rewrite]:
+        """Yield the requests that paid again."""
+        for position in range(1, len(self._sent)):
+            sent, before = self._sent[position], self._before(position)
+            usage = sent.usage
+            tokens = min(before.cached, usage.total_input) - usage.cache_read
+            if tokens <= SMALLEST:
+                continue
+            why = self._explain(position, before)
+            yield Rewrite(
+                sent.number,
+                sent.call.at,
+                sent.call.model or "",
+                before.cached,
+                usage.total_input,
+                usage.cache_read,
+                why.cause,
+                why.certainty,
+                why.evidence,
+                _extra(sent, tokens),
+            )
+
+    def _before(self, position: int) -> _Sent:
+        """Return the request to compare with: the last one of the same model, or the last one."""
+        model = self._sent[position].call.model
+        for earlier in reversed(self._sent[:position]):
+            if earlier.call.model == model:
+                return earlier
+        return self._sent[position - 1]
+
+    def _explain(self, position: int, before: _Sent) -> Explanation:
+        """Return the first cause that holds: the provider's word, then events, then the clock, then the read's end."""
+        sent = self._sent[position]
+        return (
+            _reported(sent)
+            or self._event(sent, before)
+            or self._expired(sent, before)
+            or self._left_out_reasoning(sent, before)
+            or self._end_of_read(position, before)
+        )
+
+    def _event(self, sent: _Sent, before: _Sent) -> Explanation | None:
+        """Return what the recording holds between two requests."""
+        if before.call.model != sent.call.model:
+            what = f"the model was {before.call.model}, and is {sent.call.model}"
+            return Explanation(Cause.MODEL, Certainty.RECORDED, what)
+        first, last = before.call.first, sent.call.first
+        if any(first < compaction.position <= last for compaction in self._session.compactions):
+            return Explanation(Cause.COMPACTION, Certainty.RECORDED, "the agent compacted its history")
+        if any(first < eviction.position <= last for eviction in self._session.evictions):
+            return Explanation(Cause.EVICTION, Certainty.RECORDED, "a pass evicted content from the view")
+        return None
+
+    def _expired(self, sent: _Sent, before: _Sent) -> Explanation | None:
+        """Return whether the cache had expired: then at most what other sessions share was read."""
+        seconds, lifetime = sent.seconds_since(before), sent.rules.lifetime
+        if seconds is None or seconds < lifetime or sent.usage.cache_read > self._head:
+            return None
+        what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
+        return Explanation(Cause.IDLE, Certainty.RECORDED, what)
+
+    def _left_out_reasoning(self, sent: _Sent, before: _Sent) -> Explanation | None:
+        """Return whether the request left out reasoning of earlier turns, as some models' APIs do.
+
+        Then the read ends where the request ended that the first of this reasoning answered.
+        """
+        turns = self._session.user_turns if drops_reasoning(sent.call.model or "") else ()
+        cleared = sorted({*self._session.reasoning_cleared, *turns})
+        since = max((position for position in cleared if position <= before.call.first), default=0)
+        until = max((position for position in cleared if position <= sent.call.first), default=0)
+        reasoning = [index for index in range(since, until) if self._session.parts[index].kind is Kind.REASONING]
+        if not reasoning:
+            return None
+        answered = next((earlier for earlier in self._sent if earlier.call.stop > reasoning[0]), sent)
+        if abs(answered.cached - sent.usage.cache_read) > SMALLEST:
+            return None
+        what = "the user spoke, and the API leaves out the reasoning of earlier turns"
+        return Explanation(Cause.REASONING, Certainty.INFERRED, what)
+
+    def _end_of_read(self, position: int, before: _Sent) -> Explanation:
+        """Return what the end of the read implies while the recorded history only grew."""
+        sent = self._sent[position]
+        read, marked = sent.usage.cache_read, sent.rules.breakpoints > 0
+        seconds = sent.seconds_since(before)
+        ago = "" if seconds is None else f" {seconds:,.0f} s before"
+        if marked and not read:
+            what = f"nothing was read, though {before.cached:,} tokens were cached{ago}"
+            return Explanation(Cause.HEAD, Certainty.INFERRED, what)
+        for distance in range(2, min(_RECENT, position) + 1):
+            if not marked and read == self._sent[position - distance].cached:
+                what = f"the read ends where the request {distance} before ended"
+                return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
+        if read <= self._head:
+            what = f"only {read:,} tokens were read, though {before.cached:,} were cached{ago}"
+            return Explanation(Cause.MESSAGES if marked else Cause.ROUTING, Certainty.INFERRED, what)
+        shrunk = before.usage.total_input - sent.usage.total_input
+        if shrunk > 0:
+            what = f"the request is {shrunk:,} tokens smaller than the one before, though the history grew"
+            return Explanation(Cause.MESSAGES, Certainty.INFERRED, what)
+        return Explanation(Cause.UNEXPLAINED, Certainty.UNKNOWN, f"the read ends at {read:,} tokens")
+
+
+_REPORTED: Final = {
+    "model_changed": Cause.MODEL,
+    "system_changed": Cause.SYSTEM,
+    "tools_changed": Cause.TOOLS,
+    "messages_changed": Cause.MESSAGES,
+}
+"""Causes by Anthropic's names (https://platform.claude.com/docs/en/build-with-claude/cache-diagnostics)."""
+
+
+def _reported(sent: _Sent) -> Explanation | None:
+    cause = _REPORTED.get(sent.usage.cache_miss)
+    if cause is None:
+        return None
+    return Explanation(cause, Certainty.REPORTED, f"the provider reported {sent.usage.cache_miss}")
+
+
+def _extra(sent: _Sent, tokens: int) -> float | None:
+    """Return what a request paid for tokens over the price of reading them."""
+    name, usage = sent.call.priced_as, sent.usage
+    prices = prices_of(name) if name else None
+    if prices is None:
+        return None
+    at = None if sent.call.at is None else datetime.fromtimestamp(sent.call.at, UTC)
+    rates = prices.rates(usage.total_input, at)
+    paid = rates.input
+    if usage.cache_write:
+        paid = rates.write_hour if 2 * usage.cache_write_hour > usage.cache_write else rates.write
+    return tokens * max(0.0, paid - rates.read)

@@ -1,0 +1,156 @@
+"""What broke the cache: every planted cause is named, and nothing is where nothing changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.lab.readers.promises import SESSIONS, needs_sessions
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.lab.cache.rewrites import Cause, Certainty, examine, totals_by_cause
+from wane.lab.readers import read_session
+from wane.lab.readers.building.blocks import Content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.session import RecordedSession, Usage
+
+LIFETIME = 300
+STEP = 2_000
+"""Tokens that each turn adds."""
+
+
+class Event(Enum):
+    """What happens ahead of a request."""
+
+    NOTHING = "nothing"
+    PAUSE = "pause"
+    OTHER_MODEL = "other model"
+    COMPACTION = "compaction"
+    NEW_SYSTEM = "new system prompt"
+    NEW_FIRST_MESSAGE = "new first message"
+    NEW_SYSTEM_REPORTED = "new system prompt, and the provider says so"
+
+
+CAUSES = {
+    Event.PAUSE: (Cause.IDLE, Certainty.RECORDED),
+    Event.OTHER_MODEL: (Cause.MODEL, Certainty.RECORDED),
+    Event.COMPACTION: (Cause.COMPACTION, Certainty.RECORDED),
+    Event.NEW_SYSTEM: (Cause.HEAD, Certainty.INFERRED),
+    Event.NEW_FIRST_MESSAGE: (Cause.MESSAGES, Certainty.INFERRED),
+    Event.NEW_SYSTEM_REPORTED: (Cause.SYSTEM, Certainty.REPORTED),
+}
+
+
+@dataclass
+class Client:
+    """A client and its provider, which caches the system prompt and the whole of each request exactly."""
+
+    builder: SessionBuilder = field(default_factory=lambda: SessionBuilder("planted", "claude-code"))
+    clock: float = 1_000_000.0
+    model: str = "claude-sonnet-4-6"
+    versions: int = 0
+    request: list[str] = field(default_factory=lambda: ["system", "first"])
+    states: dict[str, list[str]] = field(default_factory=dict)
+
+    def turn(self, event: Event) -> None:
+        """Do a turn of the user after an event."""
+        self.versions += 1
+        self.clock += 2 * LIFETIME if event is Event.PAUSE else 10
+        if event is Event.OTHER_MODEL:
+            self.model = f"claude-sonnet-4-6-{self.versions}"
+        elif event is Event.COMPACTION:
+            self.request[1:] = [f"summary {self.versions}", "kept", "kept too"]
+            self.builder.compaction("a summary", at=self.clock)
+        elif event in (Event.NEW_SYSTEM, Event.NEW_SYSTEM_REPORTED):
+            self.request[0] = f"system {self.versions}"
+        elif event is Event.NEW_FIRST_MESSAGE:
+            self.request[1] = f"first {self.versions}"
+        self.request.append(f"turn {self.versions}")
+        self.builder.user(Content("go on"))
+        miss = "system_changed" if event is Event.NEW_SYSTEM_REPORTED else ""
+        expired = event is Event.PAUSE
+        read = 0 if expired else self._read(self.states.get(self.model, []))
+        total = STEP * len(self.request)
+        usage = Usage(0, read, total - read, 100, cache_miss=miss)
+        self.builder.answer([Part(Kind.TEXT, "done")], usage=usage, at=self.clock, model=self.model)
+        self.states[self.model] = list(self.request)
+
+    def _read(self, state: list[str]) -> int:
+        """Return what a request reads: all of the one before, or else the system prompt, or else nothing."""
+        if state and self.request[: len(state)] == state:
+            return STEP * len(state)
+        return STEP if state[:1] == self.request[:1] else 0
+
+    def session(self) -> RecordedSession:
+        return self.builder.build()
+
+
+def after(events: list[Event]) -> RecordedSession:
+    client = Client()
+    client.turn(Event.NOTHING)
+    client.turn(Event.NOTHING)
+    for event in events:
+        client.turn(event)
+    return client.session()
+
+
+@given(st.lists(st.sampled_from(list(Event)), max_size=30))
+def test_names_every_planted_cause_and_nothing_else(events: list[Event]) -> None:
+    examination = examine(after(events))
+    expected = [(number + 2, *CAUSES[event]) for number, event in enumerate(events) if event in CAUSES]
+    assert [(entry.call, entry.cause, entry.certainty) for entry in examination.rewrites] == expected
+    assert examination.compared == len(events) + 1
+
+
+def test_counts_the_tokens_that_were_paid_again_and_their_price() -> None:
+    (rewrite,) = examine(after([Event.PAUSE])).rewrites
+    assert (rewrite.cached, rewrite.input, rewrite.read, rewrite.tokens) == (8_000, 10_000, 0, 8_000)
+    # Writing costs 1.25 of $3 for a million tokens, reading 0.1 of it.
+    assert rewrite.extra == pytest.approx(8_000 * (1.25 - 0.1) * 3e-6)
+    (totals,) = totals_by_cause([rewrite])
+    assert (totals.requests, totals.tokens, totals.priced) == (1, 8_000, 1)
+
+
+def test_says_nothing_of_sessions_without_cache_reads() -> None:
+    builder = SessionBuilder("silent", "openai")
+    for number in range(3):
+        builder.user(Content("go on"))
+        builder.answer([Part(Kind.TEXT, "done")], usage=Usage(5_000 * (number + 1)), model="gpt-5.5")
+    examination = examine(builder.build())
+    assert (examination.compared, examination.rewrites) == (0, ())
+    assert examination.to_dict()["tokens"] is None
+
+
+def test_counts_calls_without_usage_as_unknown() -> None:
+    client = Client()
+    client.turn(Event.NOTHING)
+    client.builder.answer([Part(Kind.TEXT, "lost")], at=client.clock)
+    client.turn(Event.NOTHING)
+    examination = examine(client.session())
+    assert (examination.compared, examination.without_usage) == (1, 1)
+
+
+def test_takes_no_pause_from_a_clock_that_went_back() -> None:
+    client = Client()
+    client.turn(Event.NOTHING)
+    client.clock -= 10_000
+    client.turn(Event.NEW_SYSTEM)
+    (rewrite,) = examine(client.session()).rewrites
+    assert rewrite.cause is Cause.HEAD
+
+
+@needs_sessions
+def test_explains_most_of_what_real_agents_paid_again() -> None:
+    folders = ["claude-code", "pi", "codex"]
+    sessions = [session for folder in folders for session in read_session(SESSIONS / folder)]
+    rewrites = [rewrite for session in sessions for rewrite in examine(session).rewrites]
+    tokens = sum(rewrite.tokens for rewrite in rewrites)
+    unexplained = sum(rewrite.tokens for rewrite in rewrites if rewrite.cause is Cause.UNEXPLAINED)
+    assert tokens > 5_000_000
+    assert unexplained <= 0.05 * tokens
+    reported = [rewrite for rewrite in rewrites if rewrite.certainty is Certainty.REPORTED]
+    assert {rewrite.cause for rewrite in reported} == {Cause.SYSTEM, Cause.MESSAGES}
