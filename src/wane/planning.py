@@ -98,8 +98,8 @@ def plan(
 
     Args:
         messages: the session, oldest message first: for `openai` chat messages, for `anthropic` messages of the
-            Messages API, for `openai_responses` input items, for `pydantic_ai` `ModelMessage` objects or their JSON
-            data; `auto` detects the format.
+            Messages API, for `openai_responses` input items, for `gemini` contents, for `pydantic_ai` `ModelMessage`
+            objects or their JSON data; `auto` detects the format.
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
         policy: what to evict, and how far; `Policy()` if None, `Policy.paper()` for the paper's.
         format: one of `wane.formats.FORMAT_NAMES`, or `auto`.

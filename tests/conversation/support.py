@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.formats.convert import to_anthropic, to_pydantic_ai, to_responses
+from tests.formats.convert import to_anthropic, to_gemini, to_pydantic_ai, to_responses
 from tests.strategies import sessions
 from wane import ContextWindow, Kind, Policy
 from wane.conversation import Adapter, Conversation
@@ -35,6 +35,7 @@ DIALECTS = (
     Dialect("openai", lambda messages: messages),
     Dialect("anthropic", to_anthropic),
     Dialect("openai_responses", to_responses),
+    Dialect("gemini", to_gemini),
     Dialect("pydantic_ai", to_pydantic_ai),
 )
 

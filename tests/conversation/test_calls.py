@@ -437,6 +437,7 @@ CALLED: dict[str, Any] = {
     },
     "anthropic": {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "read", "input": {}}]},
     "openai_responses": {"type": "function_call", "call_id": "a", "name": "read", "arguments": "{}"},
+    "gemini": {"role": "model", "parts": [{"functionCall": {"id": "a", "name": "read", "args": {}}}]},
 }
 
 
@@ -444,9 +445,12 @@ CALLED: dict[str, Any] = {
 @pytest.mark.parametrize("way", ["append", "extend"])
 def test_turn_ahead_of_a_result_is_refused_where_the_provider_refuses_it(format_name: str, way: str) -> None:
     conversation = Conversation[Any](format_name)
-    conversation.append({"role": "user", "content": "Look."})
+    look, turn = (
+        {"role": "user"} | ({"parts": [{"text": said}]} if format_name == "gemini" else {"content": said})
+        for said in ("Look.", "And now?")
+    )
+    conversation.append(look)
     (call,) = conversation.append(CALLED[format_name])
-    turn = {"role": "user", "content": "And now?"}
 
     def give() -> object:
         return conversation.append(turn) if way == "append" else conversation.extend([turn])

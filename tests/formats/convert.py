@@ -169,3 +169,59 @@ def joined_runs(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _is_answer(message: dict[str, Any]) -> bool:
     return all(item.get("role", "assistant") == "assistant" and "output" not in item for item in message["items"])
+
+
+# Gemini
+
+
+def to_gemini(
+    messages: Sequence[dict[str, Any]],
+    *,
+    joined: bool = False,
+    signed: bool = False,
+    ids: bool = True,
+    objects: bool = False,
+) -> list[dict[str, Any]]:
+    """The same session, with the results of neighbouring messages in one content of the user.
+
+    Args:
+        messages: OpenAI chat messages.
+        joined: put what a person says next into that content, too, as Gemini CLI does.
+        signed: sign the first call of each answer, as Gemini 3 does.
+        ids: give calls and results their ids; older models give none.
+        objects: give arguments that are JSON as objects, even where that changes how they are spaced.
+    """
+    tools: dict[str, list[str]] = {}  # of the calls with an id that have no result yet
+    converted: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "assistant":
+            converted.append({"role": "model", "parts": _model_parts(message, signed, ids, objects)})
+            for call in message.get("tool_calls") or ():
+                tools.setdefault(call["id"], []).append(call["function"]["name"])
+            continue
+        if message["role"] == "tool":
+            name = (tools.get(message["tool_call_id"]) or ["tool"]).pop(0)
+            answer = {"name": name, "response": {"output": message["content"]}}
+            part = {"functionResponse": {"id": message["tool_call_id"], **answer} if ids else answer}
+        else:
+            part = {"text": message["content"]}
+        last = converted[-1] if converted else {}
+        waits = last.get("role") == "user" and "functionResponse" in last["parts"][-1]
+        if waits and (joined or message["role"] == "tool") and message["role"] != "system":
+            last["parts"].append(part)
+        else:
+            converted.append({"role": "system" if message["role"] == "system" else "user", "parts": [part]})
+    return converted
+
+
+def _model_parts(message: dict[str, Any], signed: bool, ids: bool, objects: bool) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = []
+    if reasoning := message.get("reasoning_content"):
+        parts.append({"text": reasoning, "thought": True})
+    if text := message.get("content"):
+        parts.append({"text": text})
+    for number, call in enumerate(message.get("tool_calls") or ()):
+        made = {"name": call["function"]["name"], "args": as_input(call["function"]["arguments"], objects)}
+        part: dict[str, Any] = {"functionCall": {"id": call["id"], **made} if ids else made}
+        parts.append(part | ({"thoughtSignature": SIGNATURE} if signed and not number else {}))
+    return parts

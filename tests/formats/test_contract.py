@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import wane
 from tests.conformance import policy_of
-from tests.formats.convert import joined_runs, to_anthropic, to_pydantic_ai, to_responses
+from tests.formats.convert import joined_runs, to_anthropic, to_gemini, to_pydantic_ai, to_responses
 from tests.oracle import latest_message, read
 from tests.strategies import policies, sessions
 from wane import ContextWindow, Item, Kind, Policy
@@ -40,6 +40,8 @@ CASES = (
     Case("anthropic", get_format("anthropic"), to_anthropic),
     Case("anthropic-joined", get_format("anthropic"), lambda messages: to_anthropic(messages, joined=True)),
     Case("openai_responses", get_format("openai_responses"), to_responses, joined_runs),
+    Case("gemini", get_format("gemini"), to_gemini),
+    Case("gemini-joined", get_format("gemini"), lambda messages: to_gemini(messages, joined=True)),
 )
 
 every_format = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

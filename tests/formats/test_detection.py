@@ -53,6 +53,9 @@ def test_every_format_can_be_had_by_name(name: str) -> None:
         # One item that is known tells of the others, too.
         ([{"type": "of_tomorrow"}, {"type": "message"} | TURN], "openai_responses"),
         ([{"kind": "request", "parts": []}], "pydantic_ai"),
+        ({"contents": [{"parts": [{"text": "Go."}]}]}, "gemini"),
+        ([{"role": "user", "parts": [{"text": "Go."}]}], "gemini"),
+        ([{"role": "model", "parts": [{"functionCall": {"name": "x"}}]}], "gemini"),
         # What is wrong in a list is for its format to say.
         ([TURN, 7], "openai"),
         ([7, answer({"type": "tool_use"})], "anthropic"),
@@ -78,6 +81,7 @@ def test_data_tells_its_format(data: Any, name: str) -> None:
         ([{"type": ["message"], "role": 5}], "an object with the keys 'type', 'role'"),
         ([dict.fromkeys("abcdefg")], "the keys 'a', 'b', 'c', 'd', 'e', …"),
         ([{"type": "a_call"}], "of type 'a_call'"),
+        ([{"parts": [{"type": "text", "text": "Go."}]}], "an object with the keys 'parts'"),
     ],
 )
 def test_what_is_of_no_format_is_refused_and_told_what_it_is(data: Any, told: str) -> None:

@@ -51,6 +51,12 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
         {"type": "reasoning", "id": "rs_1", "summary": []},
     ],
+    "gemini": [
+        {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}, "thoughtSignature": "c2ln"}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": "x"}}}]},
+        {"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": "eA=="}}]},
+        {"parts": [{"text": "Go."}]},
+    ],
 }
 FOREIGN = [
     pytest.param(own, other, message, id=f"{other} {number} in {own}")
@@ -64,8 +70,8 @@ FOREIGN = [
 @pytest.mark.parametrize(("own", "message"), [(own, each) for own, messages in SAMPLES.items() for each in messages])
 def test_own_messages_are_taken(own: str, message: dict[str, Any]) -> None:
     conversation = wane.Conversation(own)
-    if "tool_result" in str(message):
-        conversation.append(SAMPLES["anthropic"][0])
+    if "tool_result" in str(message) or "functionResponse" in str(message):
+        conversation.append(SAMPLES[own][0])
     conversation.append(message)
     assert conversation.messages
 
@@ -97,6 +103,17 @@ def test_messages_of_another_format_are_refused(own: str, other: str, message: d
         ("openai_responses", SAMPLES["anthropic"][0], "type 'tool_use' .*; 'anthropic' knows it"),
         ("anthropic", {"role": "user", "content": [{"type": "hologram", "data": "x"}]}, "'hologram'.* leave it out"),
         ("openai", {"role": "user", "content": [{"type": "hologram", "data": "x"}]}, "'hologram'.* leave it out"),
+        ("gemini", SAMPLES["openai"][0], "role 'assistant' is unknown; known: user, model; 'openai'"),
+        ("gemini", SAMPLES["openai"][1], "field 'content' of a content is unknown in the format 'gemini'; 'openai'"),
+        ("openai", SAMPLES["gemini"][0], "role 'model' is unknown; .*; 'gemini' knows it"),
+        ("anthropic", SAMPLES["gemini"][1], "needs a content"),
+        ("gemini", {"role": "user", "parts": [{"hologram": "x"}]}, "field 'hologram' of a part is .* leave it out"),
+        (
+            "gemini",
+            {"role": "user", "parts": [{"thought": True}]},
+            "a part needs one of text, .*found thou",
+        ),
+        ("gemini", {"role": "user", "parts": "Go."}, "the parts of a content must be a list, found str"),
         ("openai_responses", {"type": "hologram", "data": "x"}, "type 'hologram' of an item .* leave it out"),
         ("openai", {"role": "user", "content": "x", "attachments": [{"id": 1}]}, "field 'attachments' .* leave it out"),
         ("openai", {"role": "user", "content": None}, "content of a message of role 'user' must be a string or a list"),
@@ -133,8 +150,8 @@ def test_messages_of_another_format_are_refused(own: str, other: str, message: d
 )
 def test_what_is_unknown_is_named(own: str, message: dict[str, Any], match: str) -> None:
     conversation = wane.Conversation(own)
-    if "tool_result" in str(message):
-        conversation.append(SAMPLES["anthropic"][0])
+    if "tool_result" in str(message) or "functionResponse" in str(message):
+        conversation.append(SAMPLES[own][0])
     with pytest.raises(FormatError, match=match):
         conversation.append(message)
 

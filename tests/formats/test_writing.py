@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.formats.convert import SIGNATURE, to_anthropic, to_pydantic_ai, to_responses
+from tests.formats.convert import SIGNATURE, to_anthropic, to_gemini, to_pydantic_ai, to_responses
 from wane import Kind
 from wane.conversation import Conversation
 from wane.formats import FORMAT_NAMES, Part, get_format
@@ -30,7 +30,13 @@ SESSION: list[dict[str, Any]] = [
     {"role": "tool", "tool_call_id": "c2", "content": "of c2"},
 ]
 
-WRITE = {"openai": list, "anthropic": to_anthropic, "openai_responses": to_responses, "pydantic_ai": to_pydantic_ai}
+WRITE = {
+    "openai": list,
+    "anthropic": to_anthropic,
+    "openai_responses": to_responses,
+    "gemini": to_gemini,
+    "pydantic_ai": to_pydantic_ai,
+}
 
 every_format = pytest.mark.parametrize("name", FORMAT_NAMES)
 
@@ -108,6 +114,8 @@ def test_a_tool_is_defined_as_each_api_wants_it() -> None:
     assert defined["openai"] == {"type": "function", "function": function}
     assert defined["openai_responses"] == {"type": "function", **function, "strict": False}
     assert defined["anthropic"] == {"name": "look", "description": "Looks.", "input_schema": schema}
+    declared = {"name": "look", "description": "Looks.", "parametersJsonSchema": schema}
+    assert defined["gemini"] == {"functionDeclarations": [declared]}
     made = defined["pydantic_ai"]
     assert (made.name, made.description, made.parameters_json_schema) == ("look", "Looks.", schema)
 

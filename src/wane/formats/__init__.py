@@ -8,6 +8,7 @@ from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import Format, Part, StoredFormat, Transcript
 from wane.formats.detection import shape, telling_format
+from wane.formats.gemini import GeminiFormat
 from wane.formats.openai import OpenAIFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat
 from wane.formats.recordings import recording_agent
@@ -15,13 +16,13 @@ from wane.formats.values import messages_in
 
 __all__ = ["FORMAT_NAMES", "Format", "Part", "StoredFormat", "Transcript", "detect_format", "get_format"]
 
-FORMAT_NAMES = ("openai", "anthropic", "openai_responses", "pydantic_ai")
+FORMAT_NAMES = ("openai", "anthropic", "openai_responses", "gemini", "pydantic_ai")
 """Names that `get_format` takes."""
 
 
 _EXPECTED: Final = (
-    "Expected a list of messages (OpenAI chat, Anthropic, items of OpenAI Responses, Pydantic AI), or a request body "
-    "that holds one; name the format if it is one of these"
+    "Expected a list of messages (OpenAI chat, Anthropic, items of OpenAI Responses, Gemini, Pydantic AI), or a "
+    "request body that holds one; name the format if it is one of these"
 )
 
 
@@ -38,6 +39,8 @@ def get_format(name: str) -> StoredFormat[Any]:
         return AnthropicFormat()
     if name == "openai_responses":
         return OpenAIResponsesFormat()
+    if name == "gemini":
+        return GeminiFormat()
     if name == "pydantic_ai":
         # It needs an extra, and most users do not need it.
         from wane.formats.frameworks.pydantic_ai import PydanticAIFormat

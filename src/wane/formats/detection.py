@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from wane.formats.gemini import KNOWN_ROLES
 from wane.formats.response_items import is_known
 from wane.formats.values import type_name
 
@@ -35,6 +36,8 @@ def telling_format(data: object) -> str | None:
         data: a list of messages, or a request body that holds one.
     """
     if isinstance(data, dict):
+        if "contents" in data:
+            return "gemini"
         if "messages" not in data:
             return "openai_responses" if isinstance(data.get("input"), str | list) and "type" not in data else None
         if "system" in data or "anthropic_version" in data:
@@ -77,6 +80,8 @@ def _of_message(message: object) -> str | None:
         return None
     if "parts" in message and "kind" in message:
         return "pydantic_ai"
+    if _is_content(message):
+        return "gemini"
     if message.get("role") == "tool" or any(key in message for key in _CHAT_KEYS):
         return "openai"
     if (block := _of_content(message.get("content"))) is not None:
@@ -84,6 +89,14 @@ def _of_message(message: object) -> str | None:
     if isinstance(message.get("items"), list) or _is_item(message):
         return "openai_responses"
     return None
+
+
+def _is_content(message: dict[str, Any]) -> bool:
+    """Whether it is one of Gemini's. Other programs' messages with `parts` have parts with a type."""
+    parts = message.get("parts")
+    if not isinstance(parts, list) or message.get("role", "user") not in KNOWN_ROLES:
+        return False
+    return all(isinstance(part, dict) and "type" not in part for part in parts)
 
 
 def _is_item(message: dict[str, Any]) -> bool:

@@ -46,7 +46,8 @@ class Vocabulary:
             FormatError: for content that the format does not know; it names the format that does.
         """
         role, content = message["role"], message.get("content")
-        self._check_fields(message, self.fields[role] | self.metadata, f"a message of role {role!r}", adds_fields)
+        names = self.fields[role] | self.metadata
+        self._check_fields(message, names, f"a message of role {role!r}", adds_fields)
         # An answer may have calls alone.
         if not isinstance(content, (str, list)) and not (content is None and role == "assistant" and self is CHAT):
             raise FormatError(
@@ -92,6 +93,20 @@ class Vocabulary:
             self._check_fields(block, self.blocks[kind], f"{where} of type {kind!r}", adds_fields)
             if "text" in self.blocks[kind] and not isinstance(text := block.get("text"), str):
                 raise FormatError(f"the text of {where} of type {kind!r} must be a string, found {text!r}")
+
+    def check_fields(self, owner: Mapping[str, Any], kind: str, where: str, adds_fields: bool) -> None:
+        """Check the fields of an object whose kind nothing in it names. The other arguments are those of `check_block`.
+
+        Args:
+            owner: the object.
+            kind: its kind in `blocks`.
+            where: what it is called in errors.
+            adds_fields: whether it may have fields that no format knows.
+
+        Raises:
+            FormatError: for a field that the format does not know; it names the format that does.
+        """
+        self._check_fields(owner, self.blocks[kind], where, adds_fields)
 
     def _check_fields(self, owner: Mapping[str, Any], names: frozenset[str], where: str, adds_fields: bool) -> None:
         for name, value in owner.items():
@@ -177,7 +192,14 @@ _PLACES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """What to write instead of a field that providers have given up, by format."""
 
-_ANSWERS: Final = {"choices": "openai", "message": "openai", "output": "openai_responses", "stop_reason": "anthropic"}
+_ANSWERS: Final = {
+    "choices": "openai",
+    "message": "openai",
+    "output": "openai_responses",
+    "stop_reason": "anthropic",
+    "candidates": "gemini",
+    "parts": "gemini",
+}
 """By a field that tells it, the format of a whole answer."""
 
 _PARSED: Final = frozenset({"parsed", "parsed_arguments", "parsed_output"})
@@ -305,4 +327,26 @@ RESPONSES: Final = Vocabulary(
 )
 """OpenAI's Responses API."""
 
-VOCABULARIES: Final = (CHAT, ANTHROPIC, RESPONSES)
+_GEMINI_DATA: Final = frozenset(
+    {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult"}
+    | {"toolCall", "toolResponse"}
+    | {"inline_data", "file_data", "function_call", "function_response", "executable_code", "code_execution_result"}
+    | {"tool_call", "tool_response"}
+)
+
+GEMINI: Final = Vocabulary(
+    "gemini",
+    dict.fromkeys(("user", "model", "system", "function"), frozenset({"role", "parts"})),
+    {},
+    blocks={
+        "content": frozenset({"role", "parts"}),
+        "part": _GEMINI_DATA
+        | {"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata", "mediaProcessing"}
+        | {"thought_signature", "video_metadata", "media_resolution", "part_metadata", "media_processing"}
+        | {"audioTranscription", "speechMetadata"},
+        "data": _GEMINI_DATA,
+    },
+)
+"""Gemini's `generateContent`. Its parts have no type: the field that holds the content tells what a part is."""
+
+VOCABULARIES: Final = (CHAT, ANTHROPIC, RESPONSES, GEMINI)

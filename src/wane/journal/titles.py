@@ -43,6 +43,7 @@ def _texts(message: Mapping[str, Any]) -> Iterator[str]:
     """The texts of a message in the user's role."""
     if message.get("role") == "user":
         yield from _of_content(message.get("content"))
+        yield from _of_content(message.get("parts"))  # Gemini's
     for part in _objects(message.get("parts")):
         if part.get("part_kind") == "user-prompt":
             yield from _of_content(part.get("content"))

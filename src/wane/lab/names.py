@@ -17,6 +17,7 @@ ReaderName: TypeAlias = Literal[
     "openai",
     "anthropic",
     "openai_responses",
+    "gemini",
     "pydantic_ai",
     "atif",
 ]

@@ -48,8 +48,31 @@ RESPONSES: list[dict[str, Any]] = [
     {"type": "function_call_output", "call_id": "c2", "output": ". .. a.py"},
     {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "one: a.py"}]},
 ]
+GEMINI: list[dict[str, Any]] = [
+    {"role": "user", "parts": [{"text": "list the files"}]},
+    {
+        "role": "model",
+        "parts": [
+            {"text": "Hm.", "thought": True},
+            {"functionCall": {"name": "bash", "args": {}}, "thoughtSignature": "c2ln"},
+            {"functionCall": {"name": "bash", "args": {}}},
+        ],
+    },
+    {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "bash", "response": {"output": "a.py"}}},
+            {"functionResponse": {"name": "bash", "response": {"output": ". .. a.py"}}},
+        ],
+    },
+    {"role": "model", "parts": [{"text": "one: a.py"}]},
+]
 TURN = ["reasoning", "call", "call", "result", "result"]
-KINDS = {"anthropic": ["notice", "user", *TURN, "user", "text"], "openai_responses": ["user", *TURN, "text"]}
+KINDS = {
+    "anthropic": ["notice", "user", *TURN, "user", "text"],
+    "openai_responses": ["user", *TURN, "text"],
+    "gemini": ["user", *TURN, "text"],
+}
 TOOLS = [{"name": "bash", "description": "runs a command"}]
 
 
@@ -72,8 +95,14 @@ def read_text(folder: Path, text: str, format: str = "auto") -> list[RecordedSes
             "openai_responses",
             json.dumps([{"items": items} for items in (RESPONSES[:1], RESPONSES[1:4], *([r] for r in RESPONSES[4:]))]),
         ),
+        ("gemini", json.dumps(GEMINI)),
+        ("gemini", json.dumps({"contents": GEMINI})),
+        ("gemini", "\n".join(map(json.dumps, GEMINI))),
     ],
-    ids=["list", "body", "lines", "items", "items-in-a-body", "items-by-line", "messages-of-items"],
+    ids=[
+        *("list", "body", "lines", "items", "items-in-a-body", "items-by-line", "messages-of-items"),
+        *("contents", "contents-in-a-body", "contents-by-line"),
+    ],
 )
 def test_every_wrapping_gives_the_same(tmp_path: Path, name: str, text: str) -> None:
     for format_ in ("auto", name):
@@ -98,6 +127,7 @@ def test_files_of_several_formats_are_read_each_as_its_own(tmp_path: Path) -> No
         ({"system": [{"type": "text", "text": "You code well."}], "messages": ANTHROPIC}, "You code well."),
         ({"instructions": "You code.", "input": RESPONSES}, "You code."),
         ({"input": "list the files", "instructions": "You code."}, "You code."),
+        ({"systemInstruction": "You code.", "contents": GEMINI}, '"You code."'),
     ],
 )
 def test_a_body_tells_the_model_and_what_is_in_every_request(
@@ -109,7 +139,9 @@ def test_a_body_tells_the_model_and_what_is_in_every_request(
     assert session.title == "list the files"
 
 
-@pytest.mark.parametrize(("name", "messages"), [("anthropic", ANTHROPIC), ("openai_responses", RESPONSES)])
+@pytest.mark.parametrize(
+    ("name", "messages"), [("anthropic", ANTHROPIC), ("openai_responses", RESPONSES), ("gemini", GEMINI)]
+)
 def test_broken_messages_are_named_and_the_rest_is_read(tmp_path: Path, name: str, messages: list[Any]) -> None:
     broken = [*messages[:1], {"role": "wizard"}, 7, *messages[1:]]
     (session,) = read_text(tmp_path, json.dumps(broken), name)

@@ -19,7 +19,7 @@ from wane.lab.readers.building.lines import Problems, placed_reason, reason
 Value = tuple[int | None, object]
 """A JSON value with its line; None for a document without lines of its own."""
 
-_LISTS: Final = re.compile(r'"(messages|input|steps)"\s*:\s*\[')
+_LISTS: Final = re.compile(r'"(messages|contents|input|steps)"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
@@ -158,7 +158,7 @@ def is_answer(message: Mapping[str, Any]) -> bool:
     """Return whether a model wrote a message, given as JSON data in any format."""
     if isinstance(items := message.get("items"), list):
         return bool(items) and is_model_made(items[0])
-    return message.get("role") == "assistant" or message.get("kind") == "response"
+    return message.get("role") in ("assistant", "model") or message.get("kind") == "response"
 
 
 def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list[Chat]:
@@ -187,7 +187,7 @@ def _unwrapped(line: int | None, value: object) -> list[Chat] | None:
         return [chat for inner in nested for chat in inner] if nested else [Chat(_lined(line, value))]
     if not isinstance(value, dict):
         return None
-    entries = value.get("messages")
+    entries = value.get("messages", value.get("contents"))
     if entries is None and "type" not in value:  # an item of OpenAI Responses may have an input, too, but has a type
         entries = value.get("input")
         entries = [{"role": "user", "content": entries}] if isinstance(entries, str) else entries

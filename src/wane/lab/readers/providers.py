@@ -1,4 +1,4 @@
-"""Messages of providers' APIs (OpenAI chat, Anthropic, OpenAI Responses): a list, a request body, or one per line."""
+"""Messages of providers' APIs (OpenAI chat, Anthropic, OpenAI Responses, Gemini): a list, a body, or one per line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from wane.core.errors import FormatError
 from wane.formats import get_format
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.detection import telling_format
+from wane.formats.gemini import field
 from wane.formats.openai_responses import group
 from wane.formats.values import compact
 from wane.journal.titles import title_of
@@ -21,10 +22,10 @@ from wane.lab.readers.building.values import items, text
 from wane.lab.readers.documents import Chat, Value, chats, is_answer
 from wane.lab.session import RecordedSession
 
-PROVIDERS: Final = ("openai", "anthropic", "openai_responses")
+PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini")
 """The names in `wane.formats` of the formats of providers' messages."""
 
-_ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
+_ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "model"})
 _ANTHROPIC: Final = frozenset({"tool_use", "tool_result", "thinking"})
 
 
@@ -47,8 +48,8 @@ class ProviderReader:
         several = chats(values, _is_message)
         if not several:
             raise FormatError(
-                "it holds no messages: objects with a role, in a list, in a request body (messages or input), or one"
-                " per line"
+                "it holds no messages: objects with a role, in a list, in a request body (messages, input or contents),"
+                " or one per line"
             )
         formats = [_format_of(chat) if self.NAME == "auto" else self.NAME for chat in several]
         making = builders(name, formats, problems)
@@ -101,6 +102,8 @@ def _overhead(chat: Chat) -> int | None:
     weights = [chars(compact(body["tools"]))] if body.get("tools") else []
     if isinstance(instructions := body.get("instructions"), str):
         weights.append(chars(instructions))
+    if (instruction := field(body, "systemInstruction")) is not None:
+        weights.append(chars(compact(instruction)))
     if system := body.get("system"):
         with suppress(FormatError):
             parts = AnthropicFormat().parts({"role": "system", "content": system})

@@ -148,7 +148,7 @@ def _line_reader(name: str) -> LineReader:
 
 
 def _document_reader(name: str) -> DocumentReader:
-    if name in ("openai", "anthropic", "openai_responses", "auto"):
+    if name in ("openai", "anthropic", "openai_responses", "gemini", "auto"):
         from wane.lab.readers.providers import ProviderReader
 
         return ProviderReader(name)
