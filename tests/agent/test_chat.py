@@ -170,10 +170,18 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         at.say("/model")
         await at.until("The model is openai:gpt-4.1")
         at.say("/nonsense")
-        await at.until("/nonsense is no command")
+        await at.until("there is no command /nonsense; /help lists all")
+        at.say("/permisions")
+        await at.until("there is no command /permisions; did you mean /permissions? /help lists all")
+        at.say("/co")
+        await at.until("/co could be /context, /compact or /cost")
+        at.say("/cost")
+        await at.until("$0.", " for 5 model calls in this session", "Output: ")
+        at.say("/compact")
+        await at.until("Nothing has to be compacted", "/budget 4.5k", "/new")
         at.say("/help")
-        await at.until("/context", "/quit", "Esc or Ctrl-C stops the turn")
-        at.say("/quit")
+        await at.until("/context", "/new, /clear", "/quit, /exit", "Esc ", "Stop the turn.")
+        at.say("/exit")
         await at.until("wane --resume")
 
     with served(replies) as server, terminal(server.model(), repository) as at:
@@ -181,6 +189,27 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         refused = list(server.requests[3].results.values())[-1]
     assert "use make test" in refused
     assert (repository / "app.py").read_text().endswith("42\n")
+
+
+def test_clear_begins_an_empty_session_and_a_path_is_no_command(served: Serve, repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("/clear")
+        assert "/resume" not in await at.until(GREETING)
+        at.say("first")
+        await at.until("One.", "1 model call")
+        before = at.chat.session.id
+        at.say("/clear")
+        await at.until(f"To go back: /resume {before}")
+        assert at.chat.session.history == []
+        at.say("/etc/hosts is a file")
+        await at.until("Two.", "1 model call")
+        at.say("exit")
+        await at.until("wane --resume")
+
+    with served([Reply("One."), Reply("Two.")]) as server, terminal(server.model(), repository) as at:
+        assert play(at, scene) == 0
+        said = [text for text in server.requests[1].texts(Kind.USER) if "<" not in text]
+        assert said == ["/etc/hosts is a file"]
 
 
 def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:

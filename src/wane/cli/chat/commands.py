@@ -7,99 +7,40 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
-from wane.cli.terminal.text import local_time, printable, short
+from wane.cli.chat.command import ChatCommand, Host
+from wane.cli.terminal.text import counted, local_time, printable, short
 from wane.core.errors import ConfigError
+from wane.money import dollars
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from wane.agent.session import AgentSession
     from wane.core import FitReport, Item
-    from wane.journal import SessionInfo, SessionStore
+    from wane.journal import SessionInfo
 
-KEYS: Final = """\
-@path names a file. !command runs a command of yours; the model reads its output with your next words.
-Enter sends, Alt-Enter begins a new line, Ctrl-R searches what you typed before.
-Esc or Ctrl-C stops the turn. Ctrl-C also clears the line; twice at an empty prompt, it quits, as Ctrl-D does.
-During a turn, what you type waits; Up takes it back. Ctrl-O shows the whole of a folded output."""
-"""What /help tells about keys."""
+KEYS: Final = (
+    ("Enter", "Send. During a turn, what you type waits; Up takes it back."),
+    ("Alt-Enter", "Begin a new line."),
+    ("Esc", "Stop the turn."),
+    ("Ctrl-C", "Stop the turn, or clear the line; twice at an empty prompt, quit."),
+    ("Ctrl-D", "Quit."),
+    ("Ctrl-R", "Search what you typed before, in earlier sessions too."),
+    ("Ctrl-O", "Show the whole of a folded output."),
+    ("@path", "Name a file; it is completed as you type."),
+    ("!command", "Run a command of yours. The model reads its output with your next words."),
+)
+"""What /help tells about keys, and about what a line may begin with."""
 
 _ROWS: Final = 40
 
 _MORE: Final = re.compile(r'\[(\d+) more\. Go on with: \{.*"offset": (\d+)\}\]\Z')
 """The end of a page of a search, which tells the model how to get the next page."""
-
-
-class Host(Protocol):
-    """The chat, as the commands use it; `interactive.py` has it, and imports this module.
-
-    Attributes:
-        unseen: the last search and the places of it that were shown, if there are more; None if not.
-    """
-
-    console: Console
-    store: SessionStore
-    unseen: tuple[str, int] | None
-
-    @property
-    def session(self) -> AgentSession:
-        """The current session."""
-
-    def begin(self) -> None:
-        """Begin another session."""
-
-    def resume(self, path: Path) -> None:
-        """Resume another session."""
-
-    def offer(self, infos: Sequence[SessionInfo]) -> None:
-        """Take the next input as the choice among these sessions."""
-
-    def quit(self) -> None:
-        """End the chat."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCommand:
-    """One command.
-
-    Attributes:
-        name: its name, with the slash.
-        arguments: its arguments, for help.
-        help: what it does.
-        run: runs it with the text after its name.
-        looks: whether it only looks, so that it may run during a turn.
-    """
-
-    name: str
-    arguments: str
-    help: str
-    run: Callable[[Host, str], None]
-    looks: bool = False
-
-
-def find_command(line: str) -> tuple[ChatCommand, str]:
-    """Return the command that a line names, by its name or an unambiguous beginning, and the rest of the line.
-
-    Raises:
-        ConfigError: if no command has this name, or several have.
-    """
-    word, _, argument = line.strip().partition(" ")
-    matches = [command for command in COMMANDS if command.name == word] or [
-        command for command in COMMANDS if command.name.startswith(word)
-    ]
-    if len(matches) == 1:
-        return matches[0], argument.strip()
-    names = ", ".join(command.name for command in matches or COMMANDS)
-    raise ConfigError(f"{word} is {'ambiguous' if matches else 'no command'}: {names}")
 
 
 def _context(chat: Host, _: str) -> None:
@@ -201,6 +142,40 @@ def _model(chat: Host, text: str) -> None:
     window = session.model.context_window
     size = f", a window of {short(window)} tokens" if window else ", a window of unknown size"
     chat.console.print(f"The model is {printable(session.model.model_id)}{size}.")
+
+
+def _cost(chat: Host, _: str) -> None:
+    account = chat.session.account
+    if not account.calls:
+        chat.console.print("No model has been called yet.")
+        return
+    new = account.input_tokens - account.cache_read_tokens - account.cache_write_tokens
+    calls = counted(account.calls, "model call")
+    chat.console.print(f"{account.describe()} for {calls} in this session, over all its starts.")
+    chat.console.print(
+        f"Input: {new:,} tokens at full price, {account.cache_read_tokens:,} read from the provider's cache,"
+        f" {account.cache_write_tokens:,} written to it. Output: {account.output_tokens:,} tokens."
+    )
+    if (limit := chat.session.settings.cost_limit) is not None:
+        chat.console.print(f"The cost limit is {dollars(limit)}.")
+
+
+def _compact(chat: Host, _: str) -> None:
+    budget = chat.session.window.budget
+    chat.console.print(
+        "Nothing has to be compacted: before the view exceeds its budget, finished episodes are evicted, and all else"
+        " stays word for word. /context shows what would go next."
+    )
+    chat.console.print(
+        f"For a smaller view, lower the budget: /budget {short(max(1, budget // 2))}. For an empty one: /new."
+    )
+
+
+def _new(chat: Host, _: str) -> None:
+    before = chat.session.id if chat.session.history else None
+    chat.begin()
+    if before is not None:
+        chat.console.print(f"To go back: /resume {before}", style="dim")
 
 
 def _permissions(chat: Host, text: str) -> None:
@@ -318,11 +293,13 @@ def _help(chat: Host, _: str) -> None:
     table = picture.plain_table("", "*")
     table.show_header = False
     for command in COMMANDS:
-        table.add_row(f"{command.name} {command.arguments}".rstrip(), command.help)
+        table.add_row(f"{', '.join(command.names)} {command.arguments}".rstrip(), command.help)
     for own in custom_commands(chat.session.cwd, os.environ):
         table.add_row(printable(own.name), printable(own.help))
+    table.add_row("", "")
+    for key, effect in KEYS:
+        table.add_row(key, effect)
     chat.console.print(table)
-    chat.console.print(KEYS)
 
 
 COMMANDS: Final = (
@@ -330,6 +307,10 @@ COMMANDS: Final = (
     ChatCommand("/episodes", "", "List all episodes of the session.", _episodes, True),
     ChatCommand("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget),
     ChatCommand("/cwl", "[on|off]", "Show or switch context management.", _cwl),
+    ChatCommand(
+        "/compact", "", "Say why nothing has to be compacted, and what makes the view smaller.", _compact, True
+    ),
+    ChatCommand("/cost", "", "Show what the session has cost.", _cost, True, ("/usage",)),
     ChatCommand("/model", "[provider:model]", "Show or change the model.", _model),
     ChatCommand("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
     ChatCommand(
@@ -339,8 +320,10 @@ COMMANDS: Final = (
     ChatCommand("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     ChatCommand("/sessions", "", "List the sessions of this directory.", _sessions, True),
     ChatCommand("/resume", "[ID]", "Resume another session.", _resume),
-    ChatCommand("/new", "", "Begin another session.", lambda chat, _: chat.begin()),
+    ChatCommand("/new", "", "Begin another session, with an empty view.", _new, aliases=("/clear",)),
     ChatCommand("/help", "", "Show these commands.", _help, True),
-    ChatCommand("/quit", "", "End the chat; the session can be resumed.", lambda chat, _: chat.quit()),
+    ChatCommand(
+        "/quit", "", "End the chat; the session can be resumed.", lambda chat, _: chat.quit(), aliases=("/exit",)
+    ),
 )
 """All commands, in the order of help."""

@@ -25,7 +25,8 @@ from wane.agent.images import images_in
 from wane.agent.tools.names import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
-from wane.cli.chat.commands import COMMANDS, chosen, find_command
+from wane.cli.chat.command import ChatCommand, find_command, is_command
+from wane.cli.chat.commands import COMMANDS, chosen
 from wane.cli.chat.footer import Activity, footer
 from wane.cli.chat.narration import Narration, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
@@ -259,7 +260,7 @@ class Chat:
                 self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
-        elif self._session is None or (self._turn is not None and (self._custom(line) or not _looks(line))):
+        elif self._session is None or (self._turn is not None and (self._custom(line) or not self._looks(line))):
             self._waiting.append(line)
         else:
             self._do(line)
@@ -268,12 +269,12 @@ class Chat:
         choices, self._choices = self._choices, None
         if line:
             self.console.print(Text(f"> {safe(line, keep=_LINES)}", style="cyan"))
-        if choices is None and (not line.startswith("/") or self._custom(line)):
+        if choices is None and (not is_command(line) or self._custom(line)):
             self._turn = asyncio.get_running_loop().create_task(self._work(line))
             return
         try:
-            if line.startswith("/"):
-                command, argument = find_command(line)
+            if is_command(line):
+                command, argument = self._command(line)
                 command.run(self, argument)
             elif choices is not None and line:
                 self._choose(line, choices)
@@ -283,9 +284,18 @@ class Chat:
     def _custom(self, line: str) -> CustomCommand | None:
         """Return the user's own command that a line names; the chat's come first."""
         word = line.split(maxsplit=1)[0] if line.startswith("/") else ""
-        if any(command.name == word for command in COMMANDS):
+        if any(word in command.names for command in COMMANDS):
             return None
         return next((command for command in custom_commands(self._cwd, os.environ) if command.name == word), None)
+
+    def _command(self, line: str) -> tuple[ChatCommand, str]:
+        return find_command(line, COMMANDS, [command.name for command in custom_commands(self._cwd, os.environ)])
+
+    def _looks(self, line: str) -> bool:
+        try:
+            return is_command(line) and self._command(line)[0].looks
+        except WaneError:
+            return True  # tell the error at once
 
     def _filled(self, line: str) -> str:
         command = self._custom(line)
@@ -390,7 +400,7 @@ class Chat:
 
     def _names(self) -> list[tuple[str, str]]:
         own = [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
-        return [*((command.name, command.help) for command in COMMANDS), *own]
+        return [*((name, command.help) for command in COMMANDS for name in command.names), *own]
 
     def _remembers(self, line: str) -> bool:
         return bool(line.strip()) and not self._question.open and self._choices is None
@@ -433,10 +443,3 @@ class Chat:
         self.session.close()
         self._session, self.unseen = session, None
         self._greet()
-
-
-def _looks(line: str) -> bool:
-    try:
-        return line.startswith("/") and find_command(line)[0].looks
-    except WaneError:
-        return True  # tell the error at once
