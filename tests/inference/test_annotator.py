@@ -79,6 +79,14 @@ def test_a_run_after_the_users_turn_acts_and_a_review_explores() -> None:
     assert Story().user().call("TodoWrite").run("sleep 1").marks == []
 
 
+def test_an_entry_of_the_agents_plan_names_episodes_until_the_users_next_turn() -> None:
+    story = Story().call("TaskCreate", subject="Fix the parser").read("a.py")
+    story.call("TaskUpdate", taskId="1", status="in_progress").edit("a.py").user().edit("a.py")
+    assert story.marks == ["+explore-1", "-explore-1", "+act-2", "-act-2", "+act-3"]
+    names = [story.starts[name].name for name in ("explore-1", "act-2", "act-3")]
+    assert names == ["explore-1:a.py", "act-2:Fix the parser", "act-3:a.py"]
+
+
 def test_an_act_bears_a_look_aside() -> None:
     story = Story().read("a.py").edit("a.py").read("b.py").run("ls").edit("a.py").read("c.py").read("a.py").edit("a.py")
     assert story.marks == ["+explore-1", "-explore-1", "+act-2"]

@@ -13,6 +13,7 @@ from wane.formats.base import Part
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import FileMap
+from wane.tools.plans import Plan
 
 # With a smaller budget, the usual limits would hold more than a third of it.
 _SMALL_BUDGET: Final = 40_000
@@ -92,6 +93,9 @@ class Annotator:
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
         self.stopped = False
+        # The agent's plan, and its entry in progress, as far as the plan has changed since the last user turn.
+        self._plan = Plan()
+        self._entry = ""
         self._count = 0
         self._open: _Stretch | None = None
         # The type of the last episode since the last user turn, and the dependencies of the last act.
@@ -126,6 +130,8 @@ class Annotator:
         judgement = None
         if item.kind is Kind.CALL and part.tool != DELIMITER:
             judgement = judge_call(part.tool or "", part.arguments)
+            if self._plan.read(part.tool or "", part.arguments):
+                self._entry = self._plan.current
         drifts = judgement is not None and self._drifts(judgement)
         marks = self._infer(item, judgement, drifts=drifts) if recorded is None else recorded
         for mark in recorded or ():
@@ -135,6 +141,7 @@ class Annotator:
                 self._closed()
         if item.kind is Kind.USER:
             self._last = None
+            self._entry = ""
         drifts = drifts and not marks
         if judgement is not None and self._open is not None:
             self._note(judgement, self._open, drifts=drifts)
@@ -213,7 +220,7 @@ class Annotator:
 
     def _start(self, type_: EpisodeType, judgement: Judgement) -> Mark:
         word = "explore" if type_ is EpisodeType.EXPL else "act"
-        name = ":".join(filter(None, (f"{word}-{self._count + 1}", _short(judgement.hint))))
+        name = ":".join(filter(None, (f"{word}-{self._count + 1}", _short(self._entry or judgement.hint))))
         dependencies = self._dependencies(judgement) if type_ is EpisodeType.ACT else ()
         return self._opened(Mark("start", name, type_, dependencies))
 

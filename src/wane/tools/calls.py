@@ -33,9 +33,9 @@ _ACTING: Final = word_set("""
     insert_edit_into_file reapply
 """)
 _NEUTRAL: Final = word_set("""
-    delimiter todowrite todoread todo_write todo_read taskcreate taskupdate tasklist taskget taskoutput taskstop
-    update_plan enterplanmode exitplanmode exit_plan_mode askuserquestion ask_user ask_followup_question think skill
-    write_stdin bashoutput killshell kill_shell bash_output sleep wait attempt_completion final_result finish
+    delimiter todowrite todoread todo_write todo_read write_todos taskcreate taskupdate tasklist taskget taskoutput
+    taskstop update_plan enterplanmode exitplanmode exit_plan_mode askuserquestion ask_user ask_followup_question think
+    skill write_stdin bashoutput killshell kill_shell bash_output sleep wait attempt_completion final_result finish
     update_topic save_memory sendmessage
 """)
 _CHANGING_VERBS: Final = word_set("""

@@ -1,0 +1,89 @@
+"""Ways to evict, compared session by session at the same mean view.
+
+A way is replayed at several low waters, and its figures are read off between them where its mean view is that of the
+base. An interval is of the difference of means, from sessions drawn with replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from itertools import pairwise
+from random import Random
+from statistics import mean
+
+from wane.lab.figures import Totals
+
+LOW_WATERS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65)
+TARGETS = (0.45, 0.5, 0.55)
+"""Low waters of the base whose mean views others are read off at."""
+
+DRAWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one session.
+
+    Attributes:
+        view: mean tokens of a request.
+        grounding: edit grounding.
+        recall: reference recall.
+        dollars: the cost.
+        over: requests over the budget.
+    """
+
+    view: float
+    grounding: float
+    recall: float
+    dollars: float
+    over: float
+
+    @classmethod
+    def of(cls, totals: Totals) -> Figures:
+        """Of a replay."""
+        loss = totals.loss
+        return cls(totals.mean_view, loss.edit_grounding, loss.reference_recall, totals.dollars, totals.over_budget)
+
+    @classmethod
+    def averaged(cls, several: Sequence[Figures], weights: Sequence[float] | None = None) -> Figures:
+        """The weighted mean of several."""
+        shares = weights or [1 / len(several)] * len(several)
+        columns = zip(*map(astuple, several), strict=True)
+        return cls(*(sum(share * value for share, value in zip(shares, column, strict=True)) for column in columns))
+
+
+Curve = dict[float, Figures]
+"""Figures of one session by low water."""
+
+
+def at_views(curve: Curve, base: Curve) -> Figures:
+    """Return the figures of a way at the mean views of the base."""
+    return Figures.averaged([_at_view(curve, base[low].view) for low in TARGETS])
+
+
+def _at_view(curve: Curve, view: float) -> Figures:
+    points = sorted(curve.values(), key=lambda point: point.view)
+    if view <= points[0].view:
+        return points[0]
+    for low, high in pairwise(points):
+        if view <= high.view:
+            share = (view - low.view) / (high.view - low.view)
+            return Figures.averaged([low, high], [1 - share, share])
+    return points[-1]
+
+
+def interval(
+    one: Sequence[Figures], other: Sequence[Figures], figure: Callable[[Figures], float]
+) -> tuple[float, float, float]:
+    """Return the mean difference of a figure over sessions, and its 95 % interval."""
+    differences = [figure(first) - figure(second) for first, second in zip(one, other, strict=True)]
+    random = Random(0)
+    drawn = sorted(mean(random.choices(differences, k=len(differences))) for _ in range(DRAWS))
+    return mean(differences), drawn[DRAWS // 40], drawn[-1 - DRAWS // 40]
+
+
+def points(difference: tuple[float, float, float]) -> str:
+    """A difference of shares in points, with its interval."""
+    middle, low, high = (100 * value for value in difference)
+    return f"{middle:+.1f} ({low:+.1f} to {high:+.1f})"

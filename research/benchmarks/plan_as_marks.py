@@ -1,0 +1,191 @@
+"""Whether the agent's plan should bound inferred episodes (R19, docs/decisions/plan-as-marks.md).
+
+    python research/benchmarks/plan_as_marks.py ../shared/sessions
+
+Deterministic: the same sessions give the same figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from pathlib import Path
+from statistics import geometric_mean
+
+from paired import LOW_WATERS, Curve, Figures, at_views, interval, points
+from policy import PRICES, UNINDEXED, counted
+from wane.core import ContextWindow, Item, Kind, Mark
+from wane.core.errors import WaneError
+from wane.core.policy import MAX_BUDGET
+from wane.inference import Annotator, Limits
+from wane.lab.counting import count
+from wane.lab.readers import read_session
+from wane.lab.replaying.engine import Job, Processes
+from wane.lab.replaying.replay import Pricing, Replay, Subject
+from wane.lab.replaying.replay import replay as run_replay
+from wane.strategies.base import Settings
+from wane.strategies.window import WindowStrategy
+from wane.tools.judgement import Judgement
+from wane.tools.plans import IN_PROGRESS, Plan
+
+AGENTS = ("claude-code", "codex", "copilot-cli", "pi", "terminal-bench-2")
+BUDGETS = (80_000, 120_000)
+DONE = "completed"
+COLUMNS = (
+    "changes",
+    "entries",
+    "starts",
+    "completed",
+    "dropped",
+    "left",
+    "at once",
+    "episodes",
+    "named by an entry",
+    "without the limit",
+)
+
+
+class BoundedByPlan(Annotator):
+    """Ends the open episode where another entry of the agent's plan goes into progress, or none is any more."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits)
+        self._bound = ""
+
+    def _infer(self, item: Item, judgement: Judgement | None, *, drifts: bool) -> list[Mark]:
+        if self._plan.current == self._bound:
+            return super()._infer(item, judgement, drifts=drifts)
+        self._bound = self._plan.current
+        return self._end()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedJob(Job):
+    """A replay of the default with episodes that the plan bounds."""
+
+    def run(self, subject: Subject) -> Replay:
+        """Do it."""
+        settings = replace(self.settings, overhead=subject.material.overhead)
+        policy = replace(settings.policy, low_water=settings.low_water or settings.policy.low_water)
+        strategy = WindowStrategy("cwl", settings, policy, BoundedByPlan(Limits.of(settings.budget)))
+        return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
+
+
+WAYS: Mapping[str, type[Job]] = {"inferred": Job, "bounded by the plan": BoundedJob}
+
+
+def fates(subject: Subject) -> Counter[str]:
+    """Return how many entries a session's plans have, and what became of them."""
+    plan, fate = Plan(), dict[str, str]()
+    totals: Counter[str] = Counter()
+    for part in subject.material.session.parts:
+        if part.kind is not Kind.CALL or not plan.read(part.tool or "", part.arguments):
+            continue
+        totals["changes"] += 1
+        totals["at once"] = max(totals["at once"], sum(it.status == IN_PROGRESS for it in plan.entries.values()))
+        for text in fate.keys() - {entry.text for entry in plan.entries.values()}:
+            if fate[text] not in (DONE, "dropped"):
+                fate[text] = "dropped"
+        for entry in plan.entries.values():
+            totals["started"] += entry.status == IN_PROGRESS and fate.get(entry.text) != IN_PROGRESS
+            fate[entry.text] = entry.status
+    return totals + Counter({"entries": len(fate)}) + Counter(fate.values())
+
+
+def named(subject: Subject) -> list[str]:
+    """Return counts as text: inferred episodes, those named by an entry, and those that began while one was current."""
+    window, annotator = ContextWindow(MAX_BUDGET), Annotator()
+    names: list[str] = []
+    episodes = during = 0
+    for item, part in zip(subject.material.items, subject.material.session.parts, strict=True):
+        opened = annotator.add_to(window, item, part).opened
+        if opened is not None and opened.inferred:
+            episodes += 1
+            during += bool(annotator._plan.current)
+            names += filter(None, [annotator._entry])
+    return [f"{episodes}", f"{len(names)} ({len(set(names))} entries)", f"{during}"]
+
+
+def table_of_plans(subjects: Sequence[Subject]) -> list[Subject]:
+    """Print what plans the sessions hold, and return those that hold one."""
+    planned = [subject for subject in subjects if fates(subject)["entries"]]
+    print(f"{len(planned)} of {counted(subjects)} hold a plan\n")
+    print(f"| session | {' | '.join(COLUMNS)} |")
+    print("|---|" + "--:|" * len(COLUMNS))
+    for subject in planned:
+        fate = fates(subject)
+        left = fate["pending"] + fate[IN_PROGRESS]
+        figures = [
+            fate["changes"],
+            fate["entries"],
+            fate["started"],
+            fate[DONE],
+            fate["dropped"],
+            left,
+            fate["at once"],
+        ]
+        cells = [subject.material.session.name, *map(str, figures), *named(subject)]
+        print(f"| {' | '.join(cells)} |")
+    return planned
+
+
+def measure(subjects: Sequence[Subject], budget: int) -> dict[str, list[Curve]]:
+    """Return the curve of each session, by way."""
+    curves: dict[str, list[Curve]] = {way: [{} for _ in subjects] for way in WAYS}
+    pricing = Pricing.of(PRICES[0])
+    for way, job in WAYS.items():
+        jobs = [
+            job(number, "cwl", Settings(budget, policy=UNINDEXED, low_water=low, annotate="infer"), pricing)
+            for number in range(len(subjects))
+            for low in LOW_WATERS
+        ]
+        for done, result in Processes(1).run(subjects, jobs):
+            assert done.settings.low_water is not None
+            curves[way][done.subject][done.settings.low_water] = Figures.of(result.totals)
+    return curves
+
+
+def table(subjects: Sequence[Subject], budget: int) -> None:
+    """Print both ways at a budget: session by session as they are, and the difference at the same mean view."""
+    curves = measure(subjects, budget)
+    print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(subjects)}\n")
+    print("| session | episodes | dollars | mean view | reference recall | edit grounding | over budget |")
+    print("|---|---|" + "--:|" * 5)
+    for number, subject in enumerate(subjects):
+        for way, of_way in curves.items():
+            own = of_way[number][0.5]
+            cells = [f"{own.dollars:.3f}", f"{own.view / 1000:.1f}k", f"{own.recall:.3f}", f"{own.grounding:.3f}"]
+            print(f"| {subject.material.session.name} | {way} | {' | '.join(cells)} | {own.over:.0f} |")
+    inferred, bounded = curves.values()
+    print("\nBounded less inferred, mean over sessions with its 95 % interval:")
+    difference("as they are", [curve[0.5] for curve in bounded], [curve[0.5] for curve in inferred])
+    same = [at_views(own, other) for own, other in zip(bounded, inferred, strict=True)]
+    difference("at the same mean view", same, [at_views(own, own) for own in inferred])
+
+
+def difference(condition: str, bounded: Sequence[Figures], inferred: Sequence[Figures]) -> None:
+    """Print how the ways differ."""
+    recall, grounding = (points(interval(bounded, inferred, attrgetter(name))) for name in ("recall", "grounding"))
+    ratio = geometric_mean([one.dollars / other.dollars for one, other in zip(bounded, inferred, strict=True)])
+    print(f"- {condition}: recall {recall}, grounding {grounding} points; cost {ratio:.3f} of inferred", flush=True)
+
+
+def main() -> None:
+    """Read the sessions and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sessions", type=Path, help="the folder of recorded sessions")
+    options = parser.parse_args()
+    try:
+        recorded = [session for agent in AGENTS for session in read_session(options.sessions / agent)]
+    except WaneError as error:
+        parser.error(str(error))
+    planned = table_of_plans([Subject.of(count(session)) for session in recorded])
+    for budget in BUDGETS:
+        table(planned, budget)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Reads the plan that an agent keeps by a tool of its own: a to-do list, or tasks that it creates and updates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wane.tools.programs import word_set
+
+_LISTS: Final = word_set("todowrite todo_write write_todos update_plan")
+_LIST_KEYS: Final = ("todos", "plan")
+_TEXT_KEYS: Final = ("content", "step", "subject", "description")
+PENDING: Final = "pending"
+IN_PROGRESS: Final = "in_progress"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """An entry of a plan.
+
+    Attributes:
+        text: its text.
+        status: as the agent wrote it, such as `pending`, `in_progress`, `completed`, `cancelled`.
+    """
+
+    text: str
+    status: str
+
+
+class Plan:
+    """The plan of one agent, as its calls leave it.
+
+    It takes calls by their arguments and does not wait for results, so a refused call counts too.
+
+    Attributes:
+        entries: by key, the entries: a list's by their text, tasks by their id.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[str, PlanEntry] = {}
+        self._created = 0
+        # Keys of the entries in progress, in the order in which they went into progress.
+        self._started: dict[str, None] = {}
+
+    @property
+    def current(self) -> str:
+        """Text of the entry that went into progress last and still is; empty if none is."""
+        return self.entries[next(reversed(self._started))].text if self._started else ""
+
+    def read(self, tool: str, arguments: str | None) -> bool:
+        """Take in a tool call; return whether it changed the plan.
+
+        Args:
+            tool: the tool's name.
+            arguments: the call's raw arguments.
+        """
+        name = tool.lower()
+        if name not in _LISTS and name not in ("taskcreate", "taskupdate"):
+            return False
+        fields = _fields(arguments)
+        before = self.entries
+        if name in _LISTS:
+            self.entries = {entry.text: entry for entry in _listed(fields)}
+        elif name == "taskcreate":
+            self._created += 1  # the tool numbers tasks from 1
+            self.entries = before | {str(self._created): PlanEntry(_text(fields), PENDING)}
+        else:
+            self.entries = _updated(before, fields)
+        started = [key for key, entry in self.entries.items() if entry.status == IN_PROGRESS]
+        kept = [key for key in self._started if key in started]
+        self._started = dict.fromkeys([*kept, *started])
+        return self.entries != before
+
+
+def _listed(fields: Mapping[str, Any]) -> Iterator[PlanEntry]:
+    lists = (fields[key] for key in _LIST_KEYS if isinstance(fields.get(key), list))
+    for entry in next(lists, ()):
+        if isinstance(entry, dict) and (text := _text(entry)):
+            yield PlanEntry(text, str(entry.get("status", PENDING)))
+
+
+def _updated(entries: Mapping[str, PlanEntry], fields: Mapping[str, Any]) -> dict[str, PlanEntry]:
+    key = str(fields.get("taskId", ""))
+    if key not in entries:
+        return dict(entries)
+    entry = entries[key]
+    text = fields.get("subject")
+    status = fields.get("status")
+    changed = PlanEntry(
+        text if isinstance(text, str) and text else entry.text,
+        status if isinstance(status, str) and status else entry.status,
+    )
+    return dict(entries) | {key: changed}
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    texts = (entry.get(key) for key in _TEXT_KEYS)
+    return next((text for text in texts if isinstance(text, str) and text), "")
+
+
+def _fields(arguments: str | None) -> Mapping[str, Any]:
+    try:
+        fields = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
