@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.journal.support import begin
 from tests.strategies import policies, sessions
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import ContextWindow, EpisodeType, Mark, Pinned, Policy
 from wane.core.errors import JournalError
@@ -31,7 +32,7 @@ from wane.journal import (
     read,
 )
 from wane.rebuilding import Rebuilt, rebuild
-from wane.strategies.base import Annotate, Fitted, Settings
+from wane.strategies.base import Annotate, Fitted
 
 Message = dict[str, Any]
 
@@ -51,8 +52,10 @@ class Agent:
 
     @classmethod
     def start(cls, config: ConfigRecord, strategy: str = "cwl", annotate: Annotate = "model") -> Agent:
-        settings = Settings(config.budget, policy=config.policy, annotate=annotate)
-        agent = cls(Engine(strategy, settings))
+        context = ContextSettings(
+            config.budget, policy=config.policy, annotate=annotate, strategy=strategy, remind_at=None
+        )
+        agent = cls(Engine(context))
         agent.configure(replace(config, strategy=strategy, annotate=annotate))
         return agent
 

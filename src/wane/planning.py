@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.timeline import messages_of
 from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, Room, ToolClass, chars, parse_budget
@@ -17,7 +18,7 @@ from wane.formats.base import check_message
 from wane.formats.values import check_each
 from wane.formats.vocabulary import as_data
 from wane.inference import is_annotated
-from wane.strategies.base import AnnotateChoice, Fitted, Settings, Slot
+from wane.strategies.base import AnnotateChoice, Fitted, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +167,15 @@ def plan_items(
         raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
     if annotate == "auto":
         annotate = "model" if is_annotated(part for _, part in history) else "infer"
-    settings = Settings(
+    settings = ContextSettings(
         parse_budget(budget, exact=True),
         overhead,
         policy=policy or Policy(),
         tool_classes=tool_classes,
         annotate=annotate,
+        counter=counter,
     )
-    engine = Engine("cwl", settings, counter=counter)
+    engine = Engine(settings)
     for item, part in history:
         try:
             engine.add(item, part)

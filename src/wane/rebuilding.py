@@ -10,16 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.host import Adapter
 from wane.conversation.past import follow
-from wane.conversation.timeline import CACHE_LIFETIME, Setup, Timeline
+from wane.conversation.timeline import Setup, Timeline
 from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars
 from wane.core.errors import ConfigError, JournalError
 from wane.formats import Part, StoredFormat, Transcript
 from wane.journal import ConfigRecord, PassRecord, Record, UsageRecord
 from wane.journal.records import settings_after
-from wane.strategies.base import Settings, repeats, traits
+from wane.strategies.base import repeats, traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,12 @@ def _empty(
     counter: Counter,
 ) -> Timeline[Any]:
     """A timeline under the last strategy of a session, with the first of its settings."""
-    settings = Settings(first.budget, policy=first.policy, annotate=last.annotate)
-    decides = _decides(last.strategy)
-    return Timeline(Setup(format, Adapter(), counter, decides, settings, None, CACHE_LIFETIME, manage=True, events=[]))
+    settings = ContextSettings(
+        first.budget,
+        policy=first.policy,
+        annotate=last.annotate,
+        strategy=_decides(last.strategy),
+        remind_at=None,
+        counter=counter,
+    )
+    return Timeline(Setup(format, Adapter(), settings, []))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ def served(request: pytest.FixtureRequest) -> Serve:
 def config(directory: Path, model: object, *, keep: bool = True, **settings: object) -> SessionConfig:
     """What a session in a repository needs to know: its journal beside it, and no questions asked."""
     store = SessionStore(directory.parent / "sessions") if keep else None
-    return SessionConfig(directory, replace(Settings(model=model, yolo=True), **settings), store)  # type: ignore[arg-type]
+    return SessionConfig(directory, Settings(model=model, yolo=True).changed(**settings), store)  # type: ignore[arg-type]
 
 
 def dumped(messages: list[ModelMessage]) -> list[object]:

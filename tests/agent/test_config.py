@@ -7,6 +7,7 @@ import pytest
 
 from wane.agent.config import Settings, load_settings, project_file, user_file
 from wane.agent.options import AgentOptions
+from wane.conversation import ContextSettings
 from wane.core import Policy
 from wane.core.errors import ConfigError
 
@@ -30,7 +31,8 @@ def test_flags_before_project_before_user_before_defaults(places: tuple[Path, di
     user_file(environ).write_text('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
     (cwd.parent / ".wane.toml").write_text('model = "a:project"\nbudget = 20000\npolicy = "paper"\n')
     settings = load_settings(AgentOptions(cwd=cwd, model="a:flag"), environ)
-    assert settings == Settings(model="a:flag", budget=20_000, policy=Policy.paper(), recall=False, yolo=True)
+    context = ContextSettings(policy=Policy.paper(), recall=False)
+    assert settings == Settings(model="a:flag", budget=20_000, context=context, yolo=True)
 
 
 def test_rules_of_all_places_count_together(places: tuple[Path, dict[str, str]]) -> None:
@@ -45,10 +47,12 @@ def test_rules_of_all_places_count_together(places: tuple[Path, dict[str, str]])
 def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
     user_file(environ).write_text("low_water = 0.5\n")
-    assert load_settings(AgentOptions(cwd=cwd), environ).policy == Policy(low_water=0.5)
+    assert load_settings(AgentOptions(cwd=cwd), environ).context.policy == Policy(low_water=0.5)
     (cwd / ".wane.toml").write_text('policy = "paper"\ndescription_share = 0.1\n')
-    assert load_settings(AgentOptions(cwd=cwd), environ).policy == replace(Policy.paper(), description_share=0.1)
-    assert load_settings(AgentOptions(cwd=cwd, policy="default"), environ).policy == Policy()
+    assert load_settings(AgentOptions(cwd=cwd), environ).context.policy == replace(
+        Policy.paper(), description_share=0.1
+    )
+    assert load_settings(AgentOptions(cwd=cwd, policy="default"), environ).context.policy == Policy()
 
 
 @pytest.mark.parametrize(

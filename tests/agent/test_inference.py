@@ -57,7 +57,7 @@ def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Pat
         session.close()
 
         resumed = AgentSession.resume(path_of(session), config(project, server.model(), budget=6_000))
-        assert resumed.settings.annotate == "infer"
+        assert resumed.settings.context.annotate == "infer"
         assert dumped(resumed.conversation.view) == view
         assert resumed.window.export() == exported
         assert [e.name for e in resumed.episodes] == [e.name for e in session.episodes]
@@ -82,11 +82,11 @@ def test_a_model_that_has_marked_its_work_goes_on_to(served: Serve, project: Pat
         session = AgentSession.create(settings)
         run(session, "task 0")
         session.close()
-        asked = replace(settings.settings, annotate="infer")
+        asked = settings.settings.changed(annotate="infer")
         later = replace(settings, settings=asked, chosen=frozenset({"annotate"}))
         resumed = AgentSession.resume(path_of(session), later)
         assert any("none are inferred" in warning for warning in resumed.warnings)
-        assert resumed.settings.annotate == "model"
+        assert resumed.settings.context.annotate == "model"
         run(resumed, "task 1")
         assert not any(episode.inferred for episode in resumed.episodes)
         assert [e.name for e in resumed.episodes if e.name] == ["look-0", "do-0", "look-1", "do-1"]
@@ -99,7 +99,7 @@ def test_a_session_may_go_over_to_inference_before_anything_was_marked(served: S
         session = AgentSession.create(settings)
         run(session, "hello")
         session.close()
-        asked = replace(settings.settings, annotate="infer")
+        asked = settings.settings.changed(annotate="infer")
         resumed = AgentSession.resume(
             path_of(session), replace(settings, settings=asked, chosen=frozenset({"annotate"}))
         )
@@ -108,14 +108,14 @@ def test_a_session_may_go_over_to_inference_before_anything_was_marked(served: S
         assert [episode.inferred for episode in resumed.episodes] == [False, True, True]  # first comes the "Hello."
         resumed.close()
         again = AgentSession.resume(path_of(session), settings)
-        assert again.settings.annotate == "infer"
+        assert again.settings.context.annotate == "infer"
         again.close()
 
 
 def test_the_setting_may_stand_in_a_file(project: Path) -> None:
     (project / ".wane.toml").write_text('annotate = "infer"\n')
-    assert load_settings(AgentOptions(cwd=project), os.environ).annotate == "infer"
-    assert load_settings(AgentOptions(cwd=project, annotate="model"), os.environ).annotate == "model"
+    assert load_settings(AgentOptions(cwd=project), os.environ).context.annotate == "infer"
+    assert load_settings(AgentOptions(cwd=project, annotate="model"), os.environ).context.annotate == "model"
     (project / ".wane.toml").write_text(f"annotate = {json.dumps('guess')}\n")
-    with pytest.raises(ConfigError, match="annotate = 'guess': it must be one of: model, infer"):
+    with pytest.raises(ConfigError, match=r"annotate = 'guess': .* it must be one of: model, infer"):
         load_settings(AgentOptions(cwd=project), os.environ)

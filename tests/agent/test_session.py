@@ -341,11 +341,11 @@ def test_settings_outlive_the_session_unless_chosen_anew(served: Serve, project:
         resumed = AgentSession.resume(path_of(session), later)
         assert resumed.window.budget == 12_000
         assert resumed.window.policy == Policy(low_water=0.5)
-        assert resumed.settings.strategy == "none"
+        assert resumed.settings.context.strategy == "none"
         resumed.close()
         chosen = AgentSession.resume(path_of(session), replace(later, chosen=frozenset({"budget", "strategy"})))
         assert chosen.window.budget == 80_000
-        assert chosen.settings.strategy == "cwl"
+        assert chosen.settings.context.strategy == "cwl"
         assert chosen.conversation.manage
         chosen.close()
 
@@ -381,9 +381,9 @@ def test_other_strategies_have_no_episodes(served: Serve, project: Path, strateg
         assert server.refusals == ()
         assert session.journal is not None
         resumed = AgentSession.resume(
-            session.journal.path, replace(settings, settings=replace(settings.settings, strategy="cwl"))
+            session.journal.path, replace(settings, settings=settings.settings.changed(strategy="cwl"))
         )
-        assert resumed.settings.strategy == strategy
+        assert resumed.settings.context.strategy == strategy
         assert run(resumed, "on").output == "more"
         resumed.close()
 

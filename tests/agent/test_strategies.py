@@ -167,7 +167,7 @@ def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(served: Serve, pro
                     account = session.account
                     session = AgentSession.resume(path_of(session), given)
                     assert session.account == account
-                    assert session.settings.strategy == strategy
+                    assert session.settings.context.strategy == strategy
             return list(server.requests), session
 
     whole, session = requests_of(())
@@ -318,7 +318,7 @@ def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, ap
 
 
 def changed(given: SessionConfig, strategy: str) -> SessionConfig:
-    return replace(given, settings=replace(given.settings, strategy=strategy), chosen=frozenset({"strategy"}))  # type: ignore[arg-type]
+    return replace(given, settings=given.settings.changed(strategy=strategy), chosen=frozenset({"strategy"}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("strategy", first_quick("truncate", "compact", "clear-tools"))
@@ -349,7 +349,7 @@ def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(served: Serve
         session = AgentSession.create(given)
         run(session, *tasks(0, 6))
         session.manage(True)
-        assert session.settings.strategy == "cwl"
+        assert session.settings.context.strategy == "cwl"
         assert session.window.tokens > BUDGET
         run(session, "task 6")
         session.close()
@@ -365,11 +365,11 @@ def test_switching_eviction_on_again_keeps_the_papers_policy(served: Serve, proj
         session.manage(False)
         session.manage(True)
         session.close()
-        assert session.settings.strategy == "paper"
-        assert session.settings.eviction == Policy.paper()
+        assert session.settings.context.strategy == "paper"
+        assert session.settings.context.eviction == Policy.paper()
         resumed = AgentSession.resume(path_of(session), given)
         resumed.close()
-        assert resumed.settings.strategy == resumed.conversation.strategy == "paper"
+        assert resumed.settings.context.strategy == resumed.conversation.strategy == "paper"
         assert resumed.window.policy == Policy.paper()
 
 
@@ -393,8 +393,8 @@ def test_paper_is_its_own_policy_whatever_else_is_set(served: Serve, project: Pa
         run(session, *tasks(0, 2))
         session.close()
         resumed = AgentSession.resume(path_of(session), given)
-        assert (resumed.settings.strategy, resumed.window.policy) == ("paper", Policy.paper())
+        assert (resumed.settings.context.strategy, resumed.window.policy) == ("paper", Policy.paper())
         resumed.close()
         other = AgentSession.resume(path_of(session), changed(given, "cwl"))
-        assert (other.settings.strategy, other.window.policy) == ("cwl", Policy())
+        assert (other.settings.context.strategy, other.window.policy) == ("cwl", Policy())
         other.close()

@@ -20,7 +20,7 @@ BUDGET = 6_000
 
 
 def run(directory: Path, model: FunctionModel, tasks: int = 1) -> AgentSession:
-    settings = Settings(model=model, budget=BUDGET, strategy="truncate", yolo=True)
+    settings = Settings(model=model, budget=BUDGET, yolo=True).changed(strategy="truncate")
     session = AgentSession.create(SessionConfig(cwd=directory, settings=settings))
 
     async def turns() -> None:

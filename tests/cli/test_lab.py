@@ -419,7 +419,7 @@ class TestTune:
         (tmp_path / ".wane.toml").write_text(data["config"], encoding="utf-8")
         settings = load_settings(AgentOptions(cwd=tmp_path), {"WANE_CONFIG_DIR": str(tmp_path / "home")})
         assert settings.budget == data["recommended"]["budget"]
-        assert settings.policy == Policy(**data["recommended"]["policy"])
+        assert settings.context.policy == Policy(**data["recommended"]["policy"])
 
     def test_the_text(self, run: Run, chat: Path) -> None:
         done = run("tune", chat, "--budgets", "1k,2k", "--workers", "1")

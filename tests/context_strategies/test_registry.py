@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from wane.conversation import ContextSettings
 from wane.core import Policy
 from wane.core.errors import ConfigError
-from wane.proxy.settings import ContextSettings
 from wane.strategies.base import Settings, Strategy
 from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy
 from wane.strategies.window import WindowStrategy

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from wane import ConfigError, EpisodeType, Item, Kind, Room
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import Mark, chars
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings
+from wane.strategies.base import Fitted
 
 BUDGET = 1_000
 
@@ -27,7 +28,7 @@ def held(engine: Engine) -> int:
 
 @pytest.mark.parametrize(("partial", "most"), [(False, BUDGET / 0.6), (True, BUDGET)])
 def test_of_reports_that_may_be_partial_our_own_count_holds_too(partial: bool, most: float) -> None:
-    engine = Engine("truncate", Settings(BUDGET), partial_reports=partial)
+    engine = Engine(ContextSettings(BUDGET, strategy="truncate", remind_at=None), partial_reports=partial)
     told(engine, *[100] * 9)
     assert held(engine) == 900
     assert engine.observe(540)
@@ -39,7 +40,7 @@ def test_of_reports_that_may_be_partial_our_own_count_holds_too(partial: bool, m
 
 def test_reports_that_are_higher_than_our_own_count_are_believed_in_any_case() -> None:
     for partial in (False, True):
-        engine = Engine("truncate", Settings(BUDGET), partial_reports=partial)
+        engine = Engine(ContextSettings(BUDGET, strategy="truncate", remind_at=None), partial_reports=partial)
         told(engine, *[100] * 6)
         assert held(engine) == 600
         assert engine.observe(900)
@@ -50,13 +51,13 @@ def test_reports_that_are_higher_than_our_own_count_are_believed_in_any_case() -
 
 @pytest.mark.parametrize(("strategy", "low_water"), [("cwl", 0.4), ("paper", 1.0)])
 def test_how_far_a_pass_goes_may_be_set(strategy: str, low_water: float) -> None:
-    engine = Engine(strategy, Settings(BUDGET, low_water=0.4))
+    engine = Engine(ContextSettings(BUDGET, low_water=0.4, strategy=strategy, remind_at=None))
     assert engine.window.policy.low_water == low_water
 
 
 def test_a_request_that_evicts_nothing_builds_no_view() -> None:
     """A history of n messages has n/2 requests, so building each view would take n² steps."""
-    engine = Engine("cwl", Settings(BUDGET))
+    engine = Engine(ContextSettings(BUDGET, strategy="cwl", remind_at=None))
     told(engine, 100)
     first = engine.fit()
     told(engine, 100)
@@ -66,7 +67,7 @@ def test_a_request_that_evicts_nothing_builds_no_view() -> None:
 
 
 def test_a_view_that_is_made_ready_twice_ahead_of_one_request_asks_once() -> None:
-    engine = Engine("cwl", Settings(BUDGET), remind_at=0.2)
+    engine = Engine(ContextSettings(BUDGET, strategy="cwl", remind_at=0.2))
     assert engine.remind() is None
     told(engine, 300)
     engine.fit()
@@ -80,7 +81,7 @@ def test_a_view_that_is_made_ready_twice_ahead_of_one_request_asks_once() -> Non
 
 def test_a_reminder_counts_as_the_provider_counts() -> None:
     def reminded(reported: int, more: int) -> bool:
-        engine = Engine("cwl", Settings(1_000), remind_at=0.2)
+        engine = Engine(ContextSettings(1_000, strategy="cwl", remind_at=0.2))
         told(engine, 100)
         engine.fit()
         engine.remind()
@@ -101,7 +102,7 @@ def test_a_reminder_counts_as_the_provider_counts() -> None:
 def test_a_strategy_that_cannot_be_resumed_is_for_replays() -> None:
     pytest.importorskip("langchain")
     with pytest.raises(ConfigError, match="'langchain-trim' can only be replayed"):
-        Engine("langchain-trim", Settings(BUDGET))
+        Engine(ContextSettings(BUDGET, strategy="langchain-trim", remind_at=None))
 
 
 def exploring(reads: int) -> list[tuple[Item, Part]]:
@@ -116,7 +117,7 @@ def exploring(reads: int) -> list[tuple[Item, Part]]:
 
 @pytest.mark.parametrize("budget", [10_000, 80_000])
 def test_the_inferred_episodes_that_are_told_of_are_those_that_fold(budget: int) -> None:
-    engine = Engine("fold", Settings(budget, annotate="infer"))
+    engine = Engine(ContextSettings(budget, annotate="infer", strategy="fold", remind_at=None))
     for item, part in exploring(20):
         engine.add(item, part)
     *ended, last = engine.episodes
@@ -127,7 +128,7 @@ def test_the_inferred_episodes_that_are_told_of_are_those_that_fold(budget: int)
 
 
 def test_recorded_episodes_fold_and_no_others() -> None:
-    engine = Engine("fold", Settings(annotate="infer"))
+    engine = Engine(ContextSettings(annotate="infer", strategy="fold", remind_at=None))
     marks = {
         3: (Mark("start", "look", EpisodeType.EXPL),),
         9: (Mark("end", "look", EpisodeType.EXPL, description="seen"),),
@@ -140,7 +141,7 @@ def test_recorded_episodes_fold_and_no_others() -> None:
 
 @pytest.mark.parametrize(("strategy", "user"), [("cwl", 600), ("truncate", 0)])
 def test_only_strategies_that_keep_the_users_turns_count_them_as_fixed(strategy: str, user: int) -> None:
-    engine = Engine(strategy, Settings(BUDGET, overhead=100))
+    engine = Engine(ContextSettings(BUDGET, overhead=100, strategy=strategy, remind_at=None))
     engine.add(Item(Kind.SYSTEM, 200), Part(Kind.SYSTEM, "s"))
     engine.add(Item(Kind.USER, 300), Part(Kind.USER, "u"))
     engine.fit()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from wane import ConfigError, ContextWindow, Item, Kind, Policy
+from wane import ContextWindow, Item, Kind, Policy
+from wane.conversation.context import REMIND_AT
 from wane.conversation.engine import Reminder
 
 
@@ -172,7 +171,7 @@ def test_how_long_it_waits_is_part_of_its_state() -> None:
     session = Session(10_000)
     for _ in range(50):
         session.call()
-    again = Reminder()
+    again = Reminder(REMIND_AT)
     again.restore(json.loads(json.dumps(session.reminder.export())))
     session.reminder = again
     for _ in range(120):
@@ -185,9 +184,3 @@ def test_it_can_be_turned_off() -> None:
     for _ in range(30):
         session.call()
     assert session.reminded == []
-
-
-@pytest.mark.parametrize("share", [0, -1, 1.01, 3, float("nan")])
-def test_a_share_that_cannot_work_is_refused(share: float) -> None:
-    with pytest.raises(ConfigError, match="remind_at is"):
-        Reminder(share)

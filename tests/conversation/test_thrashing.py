@@ -9,11 +9,12 @@ import pytest
 
 from wane import Item, Kind, Policy
 from wane.conversation import Conversation
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.events import ThrashingBegan
 from wane.conversation.thrashing import FETCHES, NEAR, PASSES, WITHIN, Thrashing, ThrashingDetector
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings
+from wane.strategies.base import Fitted
 
 BUDGET = 1_000
 
@@ -22,8 +23,8 @@ class Work:
     """An agent that reads files, with a request ahead of each call."""
 
     def __init__(self, strategy: str = "cwl", policy: Policy | None = None, budget: int = BUDGET) -> None:
-        settings = Settings(budget, policy=policy or Policy(), annotate="infer")
-        self.engine = Engine(strategy, settings)
+        settings = ContextSettings(budget, policy=policy or Policy(), annotate="infer", strategy=strategy)
+        self.engine = Engine(settings)
         self.number = 0
         self.states: list[Thrashing | None] = []
         self._add(Kind.USER, 10)
@@ -108,7 +109,7 @@ def test_a_call_that_is_repeated_long_after_is_none() -> None:
 
 def test_a_pass_that_is_repeated_from_its_record_counts() -> None:
     work = Work()
-    other = Engine("cwl", Settings(BUDGET, annotate="infer"))
+    other = Engine(ContextSettings(BUDGET, annotate="infer", strategy="cwl", remind_at=None))
     fit, add = work.engine.fit, work.engine.add
 
     def fitted(*, cold: bool = False) -> Any:

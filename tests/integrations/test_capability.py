@@ -84,7 +84,9 @@ def test_recall_brings_an_evicted_episode_back_at_the_end() -> None:
     script = [*session("a", "b")[:-1], Reply(calls=(recall,)), Reply("Done.")]
     log = Log()
     with ScriptedServer(script) as server:
-        agent = worker(server.anthropic_model(), ContextLifecycle(3_367, Policy.paper(), recall=True, on_event=log))
+        agent = worker(
+            server.anthropic_model(), ContextLifecycle(3_367, policy=Policy.paper(), recall=True, on_event=log)
+        )
         agent.run_sync("Go.")
     assert evicted(log)
     before, after = server.requests[-2:]
@@ -209,7 +211,9 @@ def test_the_runs_event_stream_tells_what_happens(way: str) -> None:
                             await listen(None, events)  # type: ignore[arg-type]
 
     with ScriptedServer([Reply(calls=(Call("grep", {"pattern": "p"}),)), *session(*"ab")]) as server:
-        asyncio.run(go(worker(server.anthropic_model(), ContextLifecycle(BUDGET, Policy.paper(), remind_at=0.02))))
+        asyncio.run(
+            go(worker(server.anthropic_model(), ContextLifecycle(BUDGET, policy=Policy.paper(), remind_at=0.02)))
+        )
     kinds = [type(event).__name__ for event in seen if event.event_kind == "capability"]
     opened = [event for event in seen if isinstance(event, EpisodeOpenedEvent)]
     closed = [event for event in seen if isinstance(event, EpisodeClosedEvent)]
@@ -234,7 +238,7 @@ def events_of(server: ScriptedServer, log: Log, runs: int) -> list[list[Any]]:
         history: list[Any] = []
         for _ in range(runs):
             told.append([])
-            capability = ContextLifecycle(BUDGET, Policy.paper(), remind_at=0.2, on_event=log)
+            capability = ContextLifecycle(BUDGET, policy=Policy.paper(), remind_at=0.2, on_event=log)
             agent = worker(server.anthropic_model(), capability)
             done = await agent.run("Go.", message_history=history, event_stream_handler=listen)
             # As a program does that keeps its histories.
@@ -349,10 +353,10 @@ class Tail(AbstractCapability[Any]):
 @pytest.mark.parametrize("first", [False, True])
 def test_what_others_add_to_a_request_is_left_to_them(joined: bool, first: bool) -> None:
     log = Log()
-    ours, theirs = ContextLifecycle(BUDGET, Policy.paper(), on_event=log), Tail(joined)
+    ours, theirs = ContextLifecycle(BUDGET, policy=Policy.paper(), on_event=log), Tail(joined)
     with ScriptedServer(session(*"abc")) as server, ScriptedServer(session(*"abc")) as alone:
         worker(server.anthropic_model(), *((ours, theirs) if first else (theirs, ours))).run_sync("Go.")
-        worker(alone.anthropic_model(), ContextLifecycle(BUDGET, Policy.paper())).run_sync("Go.")
+        worker(alone.anthropic_model(), ContextLifecycle(BUDGET, policy=Policy.paper())).run_sync("Go.")
     assert server.refusals == ()
     assert evicted(log)
     assert not log.of(HistoryReplaced)
@@ -380,7 +384,7 @@ def test_another_model_that_takes_over_gets_the_same_view() -> None:
     log = Log()
     with ScriptedServer(session(*"ab")) as server, ScriptedServer(lambda _: Reply(error=HttpError(500))) as down:
         fallback = FallbackModel(down.openai_model(), server.anthropic_model())
-        worker(fallback, ContextLifecycle(BUDGET, Policy.paper(), on_event=log)).run_sync("Go.")
+        worker(fallback, ContextLifecycle(BUDGET, policy=Policy.paper(), on_event=log)).run_sync("Go.")
     assert server.refusals == ()
     for broken, whole in zip(down.requests, server.requests, strict=True):
         assert [shape[:2] for shape in shapes_on_wire(broken)] == [shape[:2] for shape in shapes_on_wire(whole)]
@@ -475,7 +479,7 @@ def test_tools_that_were_revealed_stay_so_whatever_is_evicted(protocol: str) -> 
     script[1] = replace(script[1], calls=(load, *script[1].calls))
     log = Log()
     with ScriptedServer(script) as server:
-        capability = ContextLifecycle(3_200, Policy.paper(), on_event=log)
+        capability = ContextLifecycle(3_200, policy=Policy.paper(), on_event=log)
         worker(getattr(server, protocol)(), extra, capability).run_sync("Go.")
     assert evicted(log) > 20
     assert not log.of(HistoryReplaced)
@@ -506,7 +510,11 @@ def test_tool_classes_and_counters_are_the_users() -> None:
     script = session(*"ab")
     with ScriptedServer(script) as server:
         capability = ContextLifecycle(
-            BUDGET, Policy.paper(), tool_classes={"read": "durable"}, counter=lambda text: len(text) // 3, on_event=log
+            BUDGET,
+            policy=Policy.paper(),
+            tool_classes={"read": "durable"},
+            counter=lambda text: len(text) // 3,
+            on_event=log,
         )
         worker(server.anthropic_model(), capability).run_sync("Go.")
     assert evicted(log)

@@ -33,7 +33,7 @@ def test_every_request_is_exactly_the_view(protocol: str, stream: bool) -> None:
     reasoning = protocol != "openai_model"
     log = Log()
     with ScriptedServer(session(*"abcde", reasoning=reasoning)) as server:
-        capability = ContextLifecycle(BUDGET, policy, on_event=log)
+        capability = ContextLifecycle(BUDGET, policy=policy, on_event=log)
         history = asyncio.run(work(server, protocol, stream, capability, model_settings=THINKING))
     assert server.refusals == ()
     assert wire_views(server) == expected_views(history, log, BUDGET, policy)
@@ -48,7 +48,7 @@ def test_signed_thinking_stays_with_its_calls_and_never_ends_a_message() -> None
     with ScriptedServer(session(*"abcd", reasoning=True)) as server:
         agent = worker(
             server.anthropic_model("claude-haiku-4-5"),
-            ContextLifecycle(BUDGET, Policy.paper()),
+            ContextLifecycle(BUDGET, policy=Policy.paper()),
             model_settings=thinking,
         )
         asyncio.run(run(agent, "Go.", True))
@@ -323,7 +323,7 @@ def test_models_that_bind_their_thinking_are_not_asked_in_vain_again_and_again(s
     with ScriptedServer(session(*"abcdefg", reasoning=True), preserved_reasoning=True) as server:
 
         async def go() -> Any:
-            agent = worker(server.anthropic_model("claude-opus-5-5"), ContextLifecycle(BUDGET, Policy.paper()))
+            agent = worker(server.anthropic_model("claude-opus-5-5"), ContextLifecycle(BUDGET, policy=Policy.paper()))
             with pytest.warns(match="rejected a replayed thinking block"):
                 return await run(agent, "Go.", stream)
 

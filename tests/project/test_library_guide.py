@@ -15,7 +15,7 @@ from scripts import check_docs
 import wane
 from tests.cli import sample
 from wane import Kind, Policy
-from wane.conversation.engine import REMIND_AT
+from wane.conversation.context import REMIND_AT
 from wane.core.guidance import guidance
 from wane.formats import get_format
 from wane.formats.writing import WritingFormat

@@ -11,18 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 import platformdirs
 
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, Strategy
 from wane.agent.project import upwards
-from wane.conversation.engine import REMIND_AT
+from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
-from wane.core.items import read_tool_classes
-from wane.strategies.base import Annotate, policy_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -52,12 +50,8 @@ class Settings:
     Attributes:
         model: `provider:model`, or a Pydantic AI model; None takes the first provider that has a key.
         budget: tokens that the view may hold, or a share of the model's window: `80k`, `50%`.
-        policy: what a pass evicts, and how far.
-        strategy: how the context is managed (`docs/lab/strategies.md`).
-        annotate: who marks episodes: `model`, or `infer` to derive them from tool calls.
-        recall: whether a model that marks its work gets the tool `recall`. One that does not is the baseline, and gets
-            no tool; under `memgpt` the model always gets it.
-        remind_at: share of the budget that unmarked work may fill before the model is reminded; None for never.
+        context: how the context is managed; `budget` takes the place of its budget. A model that does not mark its work
+            is the baseline, and gets no tool `recall`; under `memgpt` the model always gets it.
         yolo: whether commands, file changes and MCP tools need no approval.
         allow: rules for what needs no approval (`wane.agent.approval.rules`), joined from all sources.
         deny: rules for what is refused, even with `yolo`; joined from all sources.
@@ -66,16 +60,11 @@ class Settings:
         patience: minutes that an outage of the provider may last before a task is given up; None for 5, or 10 seconds
             if the provider was never reached.
         time_limit: minutes that a task may work; None for no limit. Waiting for a provider that fails does not count.
-        tool_classes: classes of tools by name, on top of the defaults.
     """
 
     model: str | Model | None = None
     budget: str | int = DEFAULT_BUDGET
-    policy: Policy = field(default_factory=Policy)
-    strategy: Strategy = "cwl"
-    annotate: Annotate = "model"
-    recall: bool = True
-    remind_at: float | None = REMIND_AT
+    context: ContextSettings = field(default_factory=partial(ContextSettings, recall=True))
     yolo: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -83,12 +72,12 @@ class Settings:
     cost_limit: float | None = None
     patience: float | None = None
     time_limit: float | None = None
-    tool_classes: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def eviction(self) -> Policy:
-        """The policy of eviction: the strategy `paper` has its own."""
-        return policy_of(self.strategy, self.policy)
+    def changed(self, **changes: Any) -> Self:
+        """Return these settings with others in place of some, which may be settings of the context by their names."""
+        names = {spec.name for spec in fields(self)}
+        context = {name: changes.pop(name) for name in [*changes] if name not in names}
+        return replace(self, context=replace(self.context, **context), **changes)
 
 
 def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings:
@@ -158,11 +147,9 @@ def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Setting
         (policy if key in _POLICY_KEYS else changes)[key] = checked
     for key in _ADDED.intersection(changes):
         changes[key] = (*getattr(settings, key), *changes[key])
-    if "policy" in changes:
-        settings = replace(settings, policy=changes.pop("policy"))
     if policy:
-        settings = replace(settings, policy=replace(settings.policy, **policy))
-    return replace(settings, **changes)
+        changes["policy"] = replace(changes.get("policy", settings.context.policy), **policy)
+    return settings.changed(**changes)
 
 
 def _shortened(value: object) -> str:
@@ -189,7 +176,7 @@ def _with_options(settings: Settings, options: AgentOptions) -> Settings:
         chosen[name] = (*getattr(settings, name), *_CHECKS[name](list(getattr(options, name) or ())))
     if options.policy is not None:
         chosen["policy"] = _policy(options.policy)
-    return replace(settings, **chosen)
+    return settings.changed(**chosen)
 
 
 def _text(value: object) -> str:
@@ -234,14 +221,6 @@ def _minutes(value: object, *, least: float) -> float:
     return float(value)
 
 
-def _reminders(value: object) -> float | None:
-    if value is False:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise ConfigError("it must be a share of the budget, above 0 and up to 1, or false")
-    return float(value)
-
-
 def _rules(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ConfigError('it must be a list of patterns such as ["git diff *", "edit:docs/*"]')
@@ -254,11 +233,9 @@ def _files(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _classes(value: object) -> Mapping[str, str]:
-    if not isinstance(value, dict):
-        raise ConfigError('it must be a table such as {run_query = "bulk"}')
-    read_tool_classes(value)
-    return dict(value)
+def _context_value(name: str, value: object) -> object:
+    changes: dict[str, Any] = {name: None if name == "remind_at" and value is False else value}
+    return getattr(replace(ContextSettings(), **changes), name)
 
 
 def _policy_value(name: str, value: object) -> object:
@@ -266,18 +243,19 @@ def _policy_value(name: str, value: object) -> object:
     return getattr(replace(Policy(), **changes), name)
 
 
+_NOT_OF_FILES: Final = frozenset({"counter", "manage"})
+"""Settings of the context that a file does not have: journals assume one counter, and `strategy` has `none`."""
+
 _POLICY_KEYS: Final = {spec.name: spec.type for spec in fields(Policy)}
 
 _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "model": _text,
+    **{name: partial(_context_value, name) for name in SETTING_NAMES if name not in _NOT_OF_FILES},
     "budget": _budget,
     "policy": _policy,
     # A policy checks its own values, but takes any value as true or false.
     **{name: _flag if kind == "bool" else partial(_policy_value, name) for name, kind in _POLICY_KEYS.items()},
     "strategy": partial(_one_of, get_args(Strategy)),
-    "annotate": partial(_one_of, get_args(Annotate)),
-    "recall": _flag,
-    "remind_at": _reminders,
     "yolo": _flag,
     "allow": _rules,
     "deny": _rules,
@@ -285,8 +263,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "cost_limit": _dollars,
     "patience": partial(_minutes, least=0),
     "time_limit": partial(_minutes, least=0.01),
-    "tool_classes": _classes,
 }
 """Every setting of a file, and the check of its value."""
 
-assert {spec.name for spec in fields(Settings)} <= set(_CHECKS), "every setting needs a check"
+assert {spec.name for spec in fields(Settings)} - {"context"} <= set(_CHECKS), "every setting needs a check"

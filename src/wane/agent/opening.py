@@ -22,7 +22,6 @@ from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
-from wane.core import exact_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.inference import is_annotated
@@ -168,9 +167,9 @@ def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
     warnings: tuple[str, ...] = ()
     recorded_messages = _FORMAT.load([record.message for record in records if isinstance(record, MessageRecord)])
     parts = (part for message in recorded_messages for part in _FORMAT.parts(message))
-    if config.settings.annotate == "infer" and is_annotated(parts):
+    if config.settings.context.annotate == "infer" and is_annotated(parts):
         # Where the model has marked episodes, its marks count.
-        config = replace(config, settings=replace(config.settings, annotate="model"))
+        config = replace(config, settings=config.settings.changed(annotate="model"))
         warnings = ("The model marked episodes in this session itself and keeps doing so; none are inferred.",)
     model, conversation = _model_and_conversation(config.settings)
     conversation.follow(records)
@@ -190,14 +189,12 @@ def _conversation_strategy(strategy: str) -> str:
 def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[ModelMessage]]:
     model = resolve_model(settings.model or default_model(os.environ))
     conversation = new_conversation(
-        exact_budget(budget_tokens(settings.budget, model)),
-        policy=settings.eviction,
-        strategy=_conversation_strategy(settings.strategy),
-        annotate=settings.annotate,
-        recall=settings.recall,
-        remind_at=settings.remind_at,
-        tool_classes=settings.tool_classes,
-        manage=traits(settings.strategy).bounded,
+        settings=replace(
+            settings.context,
+            budget=budget_tokens(settings.budget, model),
+            strategy=_conversation_strategy(settings.context.strategy),
+            manage=traits(settings.context.strategy).bounded,
+        )
     )
     return model, conversation
 
@@ -222,7 +219,7 @@ def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str 
             values["policy"] = recorded.policy
     if model is not None and (settings.model is None or isinstance(settings.model, str)):
         values["model"] = model  # not in place of a model object: the recorded name may not resolve to it
-    return replace(settings, **{name: value for name, value in values.items() if name not in config.chosen})
+    return settings.changed(**{name: value for name, value in values.items() if name not in config.chosen})
 
 
 def _noted_model(records: Sequence[Record]) -> str | None:

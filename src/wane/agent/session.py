@@ -300,7 +300,7 @@ class AgentSession:
         strategy: Strategy = "paper" if self.conversation.strategy == "paper" else "cwl"
         self.conversation.strategy = strategy
         self.conversation.manage = on
-        self.settings = replace(self.settings, strategy=strategy if on else "none")
+        self.settings = self.settings.changed(strategy=strategy if on else "none")
         self._recorder.config()
 
     def recall(self, name: str, offset: int = 0) -> str:

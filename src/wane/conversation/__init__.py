@@ -1,6 +1,7 @@
 """Conversations: messages in, requests out, in any format and under any strategy. Sans I/O."""
 
 from wane.conversation.calls import Call, calls_of
+from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.conversation import Conversation
 from wane.conversation.conversations import Conversations, States
 from wane.conversation.host import Adapter, Aligner, Alignment, Change
@@ -12,6 +13,8 @@ __all__ = [
     "Alignment",
     "Call",
     "Change",
+    "ContextArguments",
+    "ContextSettings",
     "Conversation",
     "Conversations",
     "Request",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Unpack
 
 from wane.conversation import past
 from wane.conversation.calls import Call, Verdicts, WaitingCalls, still_open
-from wane.conversation.engine import REMIND_AT
+from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
 from wane.conversation.history import Taken
 from wane.conversation.host import Adapter, Aligner, ByMessage, Change, HostHistory
@@ -18,27 +18,15 @@ from wane.conversation.request import Request
 from wane.conversation.settings import ConversationSettings, serialised
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.thrashing import Thrashing
-from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
-from wane.core import (
-    DEFAULT_BUDGET,
-    DELIMITER,
-    Added,
-    ContextWindow,
-    Counter,
-    Kind,
-    Policy,
-    Room,
-    ToolClass,
-    parse_budget,
-)
+from wane.conversation.timeline import Prepared, Setup, Timeline
+from wane.core import DELIMITER, Added, ContextWindow, Kind, Room
 from wane.core.errors import ConfigError, HistoryError
-from wane.counters import get_counter
 from wane.formats import get_format
 from wane.formats.base import Format
 from wane.formats.writing import writes, writing
 from wane.journal.records import Record
 from wane.recall import RECALL, answer
-from wane.strategies.base import Annotate, Settings, SummaryNeeded
+from wane.strategies.base import SummaryNeeded
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -67,22 +55,14 @@ class Conversation(ConversationSettings[M]):
 
     Args:
         format: name of the messages' format (`wane.formats.FORMAT_NAMES`), or a format of your own.
-        budget: tokens that the view may hold: a number, or text such as `"80k"`.
-        strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`).
-        policy: what a pass of `cwl` evicts, and how far; `Policy()` if None.
-        annotate: where episodes come from: `model`, the model marks them with the tool `delimiter`; `infer`, they are
-            inferred from its tool calls.
-        recall: whether the model gets the tool `recall`.
-        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
-        tool_classes: classes of tools by name, on top of the defaults.
-        counter: `chars`, `tiktoken`, or a function from text to tokens.
-        cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
-        manage: whether anything may leave the view; may be changed later.
+        budget: tokens that the view may hold: a number, or text such as `"80k"`, the default.
         keep_opening: whether the model's current turn must begin with its own reasoning, as Anthropic demands if
             thinking has a budget (`thinking.type` is `enabled`); may be changed later.
         adapter: reads what a framework's messages say about themselves: ids, usage, times.
         aligner: makes the comparison of histories given to `ingest`; None to compare message by message.
         on_event: a first listener.
+        settings: how the context is managed, in place of the defaults.
+        others: single settings of `ContextSettings` by name, such as `strategy`, `policy`, `annotate` or `recall`.
 
     Attributes:
         keep_opening: see above.
@@ -108,50 +88,24 @@ class Conversation(ConversationSettings[M]):
         self,
         format: str | Format[M] = "openai",  # noqa: A002 - the word for it everywhere else
         *,
-        budget: int | str = DEFAULT_BUDGET,
-        strategy: str = "cwl",
-        policy: Policy | None = None,
-        annotate: Annotate = "model",
-        recall: bool = False,
-        remind_at: float | None = REMIND_AT,
-        tool_classes: Mapping[str, ToolClass | str] | None = None,
-        counter: str | Counter = "chars",
-        cache_lifetime: float = CACHE_LIFETIME,
-        manage: bool = True,
+        budget: int | str | None = None,
         keep_opening: bool = False,
         adapter: Adapter[M] | None = None,
         aligner: Callable[[], Aligner[M]] | None = None,
         on_event: Listener | None = None,
+        settings: ContextSettings | None = None,
+        **others: Unpack[ContextArguments],
     ) -> None:
-        if annotate not in get_args(Annotate):
-            raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
-        if not isinstance(recall, bool):
-            raise ConfigError(f"recall is {recall!r}; it must be True or False")
+        context = ContextSettings.of(settings, budget=budget, **others)
         if on_event is not None and not callable(on_event):
             raise ConfigError(f"on_event is {on_event!r}; it must be a function that takes an event, or None")
         self._lock = RLock()
         self._hosted = False  # whether a framework keeps the history
         self.format = get_format(format) if isinstance(format, str) else format
         self.keep_opening = keep_opening
-        self._recalls = recall
+        self._recalls = context.recall
         self.listeners = [] if on_event is None else [on_event]
-        self._setup: Setup[M] = Setup(
-            self.format,
-            Adapter() if adapter is None else adapter,
-            get_counter(counter) if isinstance(counter, str) else counter,
-            strategy,
-            Settings(
-                parse_budget(budget),
-                policy=policy or Policy(),
-                tool_classes=tool_classes,
-                annotate=annotate,
-                recall=recall,
-            ),
-            remind_at,
-            cache_lifetime,
-            manage,
-            [],
-        )
+        self._setup: Setup[M] = Setup(self.format, Adapter() if adapter is None else adapter, context, [])
         self._new_aligner = aligner or (lambda: ByMessage(self._setup.format, self._setup.adapter))
         self._begin(Timeline(self._setup))
 
@@ -333,7 +287,7 @@ class Conversation(ConversationSettings[M]):
 
     @overhead.setter
     def overhead(self, overhead: int | str) -> None:
-        tokens: object = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
+        tokens: object = self._setup.settings.counter(overhead) if isinstance(overhead, str) else overhead
         if not isinstance(tokens, int) or tokens < 0:
             raise ConfigError(f"overhead is {overhead!r}; it must be a number of tokens, at least 0, or text to count")
         self._line.host_overhead = tokens
@@ -368,7 +322,7 @@ class Conversation(ConversationSettings[M]):
         outcome = line.request(cold=cold)
         self._tell()
         if isinstance(outcome, SummaryNeeded):
-            format_ = writing(self.format, f"the strategy {self._setup.strategy!r}")
+            format_ = writing(self.format, f"the strategy {self.strategy!r}")
             view = [*line.view.read(outcome.view), format_.turn(outcome.instructions)]
             return Request(format_.wire(view), view, self.tokens, number=line.requests, for_summary=True)
         view = line.view.of(outcome.view, keep_opening=self.keep_opening)

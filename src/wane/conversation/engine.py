@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from wane.conversation.context import ContextSettings
 from wane.conversation.thrashing import Thrashing, ThrashingDetector
-from wane.core import Added, ContextWindow, Counter, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
+from wane.core import Added, ContextWindow, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
 from wane.core.delimiter import quote
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import ASSISTANT
@@ -30,7 +31,6 @@ from wane.strategies.base import (
     Slot,
     Substitute,
     SummaryNeeded,
-    policy_of,
     traits,
     unasked,
 )
@@ -40,21 +40,15 @@ from wane.strategies.window import WindowStrategy
 
 _PLAUSIBLE: Final = 0.5  # share of our own count that a provider's count must reach
 
-REMIND_AT: Final = 0.2
-"""Share of the budget that unannotated work may fill by default before the model is reminded."""
-
 
 class Engine:
     """Keeps one history within a budget.
 
     Args:
-        strategy: name of the strategy.
-        settings: what it is made with.
-        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never, as
-            for a model that has no `delimiter`.
+        settings: its settings.
+        infers: whether episodes are inferred until the model marks its own, although it has the tool for it.
         partial_reports: whether a provider may report only a part of the input, as some servers do. A strategy that
             does not evict by episode then keeps the budget by our own count too.
-        counter: counts the tokens of reminders.
 
     Attributes:
         name: name of the strategy.
@@ -66,25 +60,17 @@ class Engine:
         MissingExtraError: for a strategy whose library is not installed.
     """
 
-    def __init__(
-        self,
-        strategy: str,
-        settings: Settings,
-        *,
-        remind_at: float | None = None,
-        partial_reports: bool = False,
-        counter: Counter = chars,
-    ) -> None:
-        self.name = strategy
+    def __init__(self, settings: ContextSettings, *, infers: bool = False, partial_reports: bool = False) -> None:
+        self.name = strategy = settings.strategy
         self.traits = traits(strategy)
         self.history = 0
         self._partial_reports = partial_reports
         self._tool_classes = settings.tool_classes
         self._inference_budget = settings.budget
-        self._counter = counter
-        self._reminder = Reminder(remind_at)
-        policy = policy_of(strategy, settings.policy, settings.low_water)
-        self._by_episode = WindowStrategy(strategy, settings, policy, counter=counter)
+        self._counter = settings.counter
+        self._reminder = Reminder(settings.remind_at if settings.marked else None)
+        settings = replace(settings, annotate="infer") if infers else settings
+        self._by_episode = WindowStrategy(strategy, settings, settings.eviction, counter=settings.counter)
         self._detector = ThrashingDetector()
         self._other = None if self.traits.by_episode else _other(strategy, settings)
         others = Accounting(overhead=settings.overhead)
@@ -400,16 +386,9 @@ class Reminder:
 
     Attributes:
         text: the reminder of the request that goes out now; usually None.
-
-    Raises:
-        ConfigError: for a share that is not above 0 and at most 1.
     """
 
-    def __init__(self, share: float | None = REMIND_AT) -> None:
-        if share is not None and not 0 < share <= 1:
-            raise ConfigError(
-                f"remind_at is {share!r}; it must be a share of the budget above 0 and at most 1, or None"
-            )
+    def __init__(self, share: float | None) -> None:
         self._share = share
         self.text: str | None = None
         self._asked = False

@@ -134,7 +134,7 @@ def _repeated(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> T
 def _redone(
     line: Timeline[MessageT], prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]
 ) -> Timeline[MessageT]:
-    same = setup.strategy == line.setup.strategy
+    same = setup.settings.strategy == line.setup.settings.strategy
     repeated = line.origin(setup) if line.origin is not None and same else Timeline(setup)
     repeated.host_overhead = line.host_overhead
     for record in _about(line, repeated.base, len(prepared)):

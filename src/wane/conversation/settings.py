@@ -77,13 +77,13 @@ class ConversationSettings(Generic[MessageT]):
             return ""
         if not self.delimits:
             return RECALL_ALONE
-        leaving = FOLDING if self._setup.strategy == "fold" else None
+        leaving = FOLDING if self.strategy == "fold" else None
         return guidance(self.policy, recall=self._recalls, leaving=leaving)
 
     @property
     def delimits(self) -> bool:
         """Whether the model marks its work, by the tool `delimiter`."""
-        return self.manage and traits(self.strategy).marked and self._setup.settings.annotate == "model"
+        return self.manage and self._setup.settings.marked
 
     @property
     def searches(self) -> bool:
@@ -93,7 +93,7 @@ class ConversationSettings(Generic[MessageT]):
     @property
     def reminds(self) -> bool:
         """Whether a request may carry a reminder at all."""
-        return self.searches or (self.delimits and self._setup.remind_at is not None)
+        return self.searches or (self.delimits and self._setup.settings.remind_at is not None)
 
     # What can be looked up
 
@@ -146,7 +146,7 @@ class ConversationSettings(Generic[MessageT]):
     @property
     def config(self) -> ConfigRecord:
         """All settings that are in force, as a record for a journal."""
-        return self._setup.config(self._line.engine.overhead)
+        return self._setup.settings.record(self._line.engine.overhead)
 
     @property
     def strategy(self) -> str:
@@ -154,13 +154,13 @@ class ConversationSettings(Generic[MessageT]):
 
         A new strategy starts with the whole history, except what it evicted itself before (R14).
         """
-        return self._setup.strategy
+        return self._setup.settings.strategy
 
     @strategy.setter
     @serialised
     def strategy(self, strategy: str) -> None:
         if strategy != self.strategy:
-            setup = replace(self._setup, strategy=strategy)
+            setup = replace(self._setup, settings=replace(self._setup.settings, strategy=strategy))
             self._line, self._setup = past.under(self._line, setup), setup
 
     @property
@@ -171,8 +171,7 @@ class ConversationSettings(Generic[MessageT]):
     @budget.setter
     @serialised
     def budget(self, budget: int | str) -> None:
-        tokens = parse_budget(budget)
-        self._setup.settings = replace(self._setup.settings, budget=tokens)
+        self._setup.change(budget=parse_budget(budget))
         self._line.configure()
 
     @property
@@ -183,9 +182,9 @@ class ConversationSettings(Generic[MessageT]):
     @policy.setter
     @serialised
     def policy(self, policy: Policy) -> None:
-        before, policy = self.policy, self._setup.possible(check_policy(policy))
-        self._setup.settings = replace(self._setup.settings, policy=policy)
-        if policy.index_share and not before.index_share:
+        before = self.policy
+        self._setup.change(policy=check_policy(policy))
+        if self._setup.settings.policy.index_share and not before.index_share:
             # The index tells of what left before, too.
             self._line = past.under(self._line, self._setup)
         self._line.configure()
@@ -193,11 +192,11 @@ class ConversationSettings(Generic[MessageT]):
     @property
     def manage(self) -> bool:
         """Whether anything may leave the view. If not, new messages stay and the model gets no tools."""
-        return self._setup.manage
+        return self._setup.settings.manage
 
     @manage.setter
     def manage(self, manage: bool) -> None:
-        self._setup.manage = manage
+        self._setup.change(manage=manage)
         self._line.configure()
 
     @serialised
@@ -207,6 +206,6 @@ class ConversationSettings(Generic[MessageT]):
         Raises:
             ConfigError: for an unknown tool class.
         """
+        self._setup.change(tool_classes=tool_classes)
         self._line.engine.window.set_tool_classes(tool_classes)
-        self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
         self._line.configure()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
-from wane.conversation.engine import Engine, Reminder
+from wane.conversation.context import ContextSettings
+from wane.conversation.engine import Engine
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -23,57 +24,41 @@ from wane.conversation.events import (
 )
 from wane.conversation.history import History, Taken, by_message, with_more
 from wane.conversation.host import Adapter
-from wane.core import Added, Counter, FitReport, Kind, Policy
-from wane.core.errors import ConfigError, FormatError, HistoryError
+from wane.core import Added, FitReport, Kind
+from wane.core.errors import FormatError, HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
 from wane.formats.turns import required_opening
 from wane.formats.writing import writes, writing
 from wane.journal.records import ConfigRecord, Record, UsageRecord
 from wane.recall import Archive
-from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, policy_of, traits
-
-CACHE_LIFETIME: Final = 300.0
-"""Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
+from wane.strategies.base import Fitted, Slot, Substitute, SummaryNeeded
 
 
 @dataclass(slots=True)
 class Setup(Generic[MessageT]):
-    """Settings of a timeline and its successors.
+    """What a timeline and its successors share.
 
     Attributes:
         format: the messages' format.
         adapter: what the host knows about its messages.
-        counter: counts tokens.
-        strategy: name of the strategy.
-        settings: settings of the strategy.
-        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
-        cache_lifetime: seconds after which the provider's cache has expired.
-        manage: whether anything may leave the view.
+        settings: how the context is managed.
         events: what happened and the listeners have not been told yet.
-
-    Raises:
-        ConfigError: for a share or a time that cannot be.
     """
 
     format: Format[MessageT]
     adapter: Adapter[MessageT]
-    counter: Counter
-    strategy: str
-    settings: Settings
-    remind_at: float | None
-    cache_lifetime: float
-    manage: bool
+    settings: ContextSettings
     events: list[Event]
 
     def __post_init__(self) -> None:
-        Reminder(self.remind_at)  # not every engine has one, but a wrong share is refused in any case
-        if not self.cache_lifetime >= 0:
-            raise ConfigError(f"cache_lifetime is {self.cache_lifetime!r}; it must be a number of seconds, at least 0")
-        self.settings = replace(self.settings, policy=self.possible(self.settings.policy))
+        self.change(policy=self.settings.policy)
 
-    def possible(self, policy: Policy) -> Policy:
-        """Return a policy without an index of evicted content if the format cannot write it (R20)."""
-        return policy if writes(self.format) or not policy.index_share else replace(policy, index_share=0.0)
+    def change(self, **changes: Any) -> None:
+        """Change settings, by name. A policy has no index of evicted content if the format cannot write it (R20)."""
+        settings = replace(self.settings, **changes)
+        if settings.policy.index_share and not writes(self.format):
+            settings = replace(settings, policy=replace(settings.policy, index_share=0.0))
+        self.settings = settings
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages of what a host holds; see `Conversation.read`."""
@@ -85,23 +70,9 @@ class Setup(Generic[MessageT]):
         Args:
             limits: the budget by which episodes are inferred; None for the present one.
         """
-        settings = self.settings if limits is None else replace(self.settings, budget=limits)
-        marks = settings.annotate == "model" and traits(self.strategy).marked
-        engine = Engine(self.strategy, settings, remind_at=self.remind_at if marks else None, counter=self.counter)
+        engine = Engine(self.settings if limits is None else replace(self.settings, budget=limits))
         engine.window.budget = self.settings.budget
         return engine
-
-    def config(self, overhead: int = 0) -> ConfigRecord:
-        """Return the settings in force, with the tokens that every request carries besides its messages."""
-        settings = self.settings
-        return ConfigRecord(
-            settings.budget,
-            policy_of(self.strategy, settings.policy, settings.low_water),
-            {tool: str(tool_class) for tool, tool_class in (settings.tool_classes or {}).items()},
-            overhead,
-            strategy=self.strategy if self.manage else "none",
-            annotate=settings.annotate,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +136,8 @@ class Timeline(Generic[MessageT]):
     def __init__(self, setup: Setup[MessageT], limits: int | None = None) -> None:
         self.setup = setup
         engine = setup.engine(limits)
-        self.transcript: Transcript[MessageT] = Transcript(setup.format, setup.counter)
-        self.history = History(engine, self.transcript, setup.config())
+        self.transcript: Transcript[MessageT] = Transcript(setup.format, setup.settings.counter)
+        self.history = History(engine, self.transcript, setup.settings.record())
         self.view = ViewMessages(self.transcript, engine)
         self.requests = 0
         self.shown: Shown | None = None
@@ -338,7 +309,7 @@ class Timeline(Generic[MessageT]):
 
     def configure(self) -> None:
         """Put the setup's settings in force."""
-        self.history.configure(self.setup.config(self.engine.overhead))
+        self.history.configure(self.setup.settings.record(self.engine.overhead))
         if self.engine.window.tokens > self.setup.settings.budget:
             self.shown = None  # a request that is made again must fit, too
 
@@ -354,7 +325,7 @@ class Timeline(Generic[MessageT]):
             self.asked = self.asked if at is None else at
             fixed = adapter.fixed(message)
             if fixed is not None and fixed != self._fixed:
-                self._fixed, self.message_overhead = fixed, self.setup.counter(fixed)
+                self._fixed, self.message_overhead = fixed, self.setup.settings.counter(fixed)
         self.transcript.messages.append(message)
         self._parts += [item.part for item in items]
         self.shown = None
@@ -373,11 +344,11 @@ class Timeline(Generic[MessageT]):
             history.configure(replace(history.settings, overhead=overhead))
             self.setup.events.append(OverheadChanged(overhead))
         before = engine.tokens
-        if not self.setup.manage:
+        if not self.setup.settings.manage:
             return self._show(history.hold(), before)
         if cold is None:
             asked, answered = self.asked, self.answered
-            cold = asked is not None and answered is not None and asked - answered > self.setup.cache_lifetime
+            cold = asked is not None and answered is not None and asked - answered > self.setup.settings.cache_lifetime
         outcome = history.fit(cold=cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)
 
@@ -408,7 +379,7 @@ class Timeline(Generic[MessageT]):
 
     def _show(self, fitted: Fitted, before: int) -> Shown:
         """Take in the view of a request that would have held `before` tokens."""
-        engine, events, managed = self.engine, self.setup.events, self.setup.manage
+        engine, events, managed = self.engine, self.setup.events, self.setup.settings.manage
         report, after = fitted.report, engine.tokens
         reminder = self.history.remind() if managed else None
         if fitted.ran:

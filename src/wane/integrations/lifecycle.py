@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Unpack
 from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Change, Conversation, Request
+from wane.conversation.context import EpisodeArguments
 from wane.conversation.events import Listener
-from wane.core import DELIMITER, Counter, Kind, Policy, ToolClass
+from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, HistoryError, WaneError
 from wane.formats.base import Format, MessageT
-from wane.strategies.base import Annotate
 
 UNMANAGED_CALL: Final = (
     "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
@@ -21,26 +21,15 @@ UNMANAGED_CALL: Final = (
 """Result of an own tool whose conversation is not known, or cannot be taken in."""
 
 
-class LifecycleSettings(TypedDict, total=False):
+class LifecycleSettings(EpisodeArguments, total=False):
     """Settings of an adapter besides the budget, all by name.
 
+    Most are those of `wane.conversation.ContextSettings`.
+
     Attributes:
-        policy: what a pass evicts, and how far; `Policy()` by default.
-        annotate: where episodes come from: `model`, the agent marks them, or `infer`, they are inferred from its tool
-            calls. It then gets no tool `delimiter`.
-        recall: whether the agent gets the tool `recall` to read evicted content.
-        remind_at: share of the budget that unannotated work may fill before the agent is reminded; None for never.
-        tool_classes: classes of tools by name, on top of the defaults.
-        counter: `chars`, `tiktoken`, or a function from text to tokens.
         on_event: called with each event (`wane.conversation.events`).
     """
 
-    policy: Policy | None
-    annotate: Annotate
-    recall: bool
-    remind_at: float | None
-    tool_classes: Mapping[str, ToolClass | str] | None
-    counter: str | Counter
     on_event: Listener | None
 
 

@@ -17,12 +17,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 from wane.conversation import Adapter, Conversation, Conversations, calls_of
-from wane.conversation.engine import REMIND_AT
+from wane.conversation.context import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Part
 from wane.formats.openai import Message, OpenAIFormat
-from wane.integrations.lifecycle import UNMANAGED_CALL, Warner, has_budget, maker
+from wane.integrations.lifecycle import UNMANAGED_CALL, LifecycleSettings, Warner, has_budget, maker
 from wane.strategies.base import Annotate
 
 try:
@@ -39,14 +39,8 @@ __all__ = ["ContextLifecycle", "ContextLifecycleConfig"]
 class ContextLifecycleConfig(LitellmModelConfig):
     """Settings of Wane in the YAML's section `model`, besides those of `LitellmModel`.
 
-    Attributes:
-        budget: tokens that a request may hold: a number, or text such as `80k`.
-        policy: what a pass evicts, and how far: the fields of `Policy` that differ from the default, or `paper`.
-        annotate: where episodes come from: `model`, the agent marks them, or `infer`, they are inferred from commands.
-        recall: whether the agent gets the tool `recall` to read evicted content.
-        remind_at: share of the budget that unannotated work may fill before the agent is reminded; null for never.
-        tool_classes: classes of tools by name.
-        counter: `chars` or `tiktoken`.
+    Attributes are those of `wane.conversation.ContextSettings`, except:
+        policy: the fields of `Policy` that differ from the default, or `paper`.
         on_event: dotted name of a function that is called with each event (`wane.conversation.events`).
     """
 
@@ -93,18 +87,8 @@ class ContextLifecycle(LitellmModel):
     def __init__(self, *, config_class: Callable[..., Any] = ContextLifecycleConfig, **settings: Any) -> None:
         super().__init__(config_class=config_class, **settings)
         config = self.config
-        make = maker(
-            MiniFormat(),
-            _Adapter(),
-            config.budget,
-            policy=config.policy,
-            annotate=config.annotate,
-            recall=config.recall,
-            remind_at=config.remind_at,
-            tool_classes=config.tool_classes,
-            counter=config.counter,
-            on_event=config.on_event,
-        )
+        others: Any = {name: getattr(config, name) for name in LifecycleSettings.__annotations__}
+        make = maker(MiniFormat(), _Adapter(), config.budget, **others)
         sample = make()
         self.instructions = sample.instructions
         self._tools = [BASH_TOOL, *sample.tools]

@@ -16,7 +16,7 @@ from copy import deepcopy
 from typing import Annotated, Any, ClassVar, Final
 
 from wane.conversation import Adapter, Call, Conversation
-from wane.conversation.engine import REMIND_AT
+from wane.conversation.context import REMIND_AT
 from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import FormatError, HistoryError, MissingExtraError

@@ -12,14 +12,14 @@ replaced by the view.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
 from wane.conversation import Call, Conversation, Request, Tool
-from wane.conversation.engine import REMIND_AT
+from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -30,8 +30,6 @@ from wane.conversation.events import (
     Reminded,
     ThrashingBegan,
 )
-from wane.conversation.timeline import CACHE_LIFETIME
-from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.core.items import DELIMITER
 
@@ -55,7 +53,6 @@ from wane.formats.frameworks.pydantic_ai import (
 from wane.integrations.lifecycle import Warner
 from wane.integrations.pydantic_ai_messages import Outgoing, PydanticAIAdapter, TurnAligner
 from wane.recall import RECALL
-from wane.strategies.base import Annotate
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities.abstract import AgentNode, WrapRunHandler
@@ -90,17 +87,27 @@ Summarise: TypeAlias = Callable[[Model, list[ModelMessage], str], Awaitable[str]
 """Asks a model to summarise messages, by the given instructions."""
 
 
-def new_conversation(budget: int | str = DEFAULT_BUDGET, **settings: Any) -> Conversation[ModelMessage]:
-    """Return a conversation for a `ContextLifecycle` that spans several runs.
-
-    Args:
-        budget: tokens that the view may hold: a number, or text such as `"80k"`.
-        settings: other settings of `wane.Conversation`, such as `policy`, `recall`, `strategy`, `on_event`.
+def new_conversation(
+    budget: int | str | None = None,
+    *,
+    settings: ContextSettings | None = None,
+    on_event: Listener | None = None,
+    **others: Unpack[ContextArguments],
+) -> Conversation[ModelMessage]:
+    """Return a conversation for a `ContextLifecycle` that spans several runs; see `Conversation` for the arguments.
 
     Raises:
         ConfigError: for a setting that cannot work.
     """
-    return Conversation(PydanticAIFormat(), budget=budget, adapter=PydanticAIAdapter(), aligner=TurnAligner, **settings)
+    return Conversation(
+        PydanticAIFormat(),
+        budget=budget,
+        adapter=PydanticAIAdapter(),
+        aligner=TurnAligner,
+        on_event=on_event,
+        settings=settings,
+        **others,
+    )
 
 
 class ContextLifecycle(AbstractCapability[Any]):
@@ -115,26 +122,15 @@ class ContextLifecycle(AbstractCapability[Any]):
 
     Args:
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
-        policy: what a pass evicts, and how far; `Policy()` if None.
-        recall: whether the agent gets the `recall` tool, whether or not it marks its work: a search needs no episodes.
-        counter: `chars`, `tiktoken`, or a function from text to tokens.
-        tool_classes: classes of tools by name, on top of the defaults.
-        remind_at: share of the budget that unannotated work may fill before the agent is reminded, and a quarter of
-            that until it starts its first episode; None for never.
-        manage: whether to manage the context at all; if not, there are no tools and no instructions, and nothing is
-            evicted.
-        annotate: where episodes come from: `model`, the agent marks them, or `infer`, they are inferred from its tool
-            calls (`wane.inference`). The agent then gets no `delimiter` tool and no guidance on it.
-        cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
         on_event: called with each event of `wane.conversation.events`, in order.
-        strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`). If it has no episodes, the agent
-            gets no `delimiter` tool and no guidance on it.
         summarise: writes the summaries for the strategy `compact`.
         conversation: one context for several runs (`new_conversation`).
         guidance: instructions about marking episodes; by default those for the policy in force.
+        settings: the other settings, by name (`wane.conversation.ContextSettings`). Under a strategy without episodes
+            the agent gets no `delimiter` tool and no guidance on it.
 
     Raises:
-        ConfigError: for a budget, counter, tool class, share or strategy that cannot work.
+        ConfigError: for a setting that cannot work.
     """
 
     # An agent has one context window, so it has one of these.
@@ -143,35 +139,15 @@ class ContextLifecycle(AbstractCapability[Any]):
     # Not a dataclass: the base class has a hook `on_event`, which a field of that name would replace.
     def __init__(
         self,
-        budget: int | str = DEFAULT_BUDGET,
-        policy: Policy | None = None,
+        budget: int | str | None = None,
         *,
-        recall: bool = False,
-        counter: str | Counter = "chars",
-        tool_classes: Mapping[str, ToolClass | str] | None = None,
-        remind_at: float | None = REMIND_AT,
-        manage: bool = True,
-        annotate: Annotate = "model",
-        cache_lifetime: float = CACHE_LIFETIME,
         on_event: Listener | None = None,
-        strategy: str = "cwl",
         summarise: Summarise | None = None,
         conversation: Conversation[ModelMessage] | None = None,
         guidance: str | None = None,
+        **settings: Unpack[ContextArguments],
     ) -> None:
-        self._new = partial(
-            new_conversation,
-            budget,
-            policy=policy,
-            recall=recall,
-            counter=counter,
-            tool_classes=tool_classes,
-            remind_at=remind_at,
-            manage=manage,
-            annotate=annotate,
-            cache_lifetime=cache_lifetime,
-            strategy=strategy,
-        )
+        self._new = partial(new_conversation, settings=ContextSettings.of(budget=budget, **settings))
         self._listener = on_event if conversation is None else None
         self._summarise = summarise
         self._guidance = guidance

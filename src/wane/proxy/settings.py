@@ -9,12 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from wane.conversation.engine import REMIND_AT
-from wane.conversation.timeline import CACHE_LIFETIME
-from wane.core import DEFAULT_BUDGET, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
 from wane.proxy.http.head import HIDDEN, is_loopback, shown_path
-from wane.strategies.base import Annotate, policy_of, traits
 
 DEFAULT_PORT: Final = 8484
 
@@ -276,48 +272,3 @@ def _same_place(listen: Address, upstream: UpstreamUrl) -> bool:
 
 StrategyName = Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"]
 """Strategies that a proxy runs: those that call no model."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """How contexts are managed.
-
-    Attributes:
-        budget: tokens that a view may hold: a number, or text such as `"80k"`.
-        strategy: how the budget is kept.
-        policy: what a pass of `cwl` evicts, and how far.
-        annotate: who marks episodes: the model, with a tool that the proxy adds, or inference from its calls.
-        recall: whether the proxy adds the tool `recall`, whether or not the model marks episodes: it returns the
-            content of an episode by its name, or excerpts that a search finds in the whole conversation.
-        tool_classes: classes of tools by name, on top of the defaults.
-        remind_at: share of the budget that unannotated work may fill before the model is reminded to mark it, and a
-            quarter of that until it starts its first episode; None for never.
-        cache_lifetime: seconds after which a provider's unused cache has expired.
-        idle: seconds without a request after which a session leaves memory.
-
-    Raises:
-        ConfigError: for a budget that cannot work.
-    """
-
-    budget: int = DEFAULT_BUDGET
-    strategy: StrategyName = "cwl"
-    policy: Policy = field(default_factory=Policy)
-    annotate: Annotate = "model"
-    recall: bool = False
-    tool_classes: Mapping[str, ToolClass | str] | None = None
-    remind_at: float | None = REMIND_AT
-    cache_lifetime: float = CACHE_LIFETIME
-    idle: float = 900.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "budget", parse_budget(self.budget))
-
-    @property
-    def marked(self) -> bool:
-        """Whether the model marks episodes."""
-        return traits(self.strategy).by_episode and self.annotate == "model"
-
-    @property
-    def passes(self) -> Policy:
-        """The policy of passes: the paper's Algorithm 1 with R6 under `paper`, else `policy`."""
-        return policy_of(self.strategy, self.policy)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass, parse_budget
 from wane.core.errors import ConfigError, HistoryError
+from wane.core.items import read_tool_classes
+from wane.core.policy import check_policy
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits
 
@@ -33,6 +35,7 @@ class Traits:
         policy: the policy that it always has; None for the one given.
         marked: whether it is based on episodes, so that the model marks its work.
         searches: whether it warns the model before content leaves, and always gives it the tool `recall`.
+        summarises: whether it needs a model to write summaries.
     """
 
     bounded: bool = True
@@ -40,11 +43,15 @@ class Traits:
     policy: Policy | None = None
     marked: bool = False
     searches: bool = False
+    summarises: bool = False
 
 
 _TRAITS: Final = {
     "none": Traits(bounded=False),
-    "memgpt": Traits(searches=True),
+    "compact": Traits(summarises=True),
+    "memgpt": Traits(searches=True, summarises=True),
+    "resum": Traits(summarises=True),
+    "acon": Traits(summarises=True),
     "fold": Traits(marked=True),
     "paper": Traits(by_episode=True, policy=Policy.paper(), marked=True),
     "cwl": Traits(by_episode=True, marked=True),
@@ -191,15 +198,16 @@ class Settings:
     Attributes:
         budget: tokens that a view may hold, including the overhead: a number, or text such as `"80k"`.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
-        policy: the policy of `cwl`.
+        policy: what a pass of `cwl` evicts, and how far; `Policy()` if None.
         low_water: share of the budget down to which a strategy other than `paper` goes once it acts; None for the
             strategy's default.
         tool_classes: classes of tools by name, on top of the defaults.
-        annotate: who marks episodes, for strategies that evict by episode.
-        recall: whether the model can recall what has left the view.
+        annotate: where episodes come from: `model`, the model marks them with the tool `delimiter`; `infer`, they are
+            inferred from its tool calls (`wane.inference`), and it gets no such tool.
+        recall: whether the model can recall what has left the view, by the tool `recall`.
 
     Raises:
-        ConfigError: for a budget, a share or an overhead that cannot work.
+        ConfigError: for a value that cannot work. The message names it.
     """
 
     budget: int = DEFAULT_BUDGET
@@ -212,6 +220,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", parse_budget(self.budget, exact=True))
+        policy: object = self.policy
+        object.__setattr__(self, "policy", Policy() if policy is None else check_policy(policy))
+        read_tool_classes(self.tool_classes)
+        if self.annotate not in get_args(Annotate):
+            raise ConfigError(f"annotate is {self.annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
+        if not isinstance(self.recall, bool):
+            raise ConfigError(f"recall is {self.recall!r}; it must be true or false")
         if self.low_water is not None and not 0 < self.low_water <= 1:
             raise ConfigError(f"low_water is {self.low_water}; it must be above 0 and at most 1")
         if self.overhead < 0:

@@ -15,11 +15,11 @@ import pytest
 from tests.cli.conftest import plain_surroundings, run
 from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import CLIENTS, Client, Exchange, Model, Upstream, run_turn
+from wane.conversation import ContextSettings
 from wane.formats.base import Part
 from wane.journal import SessionStore
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.wire.base import Body
 

@@ -16,6 +16,7 @@ from tests.proxy.reading.conftest import Keep, every_client, work
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, ResponsesClient, Upstream, exchange
 from wane import Kind, chars
 from wane.cli.sessions.saved import load_session
+from wane.conversation import ContextSettings
 from wane.journal import (
     ConfigRecord,
     Journal,
@@ -30,7 +31,6 @@ from wane.journal import (
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
 
 

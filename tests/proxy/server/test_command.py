@@ -405,7 +405,7 @@ def test_options_become_settings() -> None:
     assert options.server.timeouts.read == 5.0
     assert options.store is None
     context = options.context
-    assert (context.budget, context.strategy, context.annotate, context.idle) == (50_000, "cwl", "infer", 60.0)
+    assert (context.budget, context.strategy, context.annotate, options.idle) == (50_000, "cwl", "infer", 60.0)
     assert (context.policy.order, context.policy.low_water) == (Policy.paper().order, 0.7)
     assert context.tool_classes == {"fetch": "bulk"}
     plain = proxy_options(ProxyCommandOptions(upstream="https://api.example"), {})

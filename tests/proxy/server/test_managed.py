@@ -35,8 +35,8 @@ from tests.proxy.server.support import (
     text_delta,
     text_start,
 )
+from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction
 

@@ -26,10 +26,11 @@ from tests.proxy.world import (
     run_turn,
 )
 from wane import Kind, Policy
+from wane.conversation import ContextSettings
+from wane.core.errors import ConfigError
 from wane.formats.notices import is_notice
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.testing import Call, Reply, Usage
@@ -310,7 +311,7 @@ async def test_a_client_with_a_delimiter_of_its_own_keeps_it(make: type[Client])
 async def test_a_session_that_was_idle_leaves_memory_and_is_found_again(make: type[Client], tmp_path: Path) -> None:
     client = make()
     upstream = worker(client, 4)
-    index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
+    index = SessionIndex(disk(tmp_path), SMALL, idle=-1.0)
     await work(index, client, upstream, 5)
     await index.sweep()
     assert not index.status()
@@ -492,7 +493,7 @@ async def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_
 async def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
     client = CLIENTS[0]()
     client.say("Go.")
-    index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
+    index = SessionIndex(disk(tmp_path), SMALL, idle=-1.0)
     turn = await index.turn(client.wire, client.body())
     await index.sweep()
     assert len(index.status()) == 1
@@ -537,3 +538,8 @@ async def test_a_session_that_repeats_another_word_for_word_is_one_session_too(
     assert [len(ids) for ids in found] == [1, 1]
     assert found[0] != found[1]
     await index.close()
+
+
+def test_a_strategy_that_calls_a_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match="calls no model by itself, so it cannot run the strategy 'compact'"):
+        SessionIndex(MemoryStore(), ContextSettings(strategy="compact"))

@@ -17,10 +17,10 @@ from wane import ConfigError, Kind, chars
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
+from wane.conversation import ContextSettings
 from wane.flags import options_of
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore
 from wane.proxy.store.disk import DiskStore
 from wane.testing import Call, Reply, Request, Usage

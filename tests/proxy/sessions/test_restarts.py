@@ -24,8 +24,8 @@ from tests.proxy.sessions.test_thinking import SETTINGS as THINKING_SETTINGS
 from tests.proxy.sessions.test_thinking import ThinkingClient
 from tests.proxy.sessions.test_thinking import result as long_result
 from tests.proxy.world import CLIENTS, Client, Exchange, RemindedClient, Upstream, exchange
+from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore
 
 

@@ -13,8 +13,8 @@ from tests.marks import first_quick
 from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
 from wane import Policy
+from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore
 
 BUDGET = 6_000

@@ -16,6 +16,7 @@ from typing import Any
 
 from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
+from wane.conversation import ContextSettings
 from wane.journal import SessionStore
 from wane.scripted.repository import python_for_commands
 from wane.testing.models import anthropic_model
@@ -32,7 +33,8 @@ class Worker:
         self.cwd = Path(order["cwd"])
         self.store = SessionStore(Path(order["sessions"]))
         model = anthropic_model(order["url"], order["model"], 0)
-        self.settings = Settings(model=model, budget=order["budget"], strategy=order["strategy"], yolo=True)
+        context = ContextSettings(strategy=order["strategy"], recall=True)
+        self.settings = Settings(model=model, budget=order["budget"], context=context, yolo=True)
         self.session: AgentSession | None = None
 
     def open(self, journal: str | None) -> dict[str, Any]:

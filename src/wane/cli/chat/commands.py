@@ -80,7 +80,7 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
 
     window = session.window
     state = f"The view holds {session.tokens:,} of {window.budget:,} tokens."
-    strategy = session.settings.strategy
+    strategy = session.settings.context.strategy
     if not traits(strategy).bounded:
         return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
     if not traits(strategy).by_episode:
@@ -125,7 +125,7 @@ def _cwl(chat: Host, text: str) -> None:
         raise ConfigError(f"/cwl {text} is not understood; write /cwl on or /cwl off")
     if text:
         chat.session.manage(text == "on")
-    strategy = chat.session.settings.strategy
+    strategy = chat.session.settings.context.strategy
     if traits(strategy).by_episode:
         management = "The context is managed: whole episodes are evicted when the view exceeds the budget."
     elif not traits(strategy).bounded:

@@ -26,8 +26,8 @@ def footer(session: AgentSession, columns: int = 0) -> str:
     account, model = session.account, printable(session.model.model_id)
     fill = f"{short(session.tokens)}/{short(window.budget)}"
     episode = ""
-    if not traits(session.settings.strategy).marked:
-        episode = f"cwl off ({session.settings.strategy})"
+    if not traits(session.settings.context.strategy).marked:
+        episode = f"cwl off ({session.settings.context.strategy})"
     elif active is not None:
         episode = f"{active.type.value} {printable(brief(active.name or ''))}"
     fitting = (

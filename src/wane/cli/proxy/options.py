@@ -12,8 +12,9 @@ from wane.cli.values import NO_SHARE
 from wane.core import parse_budget
 
 if TYPE_CHECKING:
+    from wane.conversation.context import ContextSettings
     from wane.proxy.server.run import ProxyOptions
-    from wane.proxy.settings import Address, ContextSettings
+    from wane.proxy.settings import Address
 
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 """Environment variable with the token that clients must send."""
@@ -70,9 +71,9 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
     settings = context_settings(context)
     # The server takes seconds to load, so report mistakes in the options before that.
     from wane.proxy.server.run import ProxyOptions
-    from wane.proxy.store.base import KEEP
 
-    return ProxyOptions(server, settings, store, KEEP if context.keep is None else context.keep)
+    times = {"keep": context.keep, "idle": context.idle}
+    return ProxyOptions(server, settings, store, **{name: time for name, time in times.items() if time is not None})
 
 
 def _address(text: str) -> Address:
@@ -102,26 +103,17 @@ def context_settings(options: ContextOptions) -> ContextSettings:
             for recall if nothing is evicted.
         ConfigError: for a value that cannot work.
     """
-    from wane.core.items import read_tool_classes
-    from wane.proxy.settings import ContextSettings
+    from wane.conversation.context import SETTING_NAMES, ContextSettings
     from wane.strategies.base import traits
 
-    overrides: dict[str, Any] = {}
-    if options.idle is not None:
-        overrides["idle"] = options.idle
-    if options.remind_at is not None:
-        overrides["remind_at"] = None if options.remind_at == NO_SHARE else options.remind_at
-    classes = dict(options.tool_classes)
-    read_tool_classes(classes)
-    settings = ContextSettings(
-        budget=parse_budget(options.budget, window=options.window),
-        strategy=options.strategy,
-        policy=options.policy_settings.over(options.policy),
-        annotate=options.annotate,
-        recall=options.recall,
-        tool_classes=classes or None,
-        **overrides,
-    )
+    values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
+    values["budget"] = parse_budget(options.budget, window=options.window)
+    values["policy"] = options.policy_settings.over(options.policy)
+    values["tool_classes"] = dict(options.tool_classes) or None
+    values = {name: value for name, value in values.items() if value is not None}
+    if options.remind_at == NO_SHARE:
+        values["remind_at"] = None
+    settings = ContextSettings(**values)
     if settings.recall and not traits(settings.strategy).bounded:
         raise UsageError("--recall returns what was evicted, and --strategy none evicts nothing: leave one of them out")
     if options.remind_at is not None and not settings.marked:

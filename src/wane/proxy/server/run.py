@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import uvicorn
 
+from wane.conversation.context import ContextSettings
 from wane.core.errors import WaneError
 from wane.proxy.http.client import protocol
 from wane.proxy.http.head import LONGEST_HEAD
@@ -27,8 +28,8 @@ from wane.proxy.server.app import ProxyApp, Wires, known_wires
 from wane.proxy.server.status import status_app
 from wane.proxy.server.telemetry import Telemetry, exporting
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import Address, ContextSettings, ServerSettings
+from wane.proxy.sessions.index import IDLE, SessionIndex
+from wane.proxy.settings import Address, ServerSettings
 from wane.proxy.store import open_store
 from wane.proxy.store.base import KEEP, Store, StoreError
 
@@ -91,12 +92,14 @@ class ProxyOptions:
         context: how contexts are managed.
         store: where sessions are stored, as `open_store` reads it; None for memory only.
         keep: seconds after its last record until a stored session is deleted; 0 for never.
+        idle: seconds without a request after which a stored session leaves memory.
     """
 
     server: ServerSettings
     context: ContextSettings = field(default_factory=ContextSettings)
     store: str | None = None
     keep: float = KEEP
+    idle: float = IDLE
 
 
 class Running:
@@ -152,7 +155,8 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
         WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
     """
     _raise_limits()
-    sessions = SessionIndex(await opened_store(options), options.context, strict=options.server.strict)
+    store, strict = await opened_store(options), options.server.strict
+    sessions = SessionIndex(store, options.context, strict=strict, idle=options.idle)
     wires = known_wires()
     with exporting(os.environ) as telemetry:
         async with serving(options.server, sessions, wires, sock=sock, telemetry=telemetry) as proxy:
@@ -328,7 +332,7 @@ def _is_unusual(record: logging.LogRecord) -> bool:
 async def _sweep(sessions: SessionIndex) -> None:
     """Drop idle sessions from memory, now and then."""
     while True:
-        await asyncio.sleep(min(_SWEEP, max(sessions.settings.idle / 2, 0.1)))
+        await asyncio.sleep(min(_SWEEP, max(sessions.idle / 2, 0.1)))
         try:
             await sessions.sweep()
         except Exception as error:

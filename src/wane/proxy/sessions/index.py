@@ -8,12 +8,13 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, get_args
 from weakref import WeakValueDictionary
 
+from wane.conversation.context import ContextSettings
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL
 from wane.core import DELIMITER
-from wane.core.errors import FormatError, HistoryError, JournalError, WaneError
+from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError, WaneError
 from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.journal.titles import title_of
@@ -33,11 +34,15 @@ from wane.proxy.sessions.messages import (
 )
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
-from wane.proxy.settings import ContextSettings
+from wane.proxy.settings import StrategyName
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
 from wane.proxy.store.base import root_of as stored_root
 from wane.proxy.wire.base import Body, Message, Wire
 from wane.recall import RECALL
+from wane.strategies.base import traits
+
+IDLE: Final = 900.0
+"""Seconds without a request after which a stored session leaves memory by default."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _CANDIDATES: Final = 8  # sessions that are read to compare them with a request, the most likely first
@@ -60,20 +65,33 @@ class SessionIndex:
         store: stores the sessions' records.
         settings: how their contexts are managed.
         strict: whether failing to store a session is an error.
+        idle: seconds without a request after which a stored session leaves memory.
 
     Attributes:
         store: see above.
         settings: see above.
+        idle: see above.
+
+    Raises:
+        ConfigError: for a strategy that calls a model.
     """
 
-    def __init__(self, store: Store, settings: ContextSettings | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self, store: Store, settings: ContextSettings | None = None, *, strict: bool = False, idle: float = IDLE
+    ) -> None:
         self.settings = settings or ContextSettings()
+        if traits(self.settings.strategy).summarises:
+            raise ConfigError(
+                f"a proxy calls no model by itself, so it cannot run the strategy {self.settings.strategy!r}; it runs "
+                f"{', '.join(get_args(StrategyName))}"
+            )
         self.store = store
+        self.idle = idle
         self._strict = strict
         self._tools = [DELIMITER_TOOL] * self.settings.marked + [RECALL_TOOL] * self.settings.recall
         self._guidance = {
-            frozenset({DELIMITER}): guidance(self.settings.passes),
-            frozenset({DELIMITER, RECALL}): guidance(self.settings.passes, recall=True),
+            frozenset({DELIMITER}): guidance(self.settings.eviction),
+            frozenset({DELIMITER, RECALL}): guidance(self.settings.eviction, recall=True),
             frozenset({RECALL}): RECALL_ALONE,
         }
         self._sessions: SessionsInMemory[CachedSession] = SessionsInMemory()
@@ -212,7 +230,7 @@ class SessionIndex:
         sessions = sorted((cached for cached in self._sessions if not cached.turns), key=lambda cached: cached.last)
         too_many = len(self._sessions) - _MOST_IN_MEMORY
         for number, cached in enumerate(sessions):
-            idle = self.store.persistent and (now - cached.last).total_seconds() > self.settings.idle
+            idle = self.store.persistent and (now - cached.last).total_seconds() > self.idle
             if idle or number < too_many:
                 await self._forget(cached)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from wane.account import Account, usage_of
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.history import History
 from wane.conversation.timeline import places
@@ -50,10 +51,9 @@ from wane.proxy.sessions.messages import (
     reply_of,
     shape_of,
 )
-from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import AnsweredRound, Body, Message, OwnCall, Round, Wire
 from wane.recall import Archive, answer
-from wane.strategies.base import Fitted, Settings, Slot
+from wane.strategies.base import Fitted, Slot
 
 _SLACK: Final = 0.02  # share by which the overhead may change without a new record
 _REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands
@@ -143,15 +143,7 @@ class Session:
         self.infer = infer or settings.annotate == "infer"
         self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
-        engine_settings = Settings(
-            budget=settings.budget,
-            policy=settings.policy,
-            tool_classes=settings.tool_classes,
-            annotate="infer" if self.infer else "model",
-            recall=settings.recall,
-        )
-        remind_at = settings.remind_at if settings.marked else None
-        engine = Engine(settings.strategy, engine_settings, remind_at=remind_at, partial_reports=True)
+        engine = Engine(settings, infers=self.infer, partial_reports=True)
         self._outline = EditableOutline()
         self.history = History(engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
@@ -160,10 +152,7 @@ class Session:
         self._settings = settings
         self._edited: set[int] = set()  # entries
         self._anchored = -1  # number of items in the history at the last report
-        classes = {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()}
-        self._config = ConfigRecord(
-            settings.budget, settings.passes, classes, strategy=settings.strategy, annotate=engine_settings.annotate
-        )
+        self._config = replace(settings.record(), annotate="infer" if self.infer else "model")
         # While following records: entries whose messages are still missing, and how many the first of them has.
         self._due: deque[Entry] = deque()
         self._followed = 0

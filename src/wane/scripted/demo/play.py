@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from wane.agent.config import Settings
 from wane.agent.options import Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
+from wane.conversation import ContextSettings
 from wane.core import FitReport
 from wane.journal import SessionStore
 from wane.scripted.demo.mind import Decision, decide
@@ -122,7 +123,7 @@ class _DemoRun:
         settings = Settings(
             model=ScriptedModel(self.answer),
             budget=options.budget,
-            strategy=options.strategy,
+            context=ContextSettings(strategy=options.strategy, recall=True),
             yolo=True,
         )
         config = SessionConfig(cwd=workspace.directory, settings=settings, store=options.store)

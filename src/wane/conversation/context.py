@@ -1,0 +1,142 @@
+"""How a context is managed: the settings that every door to Wane shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypedDict, Unpack
+
+from wane.core import Counter, Policy, ToolClass, chars, parse_budget
+from wane.core.errors import ConfigError
+from wane.counters import get_counter
+from wane.journal.records import ConfigRecord
+from wane.strategies.base import Annotate, Settings, policy_of, traits
+
+CACHE_LIFETIME: Final = 300.0
+"""Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
+
+REMIND_AT: Final = 0.2
+"""Share of the budget that unannotated work may fill by default before the model is reminded."""
+
+
+class EpisodeArguments(TypedDict, total=False):
+    """Settings besides the budget of a context that is managed by episodes, as users write them."""
+
+    policy: Policy | None
+    annotate: Annotate
+    recall: bool
+    remind_at: float | None
+    tool_classes: Mapping[str, ToolClass | str] | None
+    counter: str | Counter
+
+
+class ContextArguments(EpisodeArguments, total=False):
+    """All settings of a context besides the budget, as users write them; their meaning is in `ContextSettings`."""
+
+    strategy: str
+    cache_lifetime: float
+    manage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings(Settings):
+    """How a context is managed. It has the settings of a strategy too.
+
+    To add a setting, add it here with its meaning and its check, and to the arguments above.
+
+    Attributes:
+        strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`).
+        remind_at: share of the budget that unannotated work may fill before the model is reminded to mark it, and a
+            quarter of that until it starts its first episode; None for never.
+        counter: counts tokens: `chars`, `tiktoken`, or a function from text to tokens.
+        cache_lifetime: seconds after which the provider's unused cache has expired, for a policy with
+            `evict_when_cold`.
+        manage: whether anything may leave the view; if not, the model gets no tools.
+
+    Raises:
+        ConfigError: for a value that cannot work. The message names it.
+        MissingExtraError: for a counter whose extra is not installed.
+        CounterError: for a counter that cannot work here.
+    """
+
+    strategy: str = "cwl"
+    remind_at: float | None = REMIND_AT
+    counter: Counter = chars
+    cache_lifetime: float = CACHE_LIFETIME
+    manage: bool = True
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)  # the class with slots is another one than `super()` knows
+        share, seconds, counter = self.remind_at, self.cache_lifetime, self.counter
+        if share is not None and not (_is_number(share) and 0 < share <= 1):
+            raise ConfigError(
+                f"remind_at is {share!r}; it must be a share of the budget above 0 and at most 1, or None"
+            )
+        if not (_is_number(seconds) and seconds >= 0):
+            raise ConfigError(f"cache_lifetime is {seconds!r}; it must be a number of seconds, at least 0")
+        if not isinstance(self.manage, bool):
+            raise ConfigError(f"manage is {self.manage!r}; it must be true or false")
+        if isinstance(counter, str):
+            object.__setattr__(self, "counter", get_counter(counter))
+        elif not callable(counter):
+            raise ConfigError(f"counter is {counter!r}; it must be a counter's name, or a function from text to tokens")
+
+    @classmethod
+    def of(
+        cls,
+        settings: ContextSettings | None = None,
+        *,
+        budget: int | str | None = None,
+        **others: Unpack[ContextArguments],
+    ) -> ContextSettings:
+        """Return the settings that a user writes.
+
+        Args:
+            settings: those that stay as they are; None for the defaults.
+            budget: the budget; one of few tokens must have a unit, such as `"0.5k"`. None leaves it as it is.
+            others: the other settings by name.
+
+        Raises:
+            ConfigError: for an unknown setting, and as the class does.
+        """
+        if unknown := [name for name in others if name not in SETTING_NAMES]:
+            raise ConfigError(
+                f"there is no setting {', '.join(map(repr, unknown))}; there are {', '.join(SETTING_NAMES)}"
+            )
+        values: dict[str, Any] = {**others}
+        if budget is not None:
+            values["budget"] = parse_budget(budget)
+        return replace(cls() if settings is None else settings, **values)
+
+    @property
+    def marked(self) -> bool:
+        """Whether the model marks its work, by the tool `delimiter`, as long as the context is managed."""
+        return self.annotate == "model" and traits(self.strategy).marked
+
+    @property
+    def eviction(self) -> Policy:
+        """The policy in force: the paper's Algorithm 1 with R6 under `paper`, else `policy`."""
+        return policy_of(self.strategy, self.policy, self.low_water)
+
+    def record(self, overhead: int = 0) -> ConfigRecord:
+        """Return the settings as a record for a journal.
+
+        Args:
+            overhead: tokens that every request carries besides its messages.
+        """
+        return ConfigRecord(
+            self.budget,
+            self.eviction,
+            {tool: str(tool_class) for tool, tool_class in (self.tool_classes or {}).items()},
+            overhead,
+            strategy=self.strategy if self.manage else "none",
+            annotate=self.annotate,
+        )
+
+
+SETTING_NAMES: Final = ("budget", *ContextArguments.__annotations__)
+"""The names of all settings that a user may write."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
