@@ -253,14 +253,22 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
 
     async def scene(at: Terminal) -> None:
         at.say("go")
+        shown = await at.asked("e  ask about each part")
+        assert "  touch x && ls\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
+        assert "y  yes, this whole line, once\n" in shown
+        assert "a  always, as shown above, until the session ends" in shown
+        assert at.asks("Allow it? y/a/p/s/e/n, or")
+        at.say("v")
+        await at.until("This question has no such answer.")
+        at.say("e")
         shown = await at.asked("v  never: touch with any arguments, in this project for good")
-        assert "  touch x && ls\nThis asks for one part of it (1 of 2):\n  touch x\n" in shown
-        assert "a  always: touch with any arguments, until the session ends" in shown
+        assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
         assert at.asks("Allow it? y/a/p/s/n/v, or")
         at.say("p")
-        await at.asked("one part of it (2 of 2):\n  ls\n")
+        await at.asked("Part 2 of the 2 that need approval:\n  ls\n")
         at.say("a")
-        shown = await at.asked("  xargs rm")
+        shown = await at.asked("  asks     xargs rm\n")
+        assert "  allowed  ls  (ls *)\n" in shown
         assert "always" not in shown.partition("xargs rm")[2]
         assert at.asks("Allow it? y/s/n, or")
         at.say("a")
@@ -268,17 +276,19 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         at.say("n")
         await at.until("One.")
         at.say("/permissions")
-        shown = await at.until("forgotten", "the session ends")
-        assert re.search(r"1 +allow +touch \* +forgotten", shown)
-        assert re.search(r"allow +ls \* +the session ends", shown)
+        shown = await at.until("for good", "The agent asks before other commands, file changes, calls of MCP tools.")
+        assert re.search(r"1 +allow +touch \* +this project, for good", shown)
+        assert re.search(r"allow +ls \* +an answer, until the session ends", shown)
         at.type(CTRL_D)
 
     async def later(at: Terminal) -> None:
         at.say("go")
-        await at.asked("This asks for one part of it:\n  ls\n")
+        shown = await at.asked("  asks     ls\n")
+        assert "  allowed  touch y  (touch *)\n" in shown
+        assert "a  always: ls with any arguments, until the session ends" in shown
         at.say("v")
         await at.until("Two.")
-        at.say("/permissions forget 1")
+        at.say("/permissions forget 2")
         shown = await at.until("1  deny  ls *")
         assert "touch" not in shown
         at.say("/permissions forget 7")

@@ -62,7 +62,7 @@ def test_the_user_sees_the_command_and_the_diff(repository: Path) -> None:
     assert ran == "hi"
     assert "use 43" in edited
     assert "the user refused it" in made
-    assert asked.requests[0] == ApprovalRequest(Effect.COMMAND, "echo hi", part="echo hi", covers="echo *")
+    assert asked.requests[0] == ApprovalRequest(Effect.COMMAND, "echo hi", rules=("echo *",))
     assert asked.requests[1].subject == "app.py"
     assert "-    return 41\n+    return 42" in asked.requests[1].detail
     assert not (repository / "new").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, Permissions, Scope
+from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, PartVerdict, Permissions, Scope
 from wane.agent.approval.rules import RememberedRules, Rule
 from wane.agent.project import project_of
 from wane.core.errors import ConfigError
@@ -25,7 +25,7 @@ class Asked:
 
     @property
     def parts(self) -> list[str]:
-        return [request.part for request in self.requests]
+        return [request.part or request.subject for request in self.requests]
 
 
 def allowed(permissions: Permissions, *lines: str) -> list[bool]:
@@ -37,30 +37,68 @@ def allowed(permissions: Permissions, *lines: str) -> list[bool]:
 
 YES, NO = Approval(True), Approval(False)
 ALWAYS, NEVER = Approval(True, Scope.SESSION), Approval(False, Scope.SESSION)
+EACH = Approval(False, Scope.EACH)
 
 
 def test_always_covers_a_program_and_its_sub_command_and_nothing_else() -> None:
-    asked = Asked(ALWAYS, ALWAYS, NO, YES, NO)
+    asked = Asked(ALWAYS, NO, YES, NO)
     permissions = Permissions(asked)
     assert allowed(permissions, "cat x && ls", "ls -la; cat y", "rm x", "git log", "git push") == [
         True, True, False, True, False,
     ]  # fmt: skip
-    assert asked.parts == ["cat x", "ls", "rm x", "git log", "git push"]
-    assert [request.covers for request in asked.requests[:2]] == ["cat *", "ls *"]
-    assert [request.number for request in asked.requests[:2]] == [(1, 2), (2, 2)]
-    assert asked.requests[0].subject == "cat x && ls"
+    assert asked.parts == ["cat x && ls", "rm x", "git log", "git push"]
+    assert asked.requests[0].rules == ("cat *", "ls *")
 
 
-def test_a_refused_part_refuses_the_line_and_later_parts_are_not_asked_for() -> None:
+def test_a_line_of_several_parts_is_asked_for_once_with_a_verdict_on_each() -> None:
     asked = Asked(YES, NO)
-    assert allowed(Permissions(asked), "a && b && c") == [False]
-    assert asked.parts == ["a", "b"]
+    permissions = Permissions(asked, allow=[Rule("git status *")])
+    line = "cd src && make test | tee log; git status; echo x | xargs rm"
+    assert allowed(permissions, line, line) == [True, False], "yes holds once"
+    assert asked.requests[0] == asked.requests[1]
+    request = asked.requests[0]
+    assert request.parts == (
+        PartVerdict("cd src", "not above this directory"),
+        PartVerdict("make test", rule="make test *"),
+        PartVerdict("tee log", rule="tee *"),
+        PartVerdict("git status", "git status *"),
+        PartVerdict("echo x", rule="echo *"),
+        PartVerdict("xargs rm"),
+    )
+    assert request.unsettled == 4
+    assert request.rules == ("make test *", "tee *", "echo *")
 
 
-def test_an_answer_covers_later_parts_of_the_same_line() -> None:
-    asked = Asked(ALWAYS)
-    assert allowed(Permissions(asked), "ls a; ls b") == [True]
-    assert asked.parts == ["ls a"]
+def test_always_for_a_whole_line_leaves_out_what_no_rule_can_cover() -> None:
+    asked = Asked(ALWAYS, YES)
+    permissions = Permissions(asked)
+    assert allowed(permissions, "make | xargs rm", "make; xargs rm") == [True, True]
+    assert asked.requests[1].parts == (PartVerdict("make", "make *"), PartVerdict("xargs rm"))
+    assert asked.requests[1].unsettled == 1
+
+
+def test_each_part_can_be_asked_for_by_itself() -> None:
+    asked = Asked(EACH, YES, NO, EACH, ALWAYS)
+    assert allowed(Permissions(asked), "a && b && c", "ls a; ls b") == [False, True]
+    assert asked.parts == ["a && b && c", "a", "b", "ls a; ls b", "ls a"], "a refusal ends it; always covers the rest"
+    assert [request.number for request in asked.requests[1:3]] == [(1, 3), (2, 3)]
+
+
+def test_the_rules_in_force_are_told_with_their_sources(tmp_path: Path) -> None:
+    remembered = RememberedRules(tmp_path / "approvals.json", tmp_path)
+    remembered.add(Rule("make *"), allowed=True)
+    asked = Asked(ALWAYS, NEVER, Approval(True, Scope.EVERYTHING))
+    permissions = Permissions(asked, allow=[Rule("git diff *")], deny=[Rule("rm *")], remembered=remembered)
+    assert allowed(permissions, "ls", "git push", "cat x", "cat y") == [True, False, True, True]
+    until_the_end = "an answer, until the session ends"
+    assert [(rule.allows, rule.text, rule.source) for rule in permissions.in_force] == [
+        (False, "rm *", "settings or options"),
+        (False, "git push *", until_the_end),
+        (True, "make *", "this project, for good"),
+        (True, "git diff *", "settings or options"),
+        (True, "ls *", until_the_end),
+        (True, "all commands", until_the_end),
+    ]
 
 
 def test_never_is_not_asked_again() -> None:
@@ -82,7 +120,7 @@ def test_what_cannot_be_read_is_asked_for_whole_and_not_remembered() -> None:
     line = "[[ a ]] && ls"
     assert allowed(Permissions(asked, allow=[Rule("ls *")]), line, line) == [True, True]
     assert asked.parts == [line, line]
-    assert [request.covers for request in asked.requests] == [None, None]
+    assert [request.rules for request in asked.requests] == [(), ()]
 
 
 def test_rules_from_the_settings() -> None:

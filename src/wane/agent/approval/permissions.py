@@ -34,6 +34,39 @@ class Scope(StrEnum):
     """All that the rule matches in this project, in later sessions too."""
     EVERYTHING = "everything"
     """All requests with the same effect, until the session ends."""
+    EACH = "each"
+    """Nothing yet: each part of the command line is to be asked about by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartVerdict:
+    """What the rules say of one part of a command line.
+
+    Attributes:
+        text: the part.
+        allowed: why it needs no approval; "" if it needs one.
+        rule: the rule that an answer for longer than this once creates for it; None if it is allowed, or no rule can be
+            made.
+    """
+
+    text: str
+    allowed: str = ""
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInForce:
+    """A rule that decides something.
+
+    Attributes:
+        allows: whether it allows; else it denies.
+        text: the rule.
+        source: where it comes from, and for how long it holds.
+    """
+
+    allows: bool
+    text: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +77,24 @@ class ApprovalRequest:
         effect: a command, a change of a file, or a call of an MCP tool.
         subject: the whole command line, the file's path, or the tool's name.
         detail: the diff of a change, or the arguments of a tool; "" for a command.
-        part: the part of the command line in question; equal to `subject` if it is the only one.
+        parts: the verdict on each part of a command line that has several.
+        part: the part in question, if the user wants to be asked about each; "" for the whole.
         number: its number among the parts that need approval, from 1, and how many these are.
-        covers: the rule that an answer for longer than this once creates; None if no rule can be made.
+        rules: the rules that an answer for longer than this once creates; none if none can be made.
     """
 
     effect: Effect
     subject: str
     detail: str = ""
+    parts: tuple[PartVerdict, ...] = ()
     part: str = ""
     number: tuple[int, int] = (1, 1)
-    covers: str | None = None
+    rules: tuple[str, ...] = ()
+
+    @property
+    def unsettled(self) -> int:
+        """The number of parts that the question is about."""
+        return sum(not part.allowed for part in self.parts) if self.parts else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +121,18 @@ CANNOT_ASK: Final = (
 )
 """The reason that the model reads in print mode."""
 
+EVERYTHING: Final = {
+    Effect.COMMAND: "all commands",
+    Effect.WRITE: "all file changes",
+    Effect.TOOL: "all tools of MCP servers",
+}
+"""What an answer of the scope `EVERYTHING` covers, in words."""
+
+REMEMBERED: Final = "this project, for good"
+"""The source of a rule that is remembered."""
+
+_SETTINGS: Final = "settings or options"
+_ANSWERED: Final = "an answer, until the session ends"
 _REFUSED: Final = "the user refused it"
 _DENIED: Final = "a rule of the user denies it: {}"
 _NO_EFFECT: Final = frozenset({"true", "false", ":"})
@@ -111,10 +163,14 @@ class Permissions:
     remembered: RememberedRules | None = None
     warn: Callable[[str], object] = str
     _everything: set[Effect] = field(default_factory=set, init=False)
+    _given: frozenset[Rule] = field(default=frozenset(), init=False)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
+    def __post_init__(self) -> None:
+        self._given = frozenset((*self.allow, *self.deny))
+
     async def command(self, line: str) -> str | None:
-        """Return why a command line must not run; None if it may. The user is asked about each part separately."""
+        """Return why a command line must not run; None if it may. The user is asked once about all its parts."""
         if self.yolo and not self._denying:
             return None
         from wane.agent.approval.commands import parts_of
@@ -126,35 +182,49 @@ class Permissions:
                 free = Effect.COMMAND in self._everything or any(rule.text == "*" for rule in self._allowing)
                 if free and not self._denying:
                     return None
-                return await self._answer(ApprovalRequest(Effect.COMMAND, line, part=line), None)
+                return await self._answer(ApprovalRequest(Effect.COMMAND, line))
             for part in parts:
                 if rule := next((rule for rule in self._denying if rule.matches(part, through_wrappers=True)), None):
                     return _DENIED.format(rule.text)
-            unsettled = [part for part in parts if not self._allows(part)]
-            for number, part in enumerate(unsettled, start=1):
-                if self._allows(part):  # an answer about an earlier part covers it
-                    continue
-                rule = rule_for(part)
-                request = ApprovalRequest(
-                    Effect.COMMAND,
-                    line,
-                    part=part.text,
-                    number=(number, len(unsettled)),
-                    covers=rule.text if rule else None,
-                )
-                if reason := await self._answer(request, rule):
-                    return reason
-            return None
+            verdicts = tuple(map(self._verdict, parts))
+            if all(verdict.allowed for verdict in verdicts):
+                return None
+            rules = tuple(dict.fromkeys(verdict.rule for verdict in verdicts if verdict.rule is not None))
+            listed = verdicts if len(verdicts) > 1 else ()
+            request = ApprovalRequest(Effect.COMMAND, line, parts=listed, rules=rules)
+            answer = await self.ask(request)
+            if answer.scope is Scope.EACH:
+                return await self._ask_each(line, parts)
+            return self._taken(answer, request)
 
     async def change(self, path: str, diff: str) -> str | None:
         """Return why a file must not be changed; None if it may."""
-        return await self._decide(EDIT, ApprovalRequest(Effect.WRITE, path, diff, path, covers=f"{EDIT}{escape(path)}"))
+        return await self._decide(EDIT, ApprovalRequest(Effect.WRITE, path, diff, rules=(f"{EDIT}{escape(path)}",)))
 
     async def tool(self, name: str, arguments: str) -> str | None:
         """Return why a tool of an MCP server must not be called; None if it may."""
-        return await self._decide(
-            MCP, ApprovalRequest(Effect.TOOL, name, arguments, name, covers=f"{MCP}{escape(name)}")
-        )
+        return await self._decide(MCP, ApprovalRequest(Effect.TOOL, name, arguments, rules=(f"{MCP}{escape(name)}",)))
+
+    @property
+    def in_force(self) -> list[RuleInForce]:
+        """All rules, in the order in which they are looked at: those that deny come first.
+
+        What none of them covers is asked for.
+        """
+        rules: list[RuleInForce] = []
+        for allows, of_session in ((False, self.deny), (True, self.allow)):
+            remembered: Sequence[Rule] = ()
+            if self.remembered is not None:
+                remembered = self.remembered.allow if allows else self.remembered.deny
+            rules += [RuleInForce(allows, rule.text, REMEMBERED) for rule in remembered]
+            for rule in of_session:
+                rules.append(RuleInForce(allows, rule.text, _SETTINGS if rule in self._given else _ANSWERED))
+        rules += [RuleInForce(True, EVERYTHING[effect], _ANSWERED) for effect in Effect if effect in self._everything]
+        return rules
+
+    def allows_all(self, effect: Effect) -> bool:
+        """Return whether the user has allowed all requests with an effect until the session ends."""
+        return effect in self._everything
 
     @property
     def _allowing(self) -> Sequence[Rule]:
@@ -164,10 +234,32 @@ class Permissions:
     def _denying(self) -> Sequence[Rule]:
         return [*self.deny, *(self.remembered.deny if self.remembered else ())]
 
-    def _allows(self, part: ShellPart) -> bool:
-        if self.yolo or Effect.COMMAND in self._everything or part.words[0] in _NO_EFFECT:
-            return True
-        return _enters_subdirectory(part) or any(rule.matches(part) for rule in self._allowing)
+    def _verdict(self, part: ShellPart) -> PartVerdict:
+        if self.yolo or Effect.COMMAND in self._everything:
+            return PartVerdict(part.text, EVERYTHING[Effect.COMMAND])
+        if part.words[0] in _NO_EFFECT:
+            return PartVerdict(part.text, "it does nothing")
+        if _enters_subdirectory(part):
+            return PartVerdict(part.text, "not above this directory")
+        if rule := next((rule for rule in self._allowing if rule.matches(part)), None):
+            return PartVerdict(part.text, rule.text)
+        created = rule_for(part)
+        return PartVerdict(part.text, rule=created.text if created else None)
+
+    async def _ask_each(self, line: str, parts: Sequence[ShellPart]) -> str | None:
+        """Ask about each part by itself, and return the reason of the first refusal; None if all are allowed."""
+        unsettled = [part for part in parts if not self._verdict(part).allowed]
+        for number, part in enumerate(unsettled, start=1):
+            verdict = self._verdict(part)
+            if verdict.allowed:  # an answer about an earlier part covers it
+                continue
+            rules = () if verdict.rule is None else (verdict.rule,)
+            request = ApprovalRequest(
+                Effect.COMMAND, line, part=part.text, number=(number, len(unsettled)), rules=rules
+            )
+            if reason := await self._answer(request):
+                return reason
+        return None
 
     async def _decide(self, prefix: str, request: ApprovalRequest) -> str | None:
         name = request.subject
@@ -178,15 +270,20 @@ class Permissions:
                 return None
             if any(rule.names(prefix, name) for rule in self._allowing):
                 return None
-            return await self._answer(request, Rule(request.covers or ""))
+            return await self._answer(request)
 
-    async def _answer(self, request: ApprovalRequest, rule: Rule | None) -> str | None:
-        """Ask the user, remember the answer for its scope, and return the reason of a refusal; None if allowed."""
-        answer = await self.ask(request)
+    async def _answer(self, request: ApprovalRequest) -> str | None:
+        """Ask the user, and return the reason of a refusal; None if allowed."""
+        return self._taken(await self.ask(request), request)
+
+    def _taken(self, answer: Approval, request: ApprovalRequest) -> str | None:
+        """Remember an answer for its scope, and return the reason of a refusal; None if it allows."""
         if answer.scope is Scope.EVERYTHING and answer.allowed:
             self._everything.add(request.effect)
-        elif answer.scope is not Scope.ONCE and rule is not None and not self._remember(rule, answer):
-            (self.allow if answer.allowed else self.deny).append(rule)
+        elif answer.scope is not Scope.ONCE:
+            for rule in map(Rule, request.rules):
+                if not self._remember(rule, answer):
+                    (self.allow if answer.allowed else self.deny).append(rule)
         return None if answer.allowed else answer.reason or _REFUSED
 
     def _remember(self, rule: Rule, answer: Approval) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
+from wane.agent.approval.permissions import REMEMBERED, Effect
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.command import ChatCommand, Host
 from wane.cli.terminal.text import counted, local_time, printable, short
@@ -178,33 +180,44 @@ def _new(chat: Host, _: str) -> None:
         chat.console.print(f"To go back: /resume {before}", style="dim")
 
 
+_KINDS: Final = {Effect.COMMAND: "commands", Effect.WRITE: "file changes", Effect.TOOL: "calls of MCP tools"}
+
+
 def _permissions(chat: Host, text: str) -> None:
     from wane.cli.terminal import picture
 
     permissions = chat.session.permissions
-    remembered = permissions.remembered
-    word, _, number = text.partition(" ")
-    rules = [("allow", rule) for rule in (remembered.allow if remembered else ())]
-    rules += [("deny", rule) for rule in (remembered.deny if remembered else ())]
-    if word:
-        if word != "forget" or not number.isdecimal() or not 1 <= int(number) <= len(rules) or remembered is None:
-            raise ConfigError(f"/permissions {text} is not understood; write /permissions forget and a rule's number")
-        try:
-            remembered.forget(rules.pop(int(number) - 1)[1])
-        except OSError as error:
-            raise ConfigError(f"cannot write {remembered.path}: {error.strerror or error}") from error
-    table = picture.plain_table(">", "", "*rule", "until")
-    for position, (kind, rule) in enumerate(rules, start=1):
-        table.add_row(str(position), kind, printable(rule.text), "forgotten")
-    for kind, others in (("allow", permissions.allow), ("deny", permissions.deny)):
-        for rule in others:
-            table.add_row("", kind, printable(rule.text), "the session ends")
-    if permissions.yolo:
-        chat.console.print("All is allowed (--yolo), but for what is denied below.")
-    elif not table.row_count:
-        chat.console.print("No rule allows or denies anything: commands and file changes are asked for.")
+    if text:
+        _forget(chat, text)
+    table = picture.plain_table(">", "", "*rule", "*from")
+    numbers = count(1)
+    for rule in permissions.in_force:
+        number = str(next(numbers)) if rule.source == REMEMBERED else ""
+        table.add_row(number, "allow" if rule.allows else "deny", printable(rule.text), rule.source)
     if table.row_count:
         chat.console.print(table)
+        chat.console.print("A rule that denies outweighs every rule that allows.", style="dim")
+    if permissions.yolo:
+        chat.console.print("All else is allowed (--yolo)." if table.row_count else "Everything is allowed (--yolo).")
+    elif asked := [kind for effect, kind in _KINDS.items() if not permissions.allows_all(effect)]:
+        other = "other " if table.row_count else ""
+        chat.console.print(f"The agent asks before {other}{', '.join(asked)}.")
+
+
+def _forget(chat: Host, text: str) -> None:
+    """Forget the remembered rule that a text names by its number."""
+    from wane.agent.approval.rules import Rule
+
+    permissions = chat.session.permissions
+    word, _, number = text.partition(" ")
+    rules = [rule.text for rule in permissions.in_force if rule.source == REMEMBERED]
+    remembered = permissions.remembered
+    if word != "forget" or not number.isdecimal() or not 1 <= int(number) <= len(rules) or remembered is None:
+        raise ConfigError(f"/permissions {text} is not understood; write /permissions forget and a rule's number")
+    try:
+        remembered.forget(Rule(rules[int(number) - 1]))
+    except OSError as error:
+        raise ConfigError(f"cannot write {remembered.path}: {error.strerror or error}") from error
 
 
 def _mcp(chat: Host, _: str) -> None:

@@ -8,26 +8,24 @@ from typing import Final
 
 from rich.text import Text
 
-from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, Scope
+from wane.agent.approval.permissions import EVERYTHING, Approval, ApprovalRequest, Effect, PartVerdict, Scope
 from wane.cli.terminal.text import printable
 
 MAX_LINES: Final = 60
 """Lines of a command or a diff to show."""
 
-_EVERYTHING: Final = {
-    Effect.COMMAND: "all commands",
-    Effect.WRITE: "all file changes",
-    Effect.TOOL: "all tools of MCP servers",
-}
 _ANSWERS: Final = {
     "y": Approval(allowed=True),
     "a": Approval(allowed=True, scope=Scope.SESSION),
     "p": Approval(allowed=True, scope=Scope.PROJECT),
     "s": Approval(allowed=True, scope=Scope.EVERYTHING),
+    "e": Approval(allowed=False, scope=Scope.EACH),
     "n": Approval(allowed=False),
     "v": Approval(allowed=False, scope=Scope.PROJECT),
 }
-_SPELLED: Final = {"yes": "y", "always": "a", "project": "p", "session": "s", "no": "n", "never": "v", "": "n"}
+_SPELLED: Final = {
+    "yes": "y", "always": "a", "project": "p", "session": "s", "each": "e", "no": "n", "never": "v", "": "n",
+}  # fmt: skip
 
 
 def question_lines(request: ApprovalRequest) -> Iterator[Text]:
@@ -44,10 +42,12 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
             yield Text(f"The agent wants to call {printable(request.subject)}:", style=bold)
             yield from _bounded(request.detail, {})
     number, of = request.number
-    if request.part != request.subject:
-        count = f" ({number} of {of})" if of > 1 else ""
-        yield Text(f"This asks for one part of it{count}:", style=bold)
+    if request.part:
+        yield Text(f"Part {number} of the {of} that need approval:", style=bold)
         yield from _bounded(request.part, {})
+    if request.parts:
+        yield Text("Its parts:", style=bold)
+        yield from (_verdict_line(part, lasting=request.unsettled > 1) for part in request.parts)
     for key, what in _menu(request):
         yield Text.assemble("  ", (key, bold), f"  {what}")
 
@@ -77,16 +77,27 @@ def covered(rule: str) -> str:
     return f"{printable(words)} with any arguments" if words != rule else printable(rule)
 
 
+def _verdict_line(part: PartVerdict, *, lasting: bool) -> Text:
+    """Return a line about a part; with what an answer of "always" covers, if the menu has no room for it."""
+    if part.allowed:
+        return Text.assemble(("  allowed  ", "green"), printable(part.text), (f"  ({part.allowed})", "dim"))
+    always = "" if not lasting else f"always: {covered(part.rule)}" if part.rule else "asked for each time"
+    return Text.assemble(("  asks     ", "yellow"), printable(part.text), (f"  ({always})" if always else "", "dim"))
+
+
 def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
-    yield "y", "yes, once"
-    if request.covers is not None:
-        what = covered(request.covers)
-        yield "a", f"always: {what}, until the session ends"
-        yield "p", f"always: {what}, in this project for good"
-    yield "s", f"{_EVERYTHING[request.effect]}, until the session ends"
+    several = request.unsettled > 1
+    yield "y", "yes, this whole line, once" if request.parts else "yes, once"
+    if request.rules:
+        always = "always, as shown above," if several else f"always: {covered(request.rules[0])},"
+        yield "a", f"{always} until the session ends"
+        yield "p", f"{always} in this project for good"
+    yield "s", f"{EVERYTHING[request.effect]}, until the session ends"
+    if several:
+        yield "e", "ask about each part"
     yield "n", "no"
-    if request.covers is not None:
-        yield "v", f"never: {what}, in this project for good"
+    if request.rules and not several:
+        yield "v", f"never: {covered(request.rules[0])}, in this project for good"
 
 
 def _bounded(text: str, styles: dict[str, str]) -> Iterator[Text]:
