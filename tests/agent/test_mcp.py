@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from tests.agent.conftest import config
@@ -55,6 +56,26 @@ def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(served: Serve, rep
     (warned,) = [event for event in told if isinstance(event, Warned)]
     assert "the MCP server gone does not work: " in warned.text
     assert [entry.tools for entry in session.servers.servers] == [("sums_add", "sums_fail", "sums_count"), ()]
+
+
+def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, repository: Path, tmp_path: Path) -> None:
+    file, log = tmp_path / "servers.json", platformdirs.user_log_path("wane", appauthor=False) / "mcp-sad.log"
+    fails = "import sys; sys.exit('no token\\nset TOKEN first')"
+    file.write_text(json.dumps({"mcpServers": {"sad": {"command": sys.executable, "args": ["-c", fails]}}}))
+    log.parent.mkdir(parents=True)
+    log.write_text("of an earlier start\n")
+
+    async def scene(at: Terminal) -> None:
+        await at.until("the MCP server sad does not work: Connection closed.")
+        at.say("/mcp")
+        await at.until("set TOKEN first")
+        at.type(CTRL_D)
+
+    with served([]) as server, terminal(server.model(), repository, mcp=[str(file)]) as at:
+        play(at, scene)
+        (listed,) = at.chat.session.servers.servers
+    assert listed.problem == f'Connection closed. It wrote "set TOKEN first"; its log is {log}'
+    assert log.read_text() == "of an earlier start\nno token\nset TOKEN first\n"
 
 
 def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, servers: Path) -> None:

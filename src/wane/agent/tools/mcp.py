@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import platformdirs
 
 from wane.core.errors import ConfigError, MissingExtraError
+from wane.core.report import brief
 
 if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
@@ -27,6 +28,8 @@ PROJECT_FILE: Final = ".mcp.json"
 START_TIMEOUT: Final = 30.0
 """Seconds that a server may take to start. Some are downloaded first; Pydantic AI would wait for 5."""
 
+_TAIL: Final = 4_000  # bytes of a log that are read for its last line
+
 
 @dataclass(slots=True)
 class Server:
@@ -35,12 +38,14 @@ class Server:
     Attributes:
         name: its name in the file; the names of its tools begin with it.
         toolset: its tools.
+        log: the file that its standard error goes to; None if it runs elsewhere.
         problem: why it does not work; "" if it works or has not been started.
         tools: the names of its tools; empty until it has been started.
     """
 
     name: str
     toolset: AbstractToolset[Any]
+    log: Path | None = None
     problem: str = ""
     tools: tuple[str, ...] = ()
 
@@ -95,6 +100,7 @@ class Servers:
 
 
 async def _start(server: Server, stack: AsyncExitStack, warn: Callable[[str], object]) -> None:
+    logged = _size(server.log)
     try:
         toolset = await stack.enter_async_context(server.toolset)
         tools = await toolset.wrapped.list_tools()  # type: ignore[attr-defined]
@@ -102,8 +108,24 @@ async def _start(server: Server, stack: AsyncExitStack, warn: Callable[[str], ob
         server.problem = "" if tools else "it has no tools"
     except Exception as error:
         # A server is somebody else's program and may fail in any way.
-        server.problem = " ".join(str(error).split()) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
+        server.problem = f"{reason.rstrip('.')}{_last_words(server.log, logged)}"
         warn(f"the MCP server {server.name} does not work: {server.problem}")
+
+
+def _size(log: Path | None) -> int:
+    return log.stat().st_size if log is not None and log.is_file() else 0
+
+
+def _last_words(log: Path | None, start: int) -> str:
+    """Return the last line that a server wrote to its log from a position on, and where the log is."""
+    if log is None or _size(log) <= start:
+        return ""
+    with log.open("rb") as stream:
+        stream.seek(max(start, _size(log) - _TAIL))
+        lines = stream.read().decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f'. It wrote "{brief(last)}"; its log is {log}'
 
 
 def _read(file: Path) -> list[Server]:
@@ -122,10 +144,12 @@ def _read(file: Path) -> list[Server]:
         name, transport = toolset.wrapped.id, toolset.wrapped.client.transport  # type: ignore[attr-defined]
         if isinstance(transport, StdioTransport):
             # Its standard error would appear in the middle of the user's screen.
-            transport.log_file = _log_file(name)
+            log = transport.log_file = _log_file(name)
+        else:
+            log = None
         # The model reads the error of a failed call as its result, as with the agent's own tools.
         patient = MCPToolset(transport, id=name, init_timeout=START_TIMEOUT, tool_error_behavior="failed")
-        servers.append(Server(name, patient.prefixed(name)))
+        servers.append(Server(name, patient.prefixed(name), log))
     return servers
 
 
