@@ -6,6 +6,7 @@ directly and through the proxy, in turn, so that a busy machine slows both alike
 Sections:
   new     what a new session of 20,000 tokens takes of the processor, by part
   added   what the proxy adds to a request of 80,000 tokens, by protocol
+  shadow  the same streamed, once managed and once with --shadow, which changes nothing
   growth  the same by length of the client's history
   load    200 sessions that stream at once
   burst   200 sessions that begin at the same moment
@@ -397,6 +398,27 @@ def cpu(pid: int) -> float:
     return sum(map(int, path.read_text().rpartition(")")[2].split()[11:13])) / 100 if path.exists() else 0.0
 
 
+def shadow(effort: Effort) -> Table:
+    """What a proxy adds that only watches, beside one that manages."""
+    table = Table(title="Added to a streamed request of 80,000 tokens, in ms")
+    for column in ("API", "proxy", "processor", "whole reply", "first text", "a token"):
+        table.add_column(column, justify="left" if column in ("API", "proxy") else "right")
+    with parties() as managing, parties("--shadow") as watching:
+        for number, wire in enumerate(SHAPES):
+            for name, both_ways in (("manages", managing), ("watches", watching)):
+                session = Session(wire, 80_000, number, stream=True)
+                session.managed = name == "manages"
+                both = asyncio.run(compared(both_ways, session, effort.requests))
+                row = [
+                    f"{1e3 * both.used:.1f}",
+                    ms(both.added(lambda it: it.whole)),
+                    ms(both.added(lambda it: it.first)),
+                ]
+                table.add_row(NAMES[wire], name, *row, ms(both.added(lambda it: middle(list(it.ways))[0])))
+    table.caption = "Median / 95th percentile, less the direct median."
+    return table
+
+
 def in_memory(proxy: str) -> int:
     """Return how many sessions a proxy has in memory."""
     with urlopen(f"{proxy}/wane/status", timeout=10) as answer:
@@ -406,6 +428,7 @@ def in_memory(proxy: str) -> int:
 SECTIONS: dict[str, Callable[[Effort], Table]] = {
     "new": new,
     "added": added,
+    "shadow": shadow,
     "growth": growth,
     "load": load,
     "burst": burst,

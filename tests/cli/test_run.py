@@ -183,6 +183,19 @@ def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(
     assert warning.removeprefix("wane: ") in log.read_text()
 
 
+def test_in_the_shadow_nothing_changes_and_the_end_says_what_wane_would_have_done(
+    tmp_path: Path, environ: dict[str, str], run: Run
+) -> None:
+    agent(tmp_path, ASKING)
+    with ScriptedServer([Reply("Hello.")]) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        done = run("--shadow", "--", "claude")
+        (asked,) = server.requests
+    assert "Hello. None" in done.stdout, "the reply has no header of Wane"
+    assert asked.tools == ("read",)
+    assert "shadow: With cwl at 80,000 tokens there would have been 0 passes" in done.stderr
+
+
 def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
     tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer, run: Run
 ) -> None:

@@ -218,6 +218,7 @@ class ServerSettings:
         timeouts: how long it waits.
         max_cost: dollars that model requests may cost; then no model is asked any more. None for no limit.
         cost_period: what `max_cost` is for.
+        shadow: pass every request on as it is, and only record what a session holds.
 
     Raises:
         ConfigError: for an address other than loopback without a token, a malformed token, a limit that cannot work,
@@ -233,6 +234,7 @@ class ServerSettings:
     timeouts: Timeouts = field(default_factory=Timeouts)
     max_cost: float | None = None
     cost_period: CostPeriod = "total"
+    shadow: bool = False
 
     def __post_init__(self) -> None:
         if self.token is not None:

@@ -201,6 +201,10 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
                 if upstream.scheme == "http" and not upstream.is_loopback:
                     say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
                 await proxy.stopped()
+                sessions = proxy.sessions.status()
+        if options.predict is not None and sessions:
+            for line in options.predict([status.facts.session for status in sessions]):
+                say(f"shadow: {line}")
     except asyncio.CancelledError:
         return failure.INTERRUPTED
     return failure.OK if stops < _ORDERLY and task.cancelling() == 0 else failure.INTERRUPTED
@@ -216,6 +220,8 @@ def _introduce(options: ProxyOptions) -> None:
     view = f"{context.budget:,} tokens ({context.strategy}{marks if traits(context.strategy).by_episode else ''})"
     if not traits(context.strategy).bounded:
         view = "the whole history, without a budget (none)"
+    if options.predict is not None:
+        view = "as it is: nothing is changed (shadow)"
     lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
     allowed = f"{dollars(server.max_cost)} {COST_PERIODS[server.cost_period]}"
     limit = [] if server.max_cost is None else [f"  limit     {allowed}"]

@@ -99,6 +99,14 @@ class ContextOptions:
 class TreatmentOptions:
     """How requests are treated."""
 
+    shadow: Annotated[
+        bool,
+        Flag(
+            "--shadow",
+            "Change nothing: every request passes as it is. At the end, and on the page, say what Wane would have "
+            "evicted and saved, and how much of that the agent then needed.",
+        ),
+    ] = False
     strict: Annotated[
         bool,
         Flag(
@@ -172,6 +180,7 @@ class ProxyCommandOptions:
       wane proxy --upstream http://127.0.0.1:11434 --annotate infer
       wane proxy --upstream https://openrouter.ai/api/v1 --listen 127.0.0.1:9000
       wane proxy --upstream https://api.anthropic.com --store redis://localhost
+      wane proxy --upstream https://api.anthropic.com --shadow
 
     What to set in the client:
       ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs

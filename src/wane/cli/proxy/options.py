@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
+from wane.cli.proxy.shadow import Shadow
 from wane.cli.values import NO_SHARE
 from wane.core import parse_budget
 
@@ -54,6 +56,7 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         timeouts=Timeouts(**{name: value for name, value in waits.items() if value is not None}),
         max_cost=treatment.max_cost,
         cost_period=treatment.max_cost_per or "total",
+        shadow=treatment.shadow,
     )
     if treatment.max_cost_per is not None and treatment.max_cost is None:
         raise UsageError("--max-cost-per says what --max-cost is for: give both")
@@ -69,11 +72,13 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
     settings = context_settings(context)
+    shadow = Shadow.of(settings, store) if treatment.shadow else None
     # The server takes seconds to load, so report mistakes in the options before that.
     from wane.proxy.server.run import ProxyOptions
 
     times = {"keep": context.keep, "idle": context.idle}
-    return ProxyOptions(server, settings, store, **{name: time for name, time in times.items() if time is not None})
+    options = ProxyOptions(server, settings, store, **{name: time for name, time in times.items() if time is not None})
+    return options if shadow is None else replace(options, context=shadow.watching, predict=shadow.tell)
 
 
 def _address(text: str) -> Address:

@@ -94,6 +94,9 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
         code = run_child((path, *start.before, *command.arguments), environ)
         # The proxy's end takes the sessions from memory.
         sessions = proxy.sessions.status()
+    if options.predict is not None and sessions:
+        for line in options.predict([status.facts.session for status in sessions]):
+            say(f"shadow: {line}")
     if not run_options.quiet:
         say(summary(proxy, sessions, options, log))
         if advice := advice_on(sessions):

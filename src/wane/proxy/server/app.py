@@ -234,6 +234,7 @@ class ProxyApp:
             settings.strict,
             sums_usage(settings.usage, request.headers),
             None if api.counts else self._limit,
+            settings.shadow,
         )
         await managed.answer(counts=api.counts)
 

@@ -17,7 +17,7 @@ from wane.proxy.http import head
 from wane.proxy.http.client import Client, ClientGoneError, dumped
 from wane.proxy.http.head import RefusedError, RequestHead
 from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, pass_on, relay, streams_in
-from wane.proxy.server.spending import Meter, Payment, SpendingLimit
+from wane.proxy.server.spending import Payment, ReplyReader, SpendingLimit
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import SessionTurn
@@ -29,6 +29,9 @@ _RETRIES: Final = 2
 """How often a request that was refused for its reasoning is corrected and sent again."""
 _LONGEST_ERROR: Final = 1024 * 1024
 """Bytes of a provider's error that are read ahead; the rest is passed on unread."""
+
+_ENCODINGS: Final = frozenset({b"accept-encoding"})
+"""What is left out of a request, so that its reply can be read as it passes."""
 
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
 _READABLE: Final = (b"", b"gzip", b"deflate")
@@ -52,6 +55,7 @@ class ManagedRequest:
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
         sums: whether the client is told the usage of all rounds, not of the last one.
         limit: what requests may cost; None for no limit.
+        shadow: whether the request and its reply pass as they are, and are only recorded.
     """
 
     upstream: Upstream
@@ -65,6 +69,7 @@ class ManagedRequest:
     strict: bool
     sums: bool
     limit: SpendingLimit | None = None
+    shadow: bool = False
 
     def __post_init__(self) -> None:
         self._head: tuple[int, head.Headers] = (200, [])
@@ -87,6 +92,9 @@ class ManagedRequest:
             BrokenOffError: if the provider's reply breaks off after the client's has started.
             ClientGoneError: if the client disconnects.
         """
+        if self.shadow:
+            await self._observed(counts=counts)
+            return
         try:
             if await self._passed_unmanaged():
                 return
@@ -107,6 +115,36 @@ class ManagedRequest:
             raise
         except Exception as error:
             await self._failed(error)
+
+    async def _observed(self, *, counts: bool) -> None:
+        """Pass request and reply as they are, and record them. Nothing that Wane does can change or refuse them."""
+        turn = None if counts or self.wire.unmanaged(self.body) else await self._taken_in()
+        self.client.watch()
+        async with self._paying(self.raw) as payment:
+            sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_ENCODINGS)
+            async with await self._send(sent, self.raw) as answer:
+                reader = ReplyReader(self.wire, self.body, answer.headers)
+                await relay(self.client, self.exchange, answer, watch=reader.feed)
+                round_ = reader.end() if answer.ok else None
+                if payment is not None and answer.ok:
+                    payment.used(None if round_ is None else round_.usage)
+                elif payment is not None:
+                    payment.free()
+        if turn is not None and round_ is not None:
+            try:
+                await uninterrupted(turn.answered(round_))
+            except Exception as error:
+                self._warn(error)
+
+    async def _taken_in(self) -> SessionTurn | None:
+        """Return the turn of a session that has taken in the request; None if it cannot."""
+        try:
+            turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=len(self.raw)))
+        except Exception as error:
+            self._warn(error)
+            return None
+        self.exchange.prepared(turn.facts)
+        return turn
 
     async def _passed_unmanaged(self) -> bool:
         """Pass the request on if it cannot or need not be managed; return whether it was."""
@@ -132,7 +170,7 @@ class ManagedRequest:
     @property
     def _dropped(self) -> frozenset[bytes]:
         """Headers that are not sent, so that the usage in a reply can be read where there is a limit."""
-        return frozenset() if self.limit is None else frozenset({b"accept-encoding"})
+        return frozenset() if self.limit is None else _ENCODINGS
 
     @asynccontextmanager
     async def _paying(self, content: bytes) -> AsyncIterator[Payment | None]:
@@ -155,10 +193,10 @@ class ManagedRequest:
             return
         if not answer.ok:
             payment.free()
-        meter = Meter(self.wire, self.body, answer.headers)
-        await relay(self.client, self.exchange, answer, extra, meter.feed)
+        reader = ReplyReader(self.wire, self.body, answer.headers)
+        await relay(self.client, self.exchange, answer, extra, reader.feed)
         if answer.ok:
-            payment.used(meter.usage())
+            payment.used(reader.usage())
 
     async def _shortened(self) -> bytes | None:
         """The body with its history shortened, if an unmanaged request continues a managed session."""

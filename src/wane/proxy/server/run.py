@@ -25,7 +25,7 @@ from wane.proxy.http.client import protocol
 from wane.proxy.http.head import LONGEST_HEAD
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
-from wane.proxy.server.status import status_app
+from wane.proxy.server.status import Predict, status_app
 from wane.proxy.server.telemetry import Telemetry, exporting
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.index import IDLE, SessionIndex
@@ -93,6 +93,7 @@ class ProxyOptions:
         store: where sessions are stored, as `open_store` reads it; None for memory only.
         keep: seconds after its last record until a stored session is deleted; 0 for never.
         idle: seconds without a request after which a stored session leaves memory.
+        predict: with `shadow`, tells what Wane would have done in the sessions with some ids.
     """
 
     server: ServerSettings
@@ -100,6 +101,7 @@ class ProxyOptions:
     store: str | None = None
     keep: float = KEEP
     idle: float = IDLE
+    predict: Predict | None = None
 
 
 class Running:
@@ -159,7 +161,9 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
     sessions = SessionIndex(store, options.context, strict=strict, idle=options.idle)
     wires = known_wires()
     with exporting(os.environ) as telemetry:
-        async with serving(options.server, sessions, wires, sock=sock, telemetry=telemetry) as proxy:
+        async with serving(
+            options.server, sessions, wires, sock=sock, telemetry=telemetry, predict=options.predict
+        ) as proxy:
             yield proxy
 
 
@@ -190,6 +194,7 @@ async def serving(
     *,
     sock: socket.socket | None = None,
     telemetry: Telemetry | None = None,
+    predict: Predict | None = None,
 ) -> AsyncIterator[Running]:
     """Serve sessions in this event loop, until the block ends; then close them.
 
@@ -199,6 +204,7 @@ async def serving(
         wires: the protocols.
         sock: a listening socket; None for a new one.
         telemetry: traces managed requests; None for no traces.
+        predict: see `ProxyOptions`.
 
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
@@ -211,7 +217,7 @@ async def serving(
         stack.callback(sock.close)
         settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
         traffic = Traffic(telemetry=telemetry)
-        status: Any = status_app(sessions, traffic, settings.upstream, datetime.now(UTC))
+        status: Any = status_app(sessions, traffic, settings.upstream, datetime.now(UTC), predict=predict)
         app = ProxyApp(settings, sessions, wires, upstream, traffic, status)
         server = _Server(app, settings)
         proxy = Running(settings.listen, server, app, sessions, traffic)

@@ -18,7 +18,7 @@ from wane.proxy.http.upstream import streams_in
 from wane.proxy.settings import COST_PERIODS, CostPeriod
 from wane.proxy.store.base import MemoryStore, Store, StoreError, uninterrupted
 from wane.proxy.store.ledger import Ledger
-from wane.proxy.wire.base import Body, Reply, Wire
+from wane.proxy.wire.base import Body, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _MILLION: Final = 1_000_000
@@ -173,8 +173,8 @@ def most(model: str, body: Body, size: int) -> int:
     return math.ceil(max(prices.cost(use, output).total for use in uses) * _MILLION)
 
 
-class Meter:
-    """Reads the usage in a reply that the client gets unchanged.
+class ReplyReader:
+    """Reads a reply that the client gets unchanged.
 
     Args:
         wire: its protocol.
@@ -195,15 +195,20 @@ class Meter:
         try:
             self._reply.feed(piece)
         except Exception:
-            # Whatever it is, the client gets it; its cost stays the most that it can be.
+            # Whatever it is, the client gets it.
             self._readable = False
+
+    def end(self) -> Round | None:
+        """Return the reply at its end; None if it cannot be read."""
+        try:
+            return self._reply.end() if self._reply is not None and self._readable else None
+        except Exception:
+            return None
 
     def usage(self) -> TokenUsage | None:
         """Return the usage at the end of the reply; None if it holds none that can be read."""
-        try:
-            return self._reply.end().usage if self._reply is not None and self._readable else None
-        except Exception:
-            return None
+        round_ = self.end()
+        return None if round_ is None else round_.usage
 
 
 def _dollars(amount: int) -> str:

@@ -6,6 +6,7 @@ user's first message as a title.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from base64 import b64encode
 from collections import Counter
@@ -47,12 +48,17 @@ _SCRIPTS: Final = ("base", "bar", "session", "live")
 """The page's scripts, in order; together they are one."""
 
 
+Predict = Callable[[Iterable[str]], list[str]]
+"""Tells in sentences what Wane would have done in the sessions with some ids; it may take seconds."""
+
+
 def status_app(
     sessions: SessionIndex,
     traffic: Traffic,
     upstream: UpstreamUrl,
     started: datetime,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    predict: Predict | None = None,
 ) -> ASGIApp:
     """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
 
@@ -62,6 +68,7 @@ def status_app(
         upstream: the provider.
         started: when the proxy started, in UTC.
         now: the time, in UTC.
+        predict: tells what a proxy that only watches would have done; None for one that manages sessions.
     """
     traffic.registry.register(_Sessions(sessions))
     ProcessCollector(registry=traffic.registry)
@@ -80,6 +87,7 @@ def status_app(
             "strategy": context.strategy,
             "annotate": context.annotate,
             "budget": context.budget,
+            "shadow": predict is not None,
             "requests": traffic.outcomes(),
             "open": traffic.open_requests(),
             "money": sum((session.money for session in in_memory), Money()).to_dict(),
@@ -88,10 +96,15 @@ def status_app(
         }
         return Response(jsons.dumps(data), media_type="application/json", headers=_HEADERS)
 
+    async def shadow(_: Request) -> Response:
+        ids = [session.facts.session for session in sessions.status()]
+        lines = [] if predict is None else await asyncio.to_thread(predict, ids)
+        return Response(jsons.dumps({"lines": lines}), media_type="application/json", headers=_HEADERS)
+
     async def metrics(_: Request) -> Response:
         return Response(traffic.metrics(), media_type="text/plain; version=0.0.4", headers=_HEADERS)
 
-    routes = [Route("/", page), Route("/status", status), Route("/metrics", metrics)]
+    routes = [Route("/", page), Route("/status", status), Route("/shadow", shadow), Route("/metrics", metrics)]
     return _with_slash(Starlette(routes=routes))
 
 

@@ -73,6 +73,11 @@ class DiskStore:
         self._index = DiskIndex(sessions.root)
         self._spending = FileDatabase(sessions.root / "spending.sqlite3", _LEDGER)
 
+    @property
+    def root(self) -> Path:
+        """The directory of all its sessions."""
+        return self._sessions.root
+
     def __repr__(self) -> str:
         return f"DiskStore({str(self._sessions.root)!r})"
 

@@ -88,6 +88,7 @@ function draw() {
   const { data } = page;
   if (!data) return;
   facts(data);
+  byId("shadow").hidden = !data.shadow || !data.sessions.length;
   const none = !data.sessions.length;
   if (none) empty();
   byId("empty").hidden = !none;
@@ -130,6 +131,19 @@ async function ask() {
   return "";
 }
 
+// What a proxy that only watches would have done. It takes seconds, so it is asked for.
+async function predict() {
+  const [button, list] = [byId("predict"), byId("predicted")];
+  button.disabled = true;
+  let lines = ["The proxy does not answer."];
+  try {
+    const answer = await fetch("shadow", { cache: "no-store" });
+    if (answer.ok) ({ lines } = await answer.json());
+  } catch { /* the proxy has gone */ }
+  list.replaceChildren(...lines.map((line) => h("p", {}, line)));
+  button.disabled = false;
+}
+
 async function tick() {
   clearTimeout(page.timer);
   if (!document.hidden) {
@@ -162,6 +176,7 @@ byId("theme").addEventListener("click", () => {
   remembered(next);
   theme(next);
 });
+byId("predict").addEventListener("click", predict);
 byId("find").addEventListener("input", draw);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) tick(); });
 theme(remembered() || "auto");
