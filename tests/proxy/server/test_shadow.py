@@ -29,11 +29,11 @@ from tests.proxy.world import CLIENTS, Client, Upstream
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE
 from wane.cli.proxy.shadow import Shadow
+from wane.conversation.context import ContextSettings
 from wane.journal import SessionStore
 from wane.lab.shadow import predict
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
 from wane.strategies.base import Settings
 

@@ -76,8 +76,11 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
     # The server takes seconds to load, so report mistakes in the options before that.
     from wane.proxy.server.run import ProxyOptions
 
-    times = {"keep": context.keep, "idle": context.idle}
-    options = ProxyOptions(server, settings, store, **{name: time for name, time in times.items() if time is not None})
+    options = ProxyOptions(server, settings, store)
+    if context.keep is not None:
+        options = replace(options, keep=context.keep)
+    if context.idle is not None:
+        options = replace(options, idle=context.idle)
     return options if shadow is None else replace(options, context=shadow.watching, predict=shadow.tell)
 
 

@@ -14,7 +14,7 @@ from wane.journal import SessionStore
 from wane.strategies.base import Settings, traits
 
 if TYPE_CHECKING:
-    from wane.proxy.settings import ContextSettings
+    from wane.conversation.context import ContextSettings
 
 
 @dataclass(frozen=True, slots=True)
