@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -51,7 +52,8 @@ WAITING = """
 def environ(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "bin").mkdir()
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return {"PATH": path, "HOME": str(tmp_path), "WANE_PROXY_TOKEN": "a-token-of-another-proxy"}
+    modules = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    return {"PATH": path, "HOME": str(tmp_path), "WANE_PROXY_TOKEN": "a-token-of-another-proxy", **modules}
 
 
 @pytest.fixture
@@ -148,8 +150,16 @@ def test_an_agent_has_its_input_output_and_exit_code(
         command, env=environ, cwd=tmp_path, input="Hi", capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (7, "Hello. 20000 -p -- x y\nTrue None\n")
-    assert done.stderr.startswith("wane: 1 request; the view held ")
-    assert done.stderr.endswith(" of 20,000 tokens at most, 0 were evicted; cost unknown\n")
+    page, figures, session = done.stderr.splitlines()
+    assert re.fullmatch(r"wane: this run's page, until claude ends: http://127\.0\.0\.1:\d+/wane/", page)
+    assert figures.startswith("wane: 1 request; the view held ")
+    assert figures.endswith(" of 20,000 tokens at most, 0 were evicted; cost unknown")
+    told = re.fullmatch(r"wane: session (\w+): (wane show \1) prints it, (wane view \1) shows it as a page", session)
+    assert told is not None
+    for shown in (told[2], f"{told[3]} --output view.html"):
+        again = [sys.executable, "-m", "wane", *shown.split()[1:]]
+        looked = subprocess.run(again, env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert told[1] in looked.stdout or "view.html" in looked.stdout
     (asked,) = upstream.requests
     assert asked.tools == ("read", "delimiter")
     assert asked.texts(asked.parts[-1].kind) == ("Hi",)
@@ -176,7 +186,7 @@ def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(
     environ["ANTHROPIC_BASE_URL"] = upstream.url
     log = tmp_path / "run.log"
     done = run("--budget", "9k", "--log", str(log), "--", "claude")
-    line, warning = done.stderr.splitlines()
+    _, line, _, warning = done.stderr.splitlines()
     assert line.endswith(f"; 1 warning in {log}")
     assert warning.startswith("wane: The budget of 9,000 tokens leaves too little room: ")
     assert warning.endswith(", or load fewer tools.")
@@ -250,7 +260,17 @@ def test_an_agent_that_asks_elsewhere_is_told_of(run: Run) -> None:
     assert done.stdout.startswith("http://127.0.0.1:")
     told = done.stderr.splitlines()
     assert told[0].startswith("wane: Wane does not know sh: OPENAI_BASE_URL and OPENAI_API_BASE are set")
-    assert told[1] == "wane: no request reached the proxy: the agent sent none, or sent them elsewhere"
+    assert told[2] == "wane: no request reached the proxy: the agent sent none, or sent them elsewhere"
+
+
+def test_sessions_kept_elsewhere_are_shown_from_there(
+    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer, run: Run
+) -> None:
+    agent(tmp_path, ASKING)
+    environ["ANTHROPIC_BASE_URL"] = upstream.url
+    elsewhere = tmp_path / "my sessions"
+    done = run("--store", str(elsewhere), "--", "claude")
+    assert f"WANE_SESSION_DIR='{elsewhere}' wane show " in done.stderr.splitlines()[-1]
 
 
 def test_only_a_few_logs_are_kept(tmp_path: Path, environ: dict[str, str], run: Run) -> None:

@@ -273,9 +273,10 @@ class RunOptions:
       wane run pi --model anthropic/claude-sonnet-5-5
       wane run --api openai --upstream https://openrouter.ai/api/v1 my-agent
 
-    At the end, one line on standard error tells the number of requests, the largest view, and how much was evicted.
-    Watch the sessions at /wane/ of the proxy, whose address the agent gets as WANE_PROXY_URL; --listen sets it in
-    advance. For a proxy that keeps running, see wane proxy --help.
+    It writes to standard error: at the start the address of a page on which you can watch the sessions; at the end the
+    number of requests, the largest view, how much was evicted, the session's id and the commands that show it. The
+    agent gets the proxy's address as WANE_PROXY_URL, and --listen sets it in advance. For a proxy that keeps running,
+    see wane proxy --help.
 
     Exit codes:
       the agent's own, or 128 and the number of the signal that ended it

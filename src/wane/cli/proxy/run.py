@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions, TreatmentOptions
 from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, proxy_options
+from wane.cli.sessions.listing import short_id
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
 from wane.money import dollars
@@ -87,8 +89,10 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
     ):
         start = agent.start(command, proxy.url, options.server.upstream, Path(private))
         log.note(f"{agent.program} asks {proxy.url}, which asks {options.server.upstream}; see {proxy.url}/wane/")
-        if start.note and not run_options.quiet:
-            say(start.note)
+        if not run_options.quiet:
+            if start.note:
+                say(start.note)
+            say(f"this run's page, until {agent.program} ends: {proxy.url}/wane/")
         environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
         code = run_child((path, *start.before, *command.arguments), environ)
@@ -99,6 +103,8 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
             say(f"shadow: {line}")
     if not run_options.quiet:
         say(summary(proxy, sessions, options, log))
+        if where := where_to_look(sessions, options.store):
+            say(where)
         if advice := advice_on(sessions):
             say(advice)
     return code
@@ -114,6 +120,20 @@ _ENDED: Final = {
     "client_gone": "cancelled",
 }
 """How requests ended that were not managed, by outcome."""
+
+
+def where_to_look(sessions: Sequence[SessionStatus], store: str | None) -> str:
+    """Return the id of the run's longest session, and the commands that show it; empty if it is not kept in a file."""
+    from wane.proxy.store import DISK
+    from wane.proxy.store.location import scheme_of
+
+    if not sessions or store is None or scheme_of(store) is not None:
+        return ""
+    longest = max(sessions, key=lambda status: (status.facts.history, status.requests))
+    name = short_id(longest.facts.session)
+    others = f", the longest of {len(sessions):,}" if len(sessions) > 1 else ""
+    where = "" if store == DISK else f"WANE_SESSION_DIR={shlex.quote(store)} "
+    return f"session {name}{others}: {where}wane show {name} prints it, {where}wane view {name} shows it as a page"
 
 
 def advice_on(sessions: Sequence[SessionStatus]) -> str:
