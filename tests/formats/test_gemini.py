@@ -16,7 +16,8 @@ from tests.formats.test_contract import Case, Session, live
 from tests.strategies import policies, sessions
 from wane import FormatError, Kind, Policy
 from wane.formats import Part
-from wane.formats.gemini import GeminiFormat, field, is_reasoning, seal_of
+from wane.formats.gemini import GeminiFormat, is_reasoning, seal_of
+from wane.formats.gemini_calls import field
 from wane.formats.openai import NON_TEXT_TOKENS
 
 FORMAT = GeminiFormat()
@@ -86,10 +87,30 @@ def test_results_given_one_by_one_answer_parallel_calls_without_ids() -> None:
     assert [open_.id for open_ in conversation.calls] == [first.id]
     conversation.append(first.result("of a"))
     (_, _, answers) = conversation.request().messages
-    assert [part["functionResponse"]["response"] for part in answers["parts"]] == [
-        {"output": "of b"},
-        {"output": "of a"},
-    ]
+    # They go out in the order of the calls, without the ids that Gemini never gave.
+    assert answers["parts"] == [response("read", "of a"), response("read", "of b")]
+
+
+@pytest.mark.parametrize("ids", [("c1", "c2", "c3"), (None, None, None)])
+def test_results_that_do_not_name_their_calls_answer_them_in_order(ids: tuple[str | None, ...]) -> None:
+    """As Google's SDK gives them, in one content or one by one."""
+    named = [{"id": id_} if id_ else {} for id_ in ids]
+    tools = ("read", "grep", "read")
+    calls = [{"functionCall": {"name": tool, "args": {}, **id_}} for tool, id_ in zip(tools, named, strict=True)]
+    answers = [response(tool, str(number)) for number, tool in enumerate(tools)]
+    expected = [{**answer["functionResponse"], **id_} for answer, id_ in zip(answers, named, strict=True)]
+    for way in ([user(*answers)], [user(each) for each in answers], [user(answers[1]), user(answers[0], answers[2])]):
+        conversation = wane.Conversation("gemini")
+        assert len(conversation.extend([user(text("Go.")), model(*calls)])) == 3
+        for content in way:
+            conversation.append(content)
+        assert conversation.calls == []
+        sent = [part["functionResponse"] for part in conversation.request().messages[-1]["parts"]]
+        assert sorted(sent, key=lambda each: str(each["response"])) == expected
+        hosted = wane.Conversation("gemini")
+        hosted.ingest([user(text("Go.")), model(*calls), *way])
+        hosted.ingest([user(text("Go.")), model(*calls), *way, model(text("Done."))])
+        assert (hosted.length, hosted.calls) == (3 + len(way), [])
 
 
 def test_fields_may_be_spelled_as_in_the_protocol_buffer() -> None:

@@ -68,13 +68,13 @@ def use(name: str, arguments: str) -> str:
 
 
 LOOPS = [block for block in blocks_of(CONVERSATION) if "def run(task" in block.text]
-FORMATS = ("openai", "openai", "openai_responses", "openai_responses", "anthropic", "anthropic")
+FORMATS = ("openai", "openai", "openai_responses", "openai_responses", "anthropic", "anthropic", "gemini")
 
 
 def scripted(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, url in (("OPENAI", f"{server.url}/v1"), ("ANTHROPIC", server.url)):
+    for name, url in (("OPENAI", f"{server.url}/v1"), ("ANTHROPIC", server.url), ("GOOGLE_GEMINI", server.url)):
         monkeypatch.setenv(f"{name}_BASE_URL", url)
-        monkeypatch.setenv(f"{name}_API_KEY", "scripted")
+        monkeypatch.setenv(f"{name.removesuffix('_GEMINI')}_API_KEY", "scripted")
 
 
 @pytest.mark.parametrize(("number", "format_name"), [*enumerate(FORMATS)])
@@ -82,8 +82,8 @@ def test_the_loops_of_the_conversation_guide_run(
     number: int, format_name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = LOOPS[number]
-    package = format_name.partition("_")[0]
-    pytest.importorskip(package, reason=f"the {package} extra is not installed")
+    package = "google" if format_name == "gemini" else format_name.partition("_")[0]
+    pytest.importorskip("google.genai" if package == "google" else package, reason=f"needs the extra {package}")
     format_ = get_format(format_name)
     assert isinstance(format_, WritingFormat)
     streams = "async def run" in block.text
@@ -115,7 +115,7 @@ async def _awaited(answer: Any) -> Any:
 
 
 def test_there_is_a_loop_of_each_kind_for_each_api() -> None:
-    assert [("async def run" in block.text) for block in LOOPS] == [False, True] * 3
+    assert [("async def run" in block.text) for block in LOOPS] == [False, True] * 3 + [False]
     assert all(f'"{name}"' in block.text for block, name in zip(LOOPS, FORMATS, strict=True) if name != "openai")
 
 

@@ -22,7 +22,7 @@ from wane.conversation.timeline import Prepared, Setup, Timeline
 from wane.core import DELIMITER, Added, ContextWindow, Kind, Room
 from wane.core.errors import ConfigError, HistoryError
 from wane.formats import get_format
-from wane.formats.base import Format
+from wane.formats.base import Format, NativeFormat
 from wane.formats.writing import writes, writing
 from wane.journal.records import Record
 from wane.recall import RECALL, answer
@@ -517,7 +517,7 @@ class Conversation(ConversationSettings[M]):
         return {tool.name for tool in self.own_tools}
 
     def _append_all(self, data: Sequence[Any], first: int | None, tokens: int = 0, at: float | None = None) -> None:
-        messages, own = [*self.read(data)], self._own_names()
+        messages, own = self._answering(self.read(data)), self._own_names()
         # All are checked before anything changes.
         prepared = self._line.prepare(
             messages, own=own, waiting=self._waiting.ids, check=True, following=True, first=first
@@ -530,6 +530,13 @@ class Conversation(ConversationSettings[M]):
                     self._append(message, ready, own, tokens, at)
         finally:
             self._tell()
+
+    def _answering(self, messages: Sequence[M]) -> list[M]:
+        """The next messages, with results that name their calls."""
+        if not isinstance(self.format, NativeFormat) or not self.window.open_calls:
+            return [*messages]
+        calls = still_open(self.format, self._line.transcript.messages, self.window.open_calls)
+        return [*self.format.answering(messages, [(call.id, call.name) for call in calls])]
 
     def _append(self, message: M, prepared: Prepared[M], own: set[str], tokens: int, at: float | None) -> None:
         self._waiting.answered(prepared.parts)

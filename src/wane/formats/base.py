@@ -168,6 +168,19 @@ class NativeFormat(Format[MessageT]):
     def check(self, message: MessageT, *, adds_fields: bool = False) -> None:
         """Check that nothing in a message is unknown; see `check_message`."""
 
+    def answering(
+        self,
+        messages: Sequence[MessageT],
+        calls: Sequence[tuple[str | None, str | None]],  # noqa: ARG002 - for formats that need it
+    ) -> Sequence[MessageT]:
+        """Return the next messages of a history with results that name their calls; unchanged in most formats.
+
+        Args:
+            messages: the messages.
+            calls: the open calls before them, each with its id and its tool's name.
+        """
+        return messages
+
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
         """Return the messages unchanged."""
         return list(messages)

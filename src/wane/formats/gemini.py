@@ -15,7 +15,7 @@ What each part becomes:
 
 A content without a role is the user's. An empty one is one user item. Fields may be spelled `functionCall` or
 `function_call`, as Gemini takes both. A call without an id, which only newer models give, is named by its tool and by
-which of the tool's calls in its content it is; so is its result.
+which of the tool's calls in its content it is; so is its result. A result without the id of its call gets it.
 
 A part's signature is Gemini's own record of its reasoning, and goes back with the part, unchanged. Gemini refuses a
 content of the current turn whose first call has none, and signs only the first of several parallel calls.
@@ -26,13 +26,13 @@ because programs that serve several providers keep their instructions in the lis
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Located, NativeFormat, Part, turn_part
+from wane.formats.gemini_calls import OpenCall, as_called, call_ids, completed, field
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
     check_each,
@@ -61,25 +61,6 @@ _OUTPUTS: Final = ("output", "result", "error")
 """Keys of a response under which its text stands: Gemini's guide names the first and the last."""
 
 
-def field(owner: Mapping[str, Any], name: str) -> Any:
-    """Return a field by its name in Gemini's JSON, such as `functionCall`, also where it is spelled `function_call`.
-
-    None if it is missing.
-    """
-    value = owner.get(name)
-    return owner.get(_SNAKE[name]) if value is None and name in _SNAKE else value
-
-
-_SNAKE: Final = {
-    name: "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-    for name in (
-        *("functionCall", "functionResponse", "thoughtSignature", "inlineData", "fileData", "executableCode"),
-        *("codeExecutionResult", "toolCall", "toolResponse", "toolType", "systemInstruction", "functionDeclarations"),
-        *("generationConfig", "toolConfig", "cachedContent"),
-    )
-}
-
-
 class GeminiFormat(NativeFormat[Message]):
     """Contents of Gemini's `generateContent`."""
 
@@ -92,13 +73,17 @@ class GeminiFormat(NativeFormat[Message]):
             FormatError: if a content is not in this format; it names the first such content.
         """
         listed = data["contents"] if isinstance(data, dict) and "contents" in data else data
-        messages = expect_list(listed, "Gemini contents")
+        messages = completed(expect_list(listed, "Gemini contents"))
         check_each(messages, self.parts)
         return messages
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return contents; of a whole answer its content, and of an object of Google's SDK its data."""
-        return [entry if type(entry) is dict and "parts" in entry else _of_sdk(entry) for entry in data]
+        return completed([entry if type(entry) is dict and "parts" in entry else _of_sdk(entry) for entry in data])
+
+    def answering(self, messages: Sequence[Message], calls: Sequence[OpenCall]) -> list[Message]:
+        """Return the next contents of a history, whose results name the open calls that they answer."""
+        return completed(messages, calls)
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         """Check that nothing in a content is unknown; see `wane.formats.base.check_message`."""
@@ -146,7 +131,8 @@ class GeminiFormat(NativeFormat[Message]):
 
         Neighbours of one role become one content, with results first: Gemini wants all results of an answer in the
         content behind it, and calls right behind a user's content. Empty contents, which it refuses, and answers that
-        are all reasoning are left out; arguments that are no object are wrapped in one.
+        are all reasoning are left out; arguments that are no object are wrapped in one. Results of calls without ids
+        have none either, which some versions of the API refuse, and stand in the order of the calls.
         """
         sent: list[Any] = []
         for message in messages:
@@ -157,7 +143,8 @@ class GeminiFormat(NativeFormat[Message]):
                 sent[-1] = joined(sent[-1], content)
             else:
                 sent.append(content)
-        return sent
+        called = [content if _role(content) == "model" else None for content in sent]
+        return [as_called(content, before) for content, before in zip(sent, [None, *called], strict=False)]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return an entry of `tools` that declares one function."""
@@ -224,22 +211,6 @@ def is_reasoning(part: Mapping[str, Any]) -> bool:
     if part.get("thought"):
         return True
     return bool(seal_of(part)) and not part.get("text") and all(field(part, name) is None for name in _OBJECTS)
-
-
-def call_ids() -> Callable[[Mapping[str, Any], str], str]:
-    """Return a function that names the calls or the results of one content, asked in their order.
-
-    It takes a call or a result and its tool's name, and returns its id or, without one, the tool's name and a number.
-    """
-    counts: Counter[str] = Counter()
-
-    def name(call: Mapping[str, Any], tool: str) -> str:
-        number = counts[tool]
-        counts[tool] += 1
-        call_id = call.get("id")
-        return call_id if isinstance(call_id, str) and call_id else f"{tool}#{number}"
-
-    return name
 
 
 _OBJECTS: Final = (

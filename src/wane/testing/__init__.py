@@ -1,7 +1,8 @@
 """A scripted model server, for tests of agents over the real wire.
 
-It stands in for OpenAI and Anthropic on a free port of the loopback interface: client, protocol, streaming and errors
-are the real ones, and only the model is not. It needs no key, no network, and nothing beyond the standard library:
+It stands in for OpenAI, Anthropic and Google on a free port of the loopback interface: client, protocol, streaming and
+errors are the real ones, and only the model is not. It needs no key, no network, and nothing beyond the standard
+library:
 
     from pydantic_ai import Agent
     from wane.testing import Call, Reply, ScriptedServer
@@ -21,8 +22,9 @@ are the real ones, and only the model is not. It needs no key, no network, and n
             assert agent.run_sync("What does a.py do?").output == "It prints 42."
             assert list(server.requests[1].results.values()) == ["print(42)"]
 
-`server.openai_model()`, `server.openai_responses_model()` and `server.anthropic_model()` are Pydantic AI models; any
-other client connects to `server.url` (with `/v1` for OpenAI). The same script serves all three protocols.
+`server.openai_model()`, `server.openai_responses_model()`, `server.anthropic_model()` and `server.google_model()` are
+Pydantic AI models; any other client connects to `server.url` (with `/v1` for OpenAI). The same script serves all four
+protocols.
 
 A script can also be a function, if what the model says depends on what it was sent:
 
@@ -35,9 +37,10 @@ A script can also be a function, if what the model says depends on what it was s
 **What a provider would refuse is refused** with HTTP 400 and the provider's words, and kept in `server.refusals`: a
 result without its call, a call without its result, an empty message, a user turn between a call and its result
 (Anthropic: anything before the results), reasoning without the item that followed it or that item without its
-reasoning (Responses), calls of the latest message without the thinking that led to them (Anthropic). A context manager
-that sends such a view fails its test here instead of in production. `context_limit=` refuses requests that are too
-long, and `preserved_reasoning=True` refuses or drops reasoning whose conversation has changed.
+reasoning (Responses), calls of the latest message without the thinking that led to them (Anthropic), calls of the
+current turn without their signature (Gemini 3). A context manager that sends such a view fails its test here instead
+of in production. `context_limit=` refuses requests that are too long, and `preserved_reasoning=True` refuses or drops
+reasoning whose conversation has changed.
 
 **Failures** are scripted too: `Reply(error=HttpError(529))`, `Reply("late", delay=2)`, `Call("read", '{"path": ')`,
 `Reply("half", breaks=Break(after=3))`.

@@ -82,15 +82,17 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def send_events(self, events: Iterable[ServerSentEvent]) -> None:
-        """Send a stream of server-sent events."""
+    def send_events(self, events: Iterable[ServerSentEvent], *, array: bool = False) -> None:
+        """Send a stream of server-sent events, or of the elements of a JSON array."""
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("content-type", "application/json" if array else "text/event-stream; charset=utf-8")
         self.send_header("cache-control", "no-cache")
         self.send_header("connection", "close")
         self.end_headers()
-        for event in events:
-            self.wfile.write(event.encode())
+        for number, event in enumerate(events):
+            self.wfile.write((b",\r\n" if number else b"[") + event.element() if array else event.encode())
+        if array:
+            self.wfile.write(b"\n]\n")
 
     def reset(self) -> None:
         """Tear the connection down, so that the client's next read fails."""

@@ -1,4 +1,4 @@
-"""Pydantic AI models connected to a scripted server. They need the `openai` or `anthropic` extra."""
+"""Pydantic AI models connected to a scripted server. They need the extra `openai`, `anthropic` or `google`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from wane.core.errors import MissingExtraError
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -59,3 +60,16 @@ def anthropic_model(url: str, name: str, max_retries: int) -> AnthropicModel:
         raise MissingExtraError("ScriptedServer.anthropic_model", "anthropic") from error
     client = AsyncAnthropic(base_url=url, api_key=_KEY, max_retries=max_retries, http_client=_http())
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))
+
+
+def google_model(url: str, name: str, max_retries: int) -> GoogleModel:
+    """Return a model of Gemini's protocol of the server at `url`."""
+    try:
+        from google.genai import Client
+        from google.genai.types import HttpOptions, HttpRetryOptions
+        from pydantic_ai.models.google import GoogleModel
+        from pydantic_ai.providers.google import GoogleProvider
+    except ImportError as error:
+        raise MissingExtraError("ScriptedServer.google_model", "google") from error
+    options = HttpOptions(base_url=url, retry_options=HttpRetryOptions(attempts=max_retries + 1))
+    return GoogleModel(name, provider=GoogleProvider(client=Client(api_key=_KEY, http_options=options)))

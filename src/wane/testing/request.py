@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from wane.core.items import Kind
 
-Api: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic"]
+Api: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
 """The protocols that the server speaks."""
 
 
@@ -56,7 +56,8 @@ class Message:
     """One message, or one input item of the Responses API, as it was sent.
 
     Attributes:
-        role: `system`, `user`, `assistant` or `tool`; Anthropic's tool results stand in `user` messages.
+        role: `system`, `user`, `assistant` or `tool`; Anthropic's and Gemini's tool results stand in `user`
+            messages.
         parts: its pieces, in order.
     """
 

@@ -106,7 +106,8 @@ class Reply:
     Attributes:
         text: what the model says.
         reasoning: what it thinks before. Sent as `reasoning_content` (Chat Completions), as a reasoning item with an
-            id and encrypted content (Responses), or as a signed thinking block (Anthropic).
+            id and encrypted content (Responses), as a signed thinking block (Anthropic), or as a thought if the request
+            asks for thoughts (Gemini).
         calls: the tool calls, made in parallel.
         usage: the reported usage; None counts characters (`Request.tokens` and `Reply.tokens`).
         error: an HTTP error to send instead.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,9 +11,10 @@ from dataclasses import dataclass, replace
 from http.server import ThreadingHTTPServer
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from wane.testing.anthropic import Anthropic
+from wane.testing.gemini import Gemini
 from wane.testing.handler import Handler, HttpServer
 from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.script import Break, Reply, Script, Usage
@@ -20,6 +22,7 @@ from wane.testing.wire import CREATED, Provider, Refused, ServerSentEvent
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 
     from wane.testing.request import Request
@@ -33,11 +36,18 @@ _COUNTERS: Final[Mapping[str, Provider]] = {
     "/v1/responses/input_tokens": _PROVIDERS["/v1/responses"],
     "/v1/messages/count_tokens": _PROVIDERS["/v1/messages"],
 }
+_GEMINI: Final = Gemini()
+_VERBS: Final = re.compile(
+    r"/v1(?:beta|alpha)?/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)", re.ASCII
+)
+_GEMINI_MODELS: Final = "/v1beta/models"
 _MODELS: Final = "/v1/models"
 _MODEL: Final = "scripted"
 """The listed model. The server answers to every name."""
 
-_SECRETS: Final = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"})
+_SECRETS: Final = frozenset(
+    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +65,42 @@ class Refusal:
     request: Request | None
 
 
+class _Route(NamedTuple):
+    """Who answers a request.
+
+    Attributes:
+        provider: the protocol.
+        counts: whether the request only counts tokens.
+        told: what the path says of a request: its model, and whether it streams; None if its body says so.
+        array: whether a streamed answer is a JSON array, not server-sent events.
+    """
+
+    provider: Provider
+    counts: bool = False
+    told: Mapping[str, Any] | None = None
+    array: bool = False
+
+
+def _route(target: str) -> _Route | None:
+    """Return who answers a POST; None if nobody does."""
+    path, _, query = target.partition("?")
+    if path in _COUNTERS:
+        return _Route(_COUNTERS[path], counts=True)
+    if path in _PROVIDERS:
+        return _Route(_PROVIDERS[path])
+    if (match := _VERBS.fullmatch(path)) is None:
+        return None
+    streams = match[2].startswith("stream")
+    told = {"model": match[1], "stream": streams}
+    return _Route(_GEMINI, match[2] == "countTokens", told, streams and "alt=sse" not in query.split("&"))
+
+
 class ScriptedServer:
     """A model server on loopback that answers with the replies of a script.
 
-    It listens on a free port while its `with` block runs, and serves the OpenAI Chat Completions, OpenAI Responses and
-    Anthropic Messages protocols from one script. Requests that the provider would refuse get HTTP 400 and the
-    provider's words, and use up no reply. So do requests after the end of the script.
+    It listens on a free port while its `with` block runs, and serves the OpenAI Chat Completions, OpenAI Responses,
+    Anthropic Messages and Gemini protocols from one script. Requests that the provider would refuse get HTTP 400 and
+    the provider's words, and use up no reply. So do requests after the end of the script.
 
     If a function as script raises, the client gets HTTP 400, and the `with` block raises the error at its end: an
     assertion in a script is one of the test.
@@ -121,7 +161,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        """The base URL: Anthropic's, and OpenAI's without `/v1`.
+        """The base URL: Anthropic's and Google's, and OpenAI's without `/v1`.
 
         Raises:
             RuntimeError: outside the `with` block.
@@ -178,24 +218,34 @@ class ScriptedServer:
 
         return anthropic_model(self.url, name, max_retries)
 
+    def google_model(self, name: str = "gemini-3-pro-preview", *, max_retries: int = 0) -> GoogleModel:
+        """Return a Pydantic AI model that speaks Gemini's protocol to this server; see `openai_model`.
+
+        Raises:
+            MissingExtraError: without the `google` extra.
+        """
+        from wane.testing.models import google_model
+
+        return google_model(self.url, name, max_retries)
+
     def _respond(self, handler: Handler, path: str, raw: bytes | None, headers: Mapping[str, str]) -> None:
         """Answer one request; the handler calls this in a thread of its own."""
         if raw is None:
             handler.send_json(*_look_up(path, {name.lower(): value for name, value in headers.items()}))
             return
-        counts = path in _COUNTERS
-        provider = (_COUNTERS if counts else _PROVIDERS).get(path)
-        if provider is None:
+        route = _route(handler.path)
+        if route is None:
             message = f"the scripted server has no {path}; it serves {', '.join((*_PROVIDERS, *_COUNTERS))}"
             handler.send_json(404, OpenAIChat().error(404, message))
             return
         request: Request | None = None
+        provider = route.provider
         try:
-            request = self._parse(provider, raw, headers)
+            request = self._parse(route, raw, headers)
             request = provider.check(request, preserved_reasoning=self._preserved_reasoning)
             if self._context_limit is not None and request.tokens > self._context_limit:
                 raise provider.too_long(request.tokens, self._context_limit)
-            if counts:
+            if route.counts:
                 handler.send_json(200, provider.count(request))
                 return
             request, reply = self._take(request)
@@ -207,9 +257,9 @@ class ScriptedServer:
             handler.send_json(refused.status, body, {"x-should-retry": "false"})
             return
         self._closing.wait(reply.delay)
-        self._send(handler, provider, request, reply)
+        self._send(handler, route, request, reply)
 
-    def _parse(self, provider: Provider, raw: bytes, headers: Mapping[str, str]) -> Request:
+    def _parse(self, route: _Route, raw: bytes, headers: Mapping[str, str]) -> Request:
         try:
             body = json.loads(raw)
         except ValueError as error:
@@ -218,7 +268,7 @@ class ScriptedServer:
             raise Refused("the body is not a JSON object")
         public = {name.lower(): value for name, value in headers.items() if name.lower() not in _SECRETS}
         try:
-            return provider.parse(raw, body, public, self._answered)
+            return route.provider.parse(raw, body, public, self._answered, route.told)
         except (AttributeError, TypeError) as error:
             # A list where an object belongs, and the like, which no client sends.
             raise Refused(f"the body is malformed: {error}") from error
@@ -244,7 +294,8 @@ class ScriptedServer:
             self._answered += 1
             return request, reply
 
-    def _send(self, handler: Handler, provider: Provider, request: Request, reply: Reply) -> None:
+    def _send(self, handler: Handler, route: _Route, request: Request, reply: Reply) -> None:
+        provider = route.provider
         if error := reply.error:
             body = error.body
             if not isinstance(body, Mapping):
@@ -254,10 +305,11 @@ class ScriptedServer:
         usage = reply.usage or Usage(input=request.tokens, output=reply.tokens)
         breaks = reply.breaks
         if request.stream and breaks is None:
-            handler.send_events(provider.stream(request, reply, usage))
+            handler.send_events(provider.stream(request, reply, usage), array=route.array)
         elif breaks is not None:
             if request.stream:
-                handler.send_events(self._broken(provider, provider.stream(request, reply, usage), breaks))
+                events = self._broken(provider, provider.stream(request, reply, usage), breaks)
+                handler.send_events(events, array=route.array)
             if breaks.how == "reset":
                 handler.reset()
             handler.close_connection = True
@@ -291,6 +343,10 @@ def _look_up(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]
     else:
         model = {"id": _MODEL, "object": "model", "created": CREATED, "owned_by": "wane"}
         models = {"object": "list", "data": [model]}
+    if path.startswith(_GEMINI_MODELS):
+        about = {"name": f"models/{_MODEL}", "displayName": "Scripted", "inputTokenLimit": 1_000_000}
+        about = about | {"supportedGenerationMethods": ["generateContent", "countTokens"]}
+        return (200, {"models": [about]}) if path == _GEMINI_MODELS else (200, about)
     if path == _MODELS:
         return 200, models
     if path == f"{_MODELS}/{_MODEL}":

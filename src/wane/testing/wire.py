@@ -1,4 +1,4 @@
-"""Shared by the three protocols: their interface, refusals, and helpers for JSON and server-sent events."""
+"""Shared by the protocols: their interface, refusals, and helpers for JSON and server-sent events."""
 
 from __future__ import annotations
 
@@ -46,9 +46,12 @@ class ServerSentEvent:
 
     def encode(self) -> bytes:
         """Return the event in the form of `text/event-stream`."""
-        data = self.data.encode() if isinstance(self.data, str) else json_bytes(self.data)
         head = f"event: {self.name}\n".encode() if self.name else b""
-        return b"%bdata: %b\n\n" % (head, data)
+        return b"%bdata: %b\n\n" % (head, self.element())
+
+    def element(self) -> bytes:
+        """Return its data alone, as an element of an array."""
+        return self.data.encode() if isinstance(self.data, str) else json_bytes(self.data)
 
 
 class Provider(ABC):
@@ -62,20 +65,36 @@ class Provider(ABC):
     api: Api
     fields: frozenset[str]
 
-    def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
-        """Return the request; raise `Refused` if it does not follow this protocol."""
+    def parse(
+        self,
+        raw: bytes,
+        body: Mapping[str, Any],
+        headers: Mapping[str, str],
+        number: int,
+        told: Mapping[str, Any] | None = None,
+    ) -> Request:
+        """Return the request; raise `Refused` if it does not follow this protocol.
+
+        Args:
+            raw: the bytes of the body.
+            body: the body, parsed.
+            headers: the headers.
+            number: number of requests answered before.
+            told: the model, and whether to stream, where the path tells it and not the body.
+        """
         for name in body.keys() - self.fields:
             raise self.unknown(name)
+        told = body if told is None else told
         messages = tuple(self.messages(body))
         tools, tool_tokens = self.tools(body)
         return Request(
             number=number,
             api=self.api,
-            model=body["model"],
+            model=told["model"],
             messages=messages,
             tools=tools,
             tool_tokens=tool_tokens,
-            stream=bool(body.get("stream")),
+            stream=bool(told.get("stream")),
             body=body,
             raw=raw,
             headers=headers,

@@ -54,8 +54,8 @@ GEMINI: list[dict[str, Any]] = [
         "role": "model",
         "parts": [
             {"text": "Hm.", "thought": True},
-            {"functionCall": {"name": "bash", "args": {}}, "thoughtSignature": "c2ln"},
-            {"functionCall": {"name": "bash", "args": {}}},
+            {"functionCall": {"id": "c1", "name": "bash", "args": {}}, "thoughtSignature": "c2ln"},
+            {"functionCall": {"id": "c2", "name": "bash", "args": {}}},
         ],
     },
     {

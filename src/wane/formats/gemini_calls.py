@@ -1,0 +1,138 @@
+"""Calls and results of Gemini's contents: how they are named, and which result answers which call.
+
+Calls of older models have no ids, Google's SDK sends results without them, and some versions of the API refuse them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+OpenCall: TypeAlias = tuple[str | None, str | None]
+"""A call without a result: its id and its tool's name."""
+
+
+def field(owner: Mapping[str, Any], name: str) -> Any:
+    """Return a field by its name in Gemini's JSON, such as `functionCall`, also where it is spelled `function_call`.
+
+    None if it is missing.
+    """
+    value = owner.get(name)
+    return owner.get(_SNAKE[name]) if value is None and name in _SNAKE else value
+
+
+_SNAKE: Final = {
+    name: "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    for name in (
+        *("functionCall", "functionResponse", "thoughtSignature", "inlineData", "fileData", "executableCode"),
+        *("codeExecutionResult", "toolCall", "toolResponse", "toolType", "systemInstruction", "functionDeclarations"),
+        *("generationConfig", "toolConfig", "cachedContent"),
+        *("thinkingConfig", "includeThoughts"),
+    )
+}
+
+
+def call_ids() -> Callable[[Mapping[str, Any], str], str]:
+    """Return a function that names the calls or the results of one content, asked in their order.
+
+    It takes a call or a result and its tool's name, and returns its id or, without one, the tool's name and a number.
+    """
+    counts: Counter[str] = Counter()
+
+    def name(call: Mapping[str, Any], tool: str) -> str:
+        number = counts[tool]
+        counts[tool] += 1
+        call_id = call.get("id")
+        return call_id if isinstance(call_id, str) and call_id else f"{tool}#{number}"
+
+    return name
+
+
+def completed(messages: Iterable[Any], calls: Sequence[OpenCall] = ()) -> list[Any]:
+    """Return contents whose results have the ids of their calls; the same object where nothing was missing.
+
+    Google's SDK answers calls by their name and order alone, also where they have ids.
+
+    Args:
+        messages: contents in order; anything else stays as it is.
+        calls: the open calls before them, each with its id and its tool's name.
+    """
+    waiting, result, goes_on = list(calls), [], False
+    for message in messages:
+        if isinstance(message, dict) and message.get("role") == "model":
+            id_of = call_ids()
+            called = [call for _, call in _objects_in(message, "functionCall")]
+            # An answer that was streamed may stand in several contents.
+            waiting = waiting if goes_on or not called else []
+            waiting += [(id_of(call, str(call.get("name"))), call.get("name")) for call in called]
+            goes_on = True
+            result.append(message)
+        else:
+            answer, waiting = _answered(message, waiting)
+            goes_on = False
+            result.append(answer)
+    return result
+
+
+def _answered(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[OpenCall]]:
+    """A content with ids in its results, and the calls that it leaves open."""
+    responses, id_of = list(_objects_in(message, "functionResponse")), call_ids()
+    given = {response.get("id") for _, response in responses}
+    waiting = [call for call in waiting if call[0] not in given]
+    ids: dict[int, str] = {}
+    for position, response in responses:
+        call_id = id_of(response, str(response.get("name")))
+        match = next((call for call in waiting if call[1] == response.get("name")), None)
+        if response.get("id") or match is None:
+            continue
+        waiting.remove(match)
+        if match[0] and match[0] != call_id:
+            ids[position] = match[0]
+    if not ids:
+        return message, waiting
+    parts = [
+        _with_response(part, {"id": ids[position], **field(part, "functionResponse")}) if position in ids else part
+        for position, part in enumerate(message["parts"])
+    ]
+    return {**message, "parts": parts}, waiting
+
+
+def _with_response(part: dict[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a part with another response under the name that it has there."""
+    return {**part, "functionResponse" if "functionResponse" in part else "function_response": dict(response)}
+
+
+def _objects_in(message: Any, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The calls or the responses of a content that may be malformed, each with the position of its part."""
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for position, part in enumerate(parts if isinstance(parts, list) else ()):
+        value = field(part, name) if isinstance(part, dict) else None
+        if isinstance(value, dict):
+            yield position, value
+
+
+def as_called(content: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a user's content with its results as Gemini takes them, if calls of the content before it have no ids.
+
+    Args:
+        content: the content.
+        before: the content before it; None if it is no model's.
+    """
+    called = [call for _, call in _objects_in(before, "functionCall")]
+    if all(call.get("id") for call in called):
+        return content
+    id_of = call_ids()
+    order = {id_of(call, str(call.get("name"))): number for number, call in enumerate(called)}
+    id_of, results, others = call_ids(), list[tuple[int, dict[str, Any]]](), list[dict[str, Any]]()
+    for part in content["parts"]:
+        response = field(part, "functionResponse")
+        if not isinstance(response, dict):
+            others.append(part)
+            continue
+        number = order.get(id_of(response, str(response.get("name"))), len(order))
+        nameless = number < len(order) and not called[number].get("id") and "id" in response
+        plain = {key: value for key, value in response.items() if key != "id"}
+        results.append((number, _with_response(part, plain) if nameless else part))
+    parts = [part for _, part in sorted(results, key=lambda pair: pair[0])] + others
+    return content if parts == content["parts"] else {**content, "parts": parts}
