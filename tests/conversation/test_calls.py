@@ -294,6 +294,35 @@ def test_a_branch_from_before_the_result_of_an_own_call_answers_it() -> None:
     assert other.request().messages == messages
 
 
+@pytest.mark.parametrize(("recall", "how"), [(True, '{"name": "look", "search": '), (False, "Read again what you")])
+def test_the_start_of_an_act_says_what_has_left_and_goes_on_saying_so_wherever_the_history_goes(
+    recall: bool, how: str
+) -> None:
+    """R3: the text is decided when the call is judged, and is a part of the history from then on."""
+    act = {"action": "start", "name": "fix", "type": "act", "dependencies": ["look"]}
+    lived = Conversation(budget="4k", recall=recall)
+    lived.extend([user("Go."), answer(("m1", "delimiter", start("look")), ("r1", "read", {}))])
+    lived.extend([result("r1", "x" * 12_000), answer(("m2", "delimiter", END), ("r2", "read", {}))])
+    lived.extend([result("r2", "y" * 12_000), answer(text="Known.")])
+    assert lived.request().report is not None
+    lived.append(user("Fix it."))
+    lived.request()
+    before = lived.records()
+    lived.append(answer(("m3", "delimiter", act)))
+    text = results_of(lived, lived.messages)["m3"]
+    assert 'steps of "look" have left your view.' in text
+    assert how in text
+    # Judged in another process, which had the calls alone, and brought along by one that has the results, too.
+    judged, brought = Conversation(budget="4k", recall=recall), Conversation(budget="400k", recall=recall)
+    judged.follow(before)
+    judged.append(answer(("m3", "delimiter", act)))
+    brought.follow(lived.records())
+    assert judged.messages == brought.messages == lived.branch().messages == lived.messages
+    restored = Conversation(budget="400k", recall=recall)
+    assert restored.restore(json.loads(json.dumps(lived.state())), lived.messages)
+    assert restored.request().messages == lived.request().messages
+
+
 def test_a_call_of_no_conversation_writes_no_message() -> None:
     with pytest.raises(ConfigError, match="not from a conversation"):
         Call("read", "{}", "c1").result("x")

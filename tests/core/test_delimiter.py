@@ -159,14 +159,27 @@ def test_what_has_left_the_view_is_told_and_accepted_all_the_same() -> None:
     protocol = in_expl()
     protocol.judge(call(action="end", description="seen"))
     before = replace(protocol, started=dict(protocol.started))
-    verdict = protocol.judge(start, {"look"}.__contains__)
-    assert (verdict.dependencies, verdict.left) == (("look", "look-more"), ("look",))
-    here = 'Started action "fix", building on "look", "look-more".'
-    gone = f'{here} The steps of "look" have left your view.'
-    assert verdict.text == verdict.answer(recall=False) == gone
-    assert verdict.answer(recall=True) == f"{gone} `recall` brings them back, exactly."
+    verdict = protocol.judge(start, lambda name: "all" if name == "look" else "none")
+    assert (verdict.dependencies, verdict.absent) == (("look", "look-more"), {"look": "all"})
+    assert verdict.text == 'Started action "fix", building on "look", "look-more".'
+    gone = f'{verdict.text} The steps of "look" have left your view.'
+    assert verdict.answer(recall=True) == (
+        f'{gone} `recall` finds what you need of them: {{"name": "look", "search": "<text in it>"}}. Read again what '
+        "has changed since."
+    )
+    assert verdict.answer(recall=False) == f"{gone} Read again what you need of them."
     there = before.judge(start)
-    assert there.text == there.answer(recall=True) == here
+    assert there.answer(recall=True) == there.text == verdict.text
+
+
+def test_what_has_left_in_part_is_told_apart() -> None:
+    start = call(action="start", name="fix", type="act", dependencies=["look", "look-more"])
+    protocol = in_expl()
+    protocol.judge(call(action="end", description="seen"))
+    part = replace(protocol, started=dict(protocol.started)).judge(start, lambda name: "some").answer(recall=False)
+    assert 'Some steps of "look", "look-more" have left your view.' in part
+    mixed = protocol.judge(start, lambda name: "all" if name == "look-more" else "some").answer(recall=False)
+    assert 'The steps of "look-more" and some steps of "look" have left your view.' in mixed
 
 
 def test_a_closing_pair_stands_for_itself_when_the_rest_has_left() -> None:

@@ -379,6 +379,22 @@ def test_members_can_be_recalled_after_eviction(scenario: Scenario) -> None:
             assert [i for span in window.members(episode.name) for i in span] == sorted(episode.members)
 
 
+@given(scenarios())
+def test_what_is_absent_of_an_exploration_is_what_left_the_view(scenario: Scenario) -> None:
+    window = window_of(scenario)
+    reports = list(live(window, scenario.items))
+    state = state_of(window, reports)
+    for episode in read(scenario.items).episodes:
+        if episode.name is None or episode.type != "expl":
+            continue
+        absence = window.absence(episode.name)
+        gone = [index for index in episode.members if index in state.gone]
+        assert (absence == "all") == state.removed(episode)
+        assert absence == "none" or gone
+        if absence == "none":
+            assert {scenario.items[index].kind for index in gone} <= {Kind.REASONING}
+
+
 def long_session(count: int) -> list[Item]:
     """Explorations and acts that depend on them, `count` times, with unannotated work between."""
     items = [Item(Kind.SYSTEM, 5), Item(Kind.USER, 5)]

@@ -258,20 +258,51 @@ def test_recall_names_the_items_of_an_episode_evicted_or_not() -> None:
         window.members("nope")
 
 
+START_MORE = json.dumps({"action": "start", "name": "fix-more", "type": "act", "dependencies": ["look"]})
+
+
 def test_an_act_that_names_what_has_left_the_view_is_told_so() -> None:
     window = worked(2_100)
-    start = json.dumps({"action": "start", "name": "fix-more", "type": "act", "dependencies": ["look"]})
-    assert not window.has_left("look")
-    assert window.foresee([start])[0].left == ()
+    assert window.absence("look") == "none"
+    assert window.foresee([START_MORE])[0].absent == {}
     window.budget = 1
     window.fit()
-    assert window.has_left("look")
-    foreseen = window.foresee([start])
-    (told, _) = window.extend(call("again", "delimiter", **json.loads(start)))
+    assert window.absence("look") == "all"
+    foreseen = window.foresee([START_MORE])
+    window.policy = dataclasses.replace(window.policy, start_note=False)
+    assert window.foresee([START_MORE])[0].absent == {}
+    window.policy = dataclasses.replace(window.policy, start_note=True)
+    (told, _) = window.extend(call("again", "delimiter", **json.loads(START_MORE)))
     assert [told.verdict] == foreseen
-    assert foreseen[0].left == ("look",)
+    assert foreseen[0].absent == {"look": "all"}
     restored = ContextWindow.restore(window.export())
-    assert restored.has_left("look")
+    assert restored.absence("look") == "all"
+
+
+def test_what_is_left_of_an_exploration_that_was_stripped_in_part_is_told_apart() -> None:
+    window = ContextWindow(2_900, Policy.paper())
+    window.add(Item(Kind.USER, 3))
+    start, read = episode("look", LOOK)[:2], episode("look", LOOK)[2:]
+    window.extend([*start, Item(Kind.REASONING, 1_000), *read])
+    window.add(Item(Kind.TEXT, 4))
+    (reasoning,) = window.fit().steps
+    assert reasoning.level is Level.REASONING
+    assert window.absence("look") == "none"
+    window.budget = 1_900
+    assert [step.level for step in window.fit().steps] == [Level.BULK]
+    assert window.absence("look") == "some"
+
+
+def test_what_overflow_took_of_an_exploration_before_it_ended_is_missing_too() -> None:
+    window = ContextWindow(1_500, Policy())
+    window.add(Item(Kind.USER, 3))
+    *work, end, ended = episode("look", [("read", 1_000), ("read", 1_000)])
+    window.extend(work)
+    window.add(Item(Kind.TEXT, 4))
+    assert window.fit().overflowed
+    window.extend([end, ended])
+    window.add(Item(Kind.TEXT, 4))
+    assert window.absence("look") == "some"
 
 
 def test_late_results_and_user_turns_split_an_episode_s_place() -> None:

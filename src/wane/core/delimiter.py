@@ -8,7 +8,7 @@ so the same history always gives the same episodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any, Final, Literal, NoReturn, TypeAlias
@@ -53,7 +53,10 @@ DESCRIPTION: Final = (
 )
 """What the model reads about the tool."""
 
-HasLeft: TypeAlias = Callable[[str], bool]
+Absence: TypeAlias = Literal["none", "some", "all"]
+"""How much of an exploration has left the view, besides its description. Its reasoning alone does not count."""
+
+AbsenceOf: TypeAlias = Callable[[str], Absence]
 
 Refusal: TypeAlias = Literal[
     "malformed",
@@ -89,7 +92,7 @@ class Verdict:
         type: the episode's type when accepted.
         dependencies: for an accepted start of an act, the explorations it builds on, in the order given.
         description: for an accepted end of an expl, what it learned.
-        left: the `dependencies` that have left the view, except for their descriptions.
+        absent: the `dependencies` of which something has left the view, with how much.
         refusal: what was wrong, when rejected.
     """
 
@@ -100,12 +103,28 @@ class Verdict:
     type: EpisodeType | None = None
     dependencies: tuple[str, ...] = ()
     description: str | None = None
-    left: tuple[str, ...] = ()
+    absent: Mapping[str, Absence] = field(default_factory=dict)
     refusal: Refusal | None = None
 
     def answer(self, *, recall: bool) -> str:
-        """Return the tool result: `text`, with a hint at the tool `recall` if the model has it and it would help."""
-        return f"{self.text} `recall` brings them back, exactly." if recall and self.left else self.text
+        """Return the tool result: `text` and, for an act, what it builds on that has left the view.
+
+        Args:
+            recall: whether the model has the tool `recall`.
+        """
+        if not self.absent:
+            return self.text
+        whole, part = ([quote(name) for name in self.absent if self.absent[name] == much] for much in ("all", "some"))
+        what = [f"the steps of {', '.join(whole)}"] if whole else []
+        what += [f"some steps of {', '.join(part)}"] if part else []
+        gone = " and ".join(what)
+        if recall:
+            # By a search: the pages of a whole exploration cost as much as reading its files again.
+            call = quote({"name": next(iter(self.absent)), "search": "<text in it>"})
+            how = f"`recall` finds what you need of them: {call}. Read again what has changed since."
+        else:
+            how = "Read again what you need of them."
+        return f"{self.text} {gone[0].upper()}{gone[1:]} have left your view. {how}"
 
 
 @dataclass(slots=True)
@@ -121,16 +140,16 @@ class Protocol:
     started: dict[str, bool] = field(default_factory=dict)
     active: tuple[str, EpisodeType] | None = None
 
-    def judge(self, arguments: str | None, has_left: HasLeft = lambda _: False) -> Verdict:
+    def judge(self, arguments: str | None, absence: AbsenceOf = lambda _: "none") -> Verdict:
         """Accept or reject one call and move to the state after it.
 
         Args:
             arguments: the call's raw JSON arguments, as the model wrote them.
-            has_left: whether the episode of a name has left the view. Only the text depends on it.
+            absence: how much of the exploration of a name has left the view. Only the answer depends on it.
         """
         try:
             fields = _parse(arguments)
-            verdict = self._start(fields, has_left) if fields["action"] == "start" else self._end(fields)
+            verdict = self._start(fields, absence) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
             text = f"Error: {rejection.why}. {self._lesson(rejection)}"
             return Verdict(accepted=False, text=text, refusal=rejection.kind)
@@ -147,7 +166,7 @@ class Protocol:
             self.active = None
             self.started[verdict.name] = verdict.type is EpisodeType.EXPL
 
-    def _start(self, fields: dict[str, Any], has_left: HasLeft) -> Verdict:
+    def _start(self, fields: dict[str, Any], absence: AbsenceOf) -> Verdict:
         name, type_ = fields["name"], fields["type"]
         if self.active is not None:
             raise _Rejection(
@@ -161,7 +180,7 @@ class Protocol:
         if type_ == "expl":
             return self._start_expl(name, fields["dependencies"])
         if type_ == "act":
-            return self._start_act(name, fields["dependencies"], has_left)
+            return self._start_act(name, fields["dependencies"], absence)
         problem = f"{quote(type_)} is no type" if type_ else "no type was given"
         raise _Rejection("no type", f'a start needs a "type", "expl" or "act", and {problem}', name)
 
@@ -172,7 +191,7 @@ class Protocol:
         text = f"Started exploration {quote(name)}. End it with a description of what you learned."
         return Verdict(True, text, "start", name, EpisodeType.EXPL)
 
-    def _start_act(self, name: str, dependencies: list[str] | None, has_left: HasLeft) -> Verdict:
+    def _start_act(self, name: str, dependencies: list[str] | None, absence: AbsenceOf) -> Verdict:
         if dependencies is None:
             raise _Rejection("no dependencies", 'an act needs the field "dependencies"', name, "act")
         for dependency in dependencies:
@@ -183,10 +202,8 @@ class Protocol:
                 raise _Rejection(kind, f"the dependency {quote(dependency)} {what}", name, "act")
         behind = ", ".join(map(quote, dependencies)) or ("nothing" if any(self.started.values()) else "")
         text = f"Started action {quote(name)}, building on {behind}." if behind else f"Started action {quote(name)}."
-        gone = tuple(filter(has_left, dependencies))
-        if gone:
-            text += f" The steps of {', '.join(map(quote, gone))} have left your view."
-        return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), left=gone)
+        absent = {name: much for name in dependencies if (much := absence(name)) != "none"}
+        return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), absent=absent)
 
     def _end(self, fields: dict[str, Any]) -> Verdict:
         if self.active is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import takewhile
+from itertools import chain, starmap, takewhile
 from typing import Any, Final
 
-from wane.core.delimiter import Protocol, Verdict
+from wane.core.delimiter import Absence, Protocol, Verdict
 from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
 from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
@@ -258,9 +258,22 @@ class ContextWindow:
         known_episodes = f"episodes so far: {', '.join(latest)}" if latest else "no episode has been started"
         raise UnknownEpisodeError(f"no episode is named {name!r}; {known_episodes}")
 
-    def has_left(self, name: str) -> bool:
-        """Whether an annotated episode has left the view, except for its description (R9)."""
-        return name in self._graph.archive
+    def absence(self, name: str) -> Absence:
+        """Return how much of an annotated episode has left the view, besides its description (R9) and reasoning."""
+        episode = self._graph.named(name)
+        if episode is None:
+            return "all" if name in self._graph.archive else "none"
+        if episode.rank > Level.REASONING.rank:
+            return "none" if self._sees(chain(*starmap(range, episode.spans))) else "some"
+        # Its reasoning may be gone, and overflow may have taken more of it before it settled (R16).
+        rest = (bucket for rank, bucket in episode.buckets.items() if rank > Level.REASONING.rank)
+        return "none" if self._sees(chain.from_iterable(rest)) else "some"
+
+    def _noted(self, name: str) -> Absence:
+        return self.absence(name) if self.policy.start_note else "none"
+
+    def _sees(self, indexes: Iterable[int]) -> bool:
+        return all(index in self._view.tokens for index in indexes)
 
     def foresee(self, arguments: Iterable[str | None]) -> list[Verdict]:
         """Judge `delimiter` calls as if they came next, in this order, without changing anything.
@@ -269,7 +282,7 @@ class ContextWindow:
             arguments: the raw JSON arguments of each call.
         """
         ahead = replace(self._protocol, started=dict(self._protocol.started))
-        return [ahead.judge(raw, self.has_left) for raw in arguments]
+        return [ahead.judge(raw, self._noted) for raw in arguments]
 
     # What the caller tells it
 
@@ -529,7 +542,7 @@ class ContextWindow:
     def _add_work(self, item: Item, index: int) -> Added:
         verdict = None
         if item.kind is Kind.CALL and item.tool == DELIMITER:
-            verdict = self._protocol.judge(item.arguments, self.has_left)
+            verdict = self._protocol.judge(item.arguments, self._noted)
             if verdict.accepted:
                 return self._add_boundary(item, index, verdict)
         owner, opened = self._owner()

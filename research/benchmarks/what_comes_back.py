@@ -1,0 +1,367 @@
+"""What the note at an act's start saves: the real agent, with a script in the model's place.
+
+    python research/benchmarks/what_comes_back.py scripted [--pairs 20] [--budget 16k] [--seed 0]
+    python research/benchmarks/what_comes_back.py recorded SESSIONS…
+
+Scripted: in each pair of tasks the model reads eight modules, and some tasks later writes a function from the constants
+of some of them, in an act that declares that exploration. What it does not see any more it fetches in one of three
+ways. Recorded: how often an act of a recorded session, with inferred episodes, would have had the note.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import random
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from wane.agent.config import Settings as AgentSettings
+from wane.agent.session import AgentSession, Outcome, SessionConfig
+from wane.conversation.engine import Engine
+from wane.core import DELIMITER, ContextWindow, Episode, EpisodeType, Policy, parse_budget
+from wane.lab.counting import Material, count
+from wane.lab.loss.files import Files
+from wane.lab.readers import read_session
+from wane.scripted.calls import act, edit, end, explore, read, shell
+from wane.scripted.demo.model import ScriptedModel
+from wane.scripted.repository import python_for_commands
+from wane.scripted.sight import Heard
+from wane.scripted.witness import Tally, Witness
+from wane.strategies.base import Settings
+from wane.testing import Call, Reply, Request
+from wane_research.closed_loop.play import Owner
+from wane_research.closed_loop.sight import Sight
+from wane_research.closed_loop.work import Task
+from wane_research.closed_loop.world import make_world
+
+EXPLORED: Final = 8
+"""Modules that an exploration reads: a quarter of the budget."""
+
+FILE_SHARE: Final = 1 / 32
+
+Way = Literal["reads again", "by the note", "by the note, whole", "recalls"]
+"""How the model gets back what it does not see: it reads the files; it recalls a part if the note says so, or the whole
+exploration, and reads otherwise; or it recalls in any case, because the guidance names the tool."""
+
+_EXPLORE: Final = re.compile(r"^Task (\d+)\. Read ((?:`[^`]+`(?:, )?)+)\.", re.MULTILINE)
+_BUILT_ON: Final = re.compile(r"Build on what you read in task (\d+)\.")
+_QUOTA: Final = r"QUOTA: Final = \d+"
+_FOUND: Final = re.compile(r'\d+\. [^\n]*"path": ?"([^"]+)"[^\n]*\n(?:\[[^\n]*\]\n)?(?s:.*?)QUOTA: Final = (\d+)')
+_FILE: Final = re.compile(r"\[(\S+\.py) \| \d+ lines\](?:(?!\[\S+\.py \|)(?s:.))*?QUOTA: Final = (\d+)")
+_MORE: Final = re.compile(r"Go on with: (\{.*\})\]")
+_BETWEEN_PAGES: Final = re.compile(r"^Episode [^\n]*:\n\n|\n\n\[There is more\. Go on with: [^\n]*\]$")
+_NOTE: Final = "left your view. `recall`"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run.
+
+    Attributes:
+        note: whether the start of an act says what has left the view.
+        way: what the model does about it.
+        gap: explorations, and acts on others, between an exploration and the act that builds on it.
+        needed: modules of the exploration that the act needs.
+        index: whether the view holds an index of what has left (R20).
+    """
+
+    note: bool
+    way: Way
+    gap: int
+    needed: int
+    index: bool = True
+
+
+@dataclass
+class Counts:
+    """Figures of a run besides the tally.
+
+    Attributes:
+        acts: acts that were started.
+        noted: those whose start named something that had left.
+        lacking: those in whose first request after the start something that they need was not in view.
+        fetched: files that acts read because they lacked something.
+        fetched_tokens: tokens of these reads, and of the pages of `recall`.
+        passed: tasks that passed.
+        tasks: tasks that have a test.
+    """
+
+    acts: int = 0
+    noted: int = 0
+    lacking: int = 0
+    fetched: int = 0
+    fetched_tokens: int = 0
+    passed: int = 0
+    tasks: int = 0
+
+
+def make_tasks(seed: int, pairs: int, gap: int, needed: int, modules: dict[str, int]) -> Iterator[Task]:
+    """Yield the tasks: pairs of reading and writing, with `gap` other pairs begun in between."""
+    pick = random.Random(f"{seed}:comes-back")
+    number = itertools.count(1)
+    waiting: list[tuple[int, list[str]]] = []
+    names = (f"sum_{index:02}" for index in itertools.count(1))
+    for begun in range(pairs + gap):
+        if begun < pairs:
+            explored = pick.sample(list(modules), EXPLORED)
+            first = next(number)
+            waiting.append((first, explored))
+            paths = ", ".join(f"`{path}`" for path in explored)
+            yield Task(first, f"Task {first}. Read {paths}. A later task needs them; change nothing yet.", "", "", 0)
+        if begun >= gap:
+            before, explored = waiting.pop(0)
+            second, name = next(number), next(names)
+            used = pick.sample(explored, needed)
+            target = pick.choice([path for path in modules if path not in explored])
+            paths = ", ".join(f"`{path}`" for path in used)
+            prompt = (
+                f"Task {second}. Add a function to `{target}`, `{name}`. It takes nothing and returns one number: the "
+                f"sum of QUOTA of {paths}. Build on what you read in task {before}."
+            )
+            yield Task(second, prompt, target, name, sum(modules[path] for path in used))
+
+
+class Mind:
+    """Decides from one request alone. It reads nothing that it sees."""
+
+    def __init__(self, way: Way, counts: Counts) -> None:
+        self.way = way
+        self.counts = counts
+        self._noticed: set[int] = set()
+
+    def __call__(self, request: Request) -> Reply:
+        """Return the next reply."""
+        sight = Sight(request)
+        heard = [entry.text for entry in sight.entries if isinstance(entry, Heard)][-1]
+        if match := _EXPLORE.search(heard):
+            return self._explores(sight, int(match[1]), re.findall(r"`([^`]+)`", match[2]))
+        return self._acts(sight, int(_BUILT_ON.findall(heard)[0]))
+
+    def _explores(self, sight: Sight, number: int, paths: Sequence[str]) -> Reply:
+        if not sight.at:
+            return Reply(f"{number}.read Read them.", calls=(explore(f"t{number}-read"), *map(read, paths)))
+        if sight.at == "read":
+            return Reply(f"{number}.end I know them.", calls=(end(f"t{number}-read", f"Read {', '.join(paths)}."),))
+        return Reply(f"{number}.done I have read them.")
+
+    def _acts(self, sight: Sight, before: int) -> Reply:
+        task = sight.task
+        assert task is not None
+        number, name = task.number, f"t{task.number}-write"
+        if not sight.at:
+            return Reply(f"{number}.start Write it.", calls=(act(name, [f"t{before}-read"]), read(task.target)))
+        if sight.at == "fetch":
+            self.counts.fetched += sum(call.tool == "read_file" for call in sight.latest)
+            self.counts.fetched_tokens += sum(-(-len(call.result or "") // 4) for call in sight.latest)
+        if sight.at in ("start", "fetch"):
+            self._notice(sight, number, task.quotas)
+            facts = {of: value for (about, of), value in sight.facts.items() if about == "quota"} | _recalled(sight)
+            if missing := [path for path in task.quotas if path not in facts]:
+                return Reply(f"{number}.fetch I do not see all.", calls=self._fetch(sight, f"t{before}-read", missing))
+            return Reply(f"{number}.write Write it.", calls=(_edit(sight, [facts[path] for path in task.quotas]),))
+        if sight.at == "write":
+            return Reply(f"{number}.check Check it.", calls=(shell(f"sh check {task.target.split('/')[1]}"), end(name)))
+        return Reply(f"{number}.done It is written.")
+
+    def _fetch(self, sight: Sight, name: str, missing: Sequence[str]) -> tuple[Call, ...]:
+        pages = [call.result or "" for call in sight.tried if call.tool == "recall"]
+        noted = any(call.tool == DELIMITER and _NOTE in (call.result or "") for call in sight.tried)
+        if pages and (more := _MORE.search(pages[-1])):
+            return (Call("recall", json.loads(more[1])),)
+        if not pages and (self.way == "recalls" or (self.way != "reads again" and noted)):
+            whole = {"name": name}
+            return (Call("recall", whole if self.way == "by the note, whole" else whole | {"search": _QUOTA}),)
+        return tuple(map(read, missing))
+
+    def _notice(self, sight: Sight, number: int, needed: Sequence[str]) -> None:
+        if number in self._noticed:
+            return
+        self._noticed.add(number)
+        self.counts.acts += 1
+        self.counts.lacking += any(("quota", path) not in sight.facts for path in needed)
+        starts = [call for call in sight.tried if call.tool == DELIMITER]
+        self.counts.noted += any("left your view" in (call.result or "") for call in starts)
+
+
+def _recalled(sight: Sight) -> dict[str, str]:
+    """The constants that pages of `recall` show, by path."""
+    text = "".join(_BETWEEN_PAGES.sub("", call.result or "") for call in sight.tried if call.tool == "recall")
+    found = dict(_FOUND.findall(text))
+    # The whole exploration shows each call, and after it the file with its heading.
+    return found | dict(_FILE.findall(text))
+
+
+def _edit(sight: Sight, values: Sequence[str]) -> Call:
+    assert sight.task is not None
+    target, name = sight.task.target, sight.task.function
+    exports = sight.facts["exports", target]
+    code = f'def {name}() -> int:\n    return {" + ".join(values)}\n\n\n{exports[:-1]}, "{name}"]'
+    return edit(target, [{"old_text": exports, "new_text": code}])
+
+
+def play(case: Case, *, pairs: int, budget: int, seed: int) -> tuple[Tally, Counts]:
+    """Run a case in a session of the agent."""
+    world = make_world(seed, areas=8, modules=5, file_tokens=int(budget * FILE_SHARE))
+    modules = {path: module.quota for path, module in world.modules.items()}
+    tasks = list(make_tasks(seed, pairs, case.gap, case.needed, modules))
+    counts, witness = Counts(), Witness(budget)
+    mind = Mind(case.way, counts)
+
+    async def answer(request: Request) -> Reply:
+        return witness.answer(request, mind)
+
+    policy = replace(Policy(), start_note=case.note, **({} if case.index else {"index_share": 0.0}))
+    settings = AgentSettings(model=ScriptedModel(answer), budget=budget, policy=policy, yolo=True)
+    with python_for_commands(), tempfile.TemporaryDirectory() as place:
+        owner = Owner(Path(place) / "depot", world)
+        session = AgentSession.create(SessionConfig(owner.directory, settings))
+        asyncio.run(_work(session, owner, tasks, witness, counts))
+        session.close()
+    return witness.tally, counts
+
+
+async def _work(session: AgentSession, owner: Owner, tasks: Sequence[Task], witness: Witness, counts: Counts) -> None:
+    for task in tasks:
+        witness.turns.append(task.prompt)
+        turn = await session.run(task.prompt)
+        if not task.path:
+            continue
+        counts.tasks += 1
+        passed = owner.verify(task).passed and turn.outcome is Outcome.DONE
+        counts.passed += passed
+        owner.accept(task, passed=passed)
+
+
+def row(case: Case, tally: Tally, counts: Counts) -> str:
+    """Return a line of the table."""
+    cells = [
+        *("on" if case.note else "off", case.way, case.gap, f"{case.needed} of {EXPLORED}"),
+        *("on" if case.index else "off", f"{counts.passed} of {counts.tasks}"),
+        *(f"{counts.lacking} of {counts.acts}", counts.noted, counts.fetched),
+        *(tally.recalls, f"{counts.fetched_tokens:,}", tally.model_calls, f"{tally.input_tokens:,}"),
+        f"${tally.cost.total:.2f}",
+    ]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+HEAD: Final = (
+    "| note | model | gap | needs | index | passed | lack something | noted | files read again | recalls | "
+    "tokens of both | "
+    "calls | input tokens | cost |"
+)
+
+
+@dataclass
+class Recorded:
+    """Figures of recorded sessions.
+
+    Attributes:
+        acts: inferred acts.
+        declaring: those that declare an exploration.
+        whole: those of which a declared exploration had left the view when they started.
+        part: those of which a part of one had.
+        edits: files that these acts edit and that such an exploration was the last to read.
+        lacking: those of them whose read is not in view at the edit: a model would have to fetch them.
+        lacking_tokens: tokens of these reads.
+        all_lacking: such files of all work of the sessions, whatever read them.
+    """
+
+    acts: int = 0
+    declaring: int = 0
+    whole: int = 0
+    part: int = 0
+    edits: int = 0
+    lacking: int = 0
+    lacking_tokens: int = 0
+    all_lacking: int = 0
+
+
+def follow(material: Material, budget: int, counts: Recorded) -> None:
+    """Take in a recorded session with inferred episodes, and count."""
+    engine = Engine("cwl", Settings(budget, overhead=material.overhead, annotate="infer"))
+    parts, items, files = material.session.parts, material.items, Files(material.session)
+    taken, absent = 0, set[str]()
+    known: set[tuple[int, int]] = set()  # the read files of each act
+    for call in material.session.calls:
+        for stop in (call.first, call.stop):
+            for index in range(taken, stop):
+                opened = engine.add(items[index], parts[index]).opened
+                if opened is not None and opened.type is EpisodeType.ACT:
+                    absent = _start(engine.window, opened, counts)
+            taken = max(taken, stop)
+            if stop == call.first:
+                engine.fit()
+                engine.sent()
+        window, active = engine.window, engine.window.active
+        for result in files.reads_needed(call):
+            key = (active.number if active is not None else -1, result)
+            if key in known:
+                continue
+            known.add(key)
+            gone = not window.shows(result)
+            counts.all_lacking += gone
+            acts = active is not None and active.type is EpisodeType.ACT
+            if acts and any(result in span for name in absent for span in window.members(name)):
+                counts.edits += 1
+                counts.lacking += gone
+                counts.lacking_tokens += items[result].tokens if gone else 0
+
+
+def _start(window: ContextWindow, act: Episode, counts: Recorded) -> set[str]:
+    """Count an act that starts; return the explorations that it declares and of which something has left the view."""
+    found = {name: window.absence(name) for name in act.dependencies}
+    counts.acts += 1
+    counts.declaring += bool(found)
+    counts.whole += "all" in found.values()
+    counts.part += "some" in found.values() and "all" not in found.values()
+    return {name for name, absence in found.items() if absence != "none"}
+
+
+def recorded(paths: Sequence[Path]) -> None:
+    """Print the figures of recorded sessions."""
+    materials = [count(session) for path in paths for session in read_session(path)]
+    head = "budget | sessions | acts | declare | all gone | some gone | files edited | to fetch | tokens | all to fetch"
+    print(f"| {head} |", "|---" * 10 + "|", sep="\n")
+    for budget in (80_000, 50_000, 20_000):
+        counts = Recorded()
+        for material in materials:
+            follow(material, budget, counts)
+        cells = [f"{budget:,}", len(materials), counts.acts, counts.declaring, counts.whole, counts.part]
+        cells += [counts.edits, counts.lacking, f"{counts.lacking_tokens:,}", counts.all_lacking]
+        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["scripted", "recorded"])
+    parser.add_argument("sessions", type=Path, nargs="*", help="recorded sessions, or folders of them")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--budget", default="16k")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    if arguments.what == "recorded":
+        recorded(arguments.sessions)
+        return
+    print(HEAD, "|---" * 14 + "|", sep="\n", flush=True)
+    ways: tuple[tuple[bool, Way], ...] = (
+        *((False, "reads again"), (True, "reads again")),
+        *((False, "by the note"), (True, "by the note"), (True, "by the note, whole")),
+        *((False, "recalls"), (True, "recalls")),
+    )
+    for gap, needed in itertools.product((1, 4), (2, EXPLORED)):
+        for note, way in ways:
+            case = Case(note, way, gap, needed)
+            found = play(case, pairs=arguments.pairs, budget=parse_budget(arguments.budget), seed=arguments.seed)
+            print(row(case, *found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
