@@ -135,7 +135,7 @@ def plan(
         tool_classes=tool_classes,
         annotate=annotate,
     )
-    return replace(planned, messages=messages_of(transcript, planned.view, "cwl"), _format=chosen)
+    return replace(planned, messages=messages_of(transcript, planned.view, "cwl")[0], _format=chosen)
 
 
 def plan_items(

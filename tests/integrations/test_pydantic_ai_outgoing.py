@@ -36,9 +36,10 @@ def test_a_request_that_is_made_from_the_last_one_is_the_view(
         if stop == len(history) or isinstance(history[stop], ModelResponse):
             given = history[:stop]
             conversation.ingest(given)
-            view = conversation.request().view
+            request = replace(conversation.request(), reminder=None)
+            view = request.view
             shown = shapes_of(map(sendable, view))
-            assert shapes_of(outgoing.messages(view, given, given)) == shown
+            assert shapes_of(outgoing.messages(request, given, given)) == shown
             copies: list[Any] = [replace(message) for message in given]
             assert shapes_of(as_shown(copies, conversation.messages, view)) == shapes_of(view)
 
@@ -66,7 +67,7 @@ def test_the_record_of_dropped_thinking_goes_with_the_last_response(known: bool)
 
     def sent(outgoing: Outgoing, given: list[ModelMessage]) -> list[ModelMessage]:
         conversation.ingest(given)
-        return outgoing.messages(conversation.request().view, given, given)
+        return outgoing.messages(conversation.request(), given, given)
 
     if known:
         conversation.ingest(history)
@@ -85,7 +86,7 @@ def test_what_was_added_to_what_is_not_answered_yet_is_sent() -> None:
     history: list[ModelMessage] = [asked("One."), answered("x"), asked("Two.")]
     conversation.ingest(history)
     given = [*history[:2], asked("Two.", "A note."), asked("More.")]
-    sent = outgoing.messages(conversation.request().view, given, history, "Remember.")
+    sent = outgoing.messages(replace(conversation.request(), reminder="Remember."), given, history)
     assert [text for _, text, _ in shapes_of(sent)] == ["One.", "x", "Two.", "A note.", "More.", ""]
     assert sent[-1].parts[-1].part_kind == "system-prompt"
     assert all(one is other for one, other in zip(sent[:2], history, strict=False))

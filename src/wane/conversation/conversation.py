@@ -323,12 +323,15 @@ class Conversation(ConversationSettings[M]):
         self._tell()
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self.strategy!r}")
-            view = [*line.view.read(outcome.view), format_.turn(outcome.instructions)]
-            return Request(format_.wire(view), view, self.tokens, number=line.requests, for_summary=True)
-        view = line.view.of(outcome.view, keep_opening=self.keep_opening)
+            view, numbers = line.view.read(outcome.view)
+            view.append(format_.turn(outcome.instructions))
+            numbers.append(None)
+            return Request(format_.wire(view), view, numbers, self.tokens, number=line.requests, for_summary=True)
+        view, numbers = line.view.of(outcome.view, keep_opening=self.keep_opening)
         return Request(
             self._wire(view, outcome.reminder),
             view,
+            numbers,
             outcome.tokens + line.engine.added_by(outcome.reminder),
             outcome.report,
             outcome.reminder,

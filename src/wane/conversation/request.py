@@ -19,6 +19,7 @@ class Request(Generic[MessageT]):
     Attributes:
         messages: the messages to send, in the provider's form, with the reminder last.
         view: the same without the reminder, as messages of the format.
+        numbers: the number in the history of each message of `view`; None for a text that is in no message of it.
         tokens: tokens of `messages`, including the overhead.
         report: what the pass did, and whether the budget is met; None if the strategy has no passes.
         reminder: a note to the model at the end of this request only; usually None.
@@ -28,6 +29,7 @@ class Request(Generic[MessageT]):
 
     messages: list[Any]
     view: list[MessageT]
+    numbers: list[int | None]
     tokens: int
     report: FitReport | None = None
     reminder: str | None = None

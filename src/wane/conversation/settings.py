@@ -101,7 +101,7 @@ class ConversationSettings(Generic[MessageT]):
     @serialised
     def view(self) -> list[MessageT]:
         """The messages of the next request if nothing more is evicted."""
-        return self._line.view.read(self._line.engine.view)
+        return self._line.view.read(self._line.engine.view)[0]
 
     @property
     def episodes(self) -> Sequence[Episode]:

@@ -451,6 +451,7 @@ class ViewMessages(Generic[MessageT]):
         self._transcript = transcript
         self._engine = engine
         self._built: list[MessageT] = []
+        self._numbers: list[int | None] = []
         self._built_to = 0
         self._stale = False
 
@@ -458,8 +459,8 @@ class ViewMessages(Generic[MessageT]):
         """Note that something left the view, or a message was replaced."""
         self._stale = True
 
-    def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> list[MessageT]:
-        """Return the messages of the latest view; whole messages are the same objects.
+    def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> tuple[list[MessageT], list[int | None]]:
+        """Return the messages of the latest view and their numbers; whole messages are the same objects.
 
         Args:
             view: the view.
@@ -475,21 +476,26 @@ class ViewMessages(Generic[MessageT]):
             return self.read(view)
         if self._stale:
             self._stale = False
-            self._built = self.read(view)
+            self._built, self._numbers = self.read(view)
         else:
-            new = range(self._built_to, len(transcript.messages))
             # A message without items, such as an empty answer, stays only if every item is visible.
-            self._built += [transcript.messages[n] for n in new if all_visible or transcript.size(n)]
+            new = [n for n in range(self._built_to, len(transcript.messages)) if all_visible or transcript.size(n)]
+            self._built += [transcript.messages[n] for n in new]
+            self._numbers += new
         self._built_to = len(transcript.messages)
-        return list(self._built)
+        return list(self._built), list(self._numbers)
 
-    def read(self, view: Sequence[Slot]) -> list[MessageT]:
-        """Return the messages of any view; see `messages_of`."""
+    def read(self, view: Sequence[Slot]) -> tuple[list[MessageT], list[int | None]]:
+        """Return the messages of any view and their numbers; see `messages_of`."""
         return messages_of(self._transcript, view, self._engine.name)
 
 
-def messages_of(transcript: Transcript[MessageT], view: Sequence[Slot], strategy: str) -> list[MessageT]:
-    """Return the messages of a view, in which texts may replace items; whole messages are the same objects.
+def messages_of(
+    transcript: Transcript[MessageT], view: Sequence[Slot], strategy: str
+) -> tuple[list[MessageT], list[int | None]]:
+    """Return the messages of a view, in which texts may replace items, and their numbers in the history.
+
+    Whole messages are the same objects. A text that replaces no single item has no number.
 
     Args:
         transcript: the messages of the history.
@@ -499,18 +505,24 @@ def messages_of(transcript: Transcript[MessageT], view: Sequence[Slot], strategy
     Raises:
         ConfigError: if it has such texts, and the format cannot write messages.
     """
+    messages, numbers = list[MessageT](), list[int | None]()
     if not any(isinstance(slot, Substitute) for slot in view):
-        return transcript.view(places(view))
-    messages: list[MessageT] = []
+        for number, message in transcript.numbered(places(view)):
+            messages.append(message)
+            numbers.append(number)
+        return messages, numbers
     for number, slots in by_message(transcript, view):
         if number < 0:
             format_ = writing(transcript.format, f"the strategy {strategy!r}")
-            messages += [format_.turn(slot.text) for slot in slots.values() if isinstance(slot, Substitute)]
+            texts = [slot.text for slot in slots.values() if isinstance(slot, Substitute)]
+            messages += map(format_.turn, texts)
+            numbers += [None] * len(texts)
             continue
         message, size = transcript.messages[number], transcript.size(number)
         if (visible := shown_of(transcript.format, message, slots, size, strategy)) is not None:
             messages.append(visible)
-    return messages
+            numbers.append(number)
+    return messages, numbers
 
 
 def shown_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -309,9 +309,13 @@ class Transcript(Outline, Generic[MessageT]):
         Args:
             visible: item indexes, ascending.
         """
+        return [message for _, message in self.numbered(visible)]
+
+    def numbered(self, visible: Sequence[int]) -> Iterator[tuple[int, MessageT]]:
+        """Yield the messages of some items as `view` returns them, each with its number."""
         if len(visible) == len(self._owner):
-            return list(self.messages)
-        messages = []
+            yield from enumerate(self.messages)
+            return
         for number, group in groupby(visible, self._owner.__getitem__):
             first = self._first[number]
             positions = [index - first for index in group]
@@ -319,8 +323,7 @@ class Transcript(Outline, Generic[MessageT]):
             if len(positions) < self.size(number):
                 message = keep_some(self.format, self.messages[number], positions)
             if message is not None:
-                messages.append(message)
-        return messages
+                yield number, message
 
     def text(self, indexes: Iterable[int]) -> str:
         """Return items as readable text, exact and in order, for a recall."""

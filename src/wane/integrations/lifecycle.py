@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, Unpack
 from uuid import uuid4
 
@@ -180,16 +179,13 @@ def joined(
     if not passing:
         return sent
     history, end = conversation.messages, len(sent) - (request.reminder is not None)
-    positions = {id(message): position for position, message in enumerate(sent)}
     for ahead, message in reversed(passing):
-        if not ahead:
-            sent.insert(0, message)
-            continue
         turns = (
-            later for later in islice(history, ahead, None) if id(later) in positions and _is_turn(conversation, later)
+            position
+            for position, number in enumerate(request.numbers)
+            if number is not None and number >= ahead and _is_turn(conversation, history[number])
         )
-        turn = next(turns, None)
-        sent.insert(end if turn is None else positions[id(turn)], message)
+        sent.insert(next(turns, end) if ahead else 0, message)
     return sent
 
 

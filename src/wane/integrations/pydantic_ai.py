@@ -238,9 +238,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         request = conversation.request()
         while request.for_summary:
             request = conversation.summarised(await self._summary(request_context.model, request))
-        request_context.messages = self._outgoing.messages(
-            request.view, request_context.messages, ctx.messages, request.reminder
-        )
+        request_context.messages = self._outgoing.messages(request, request_context.messages, ctx.messages)
         await self._publish(ctx)
         return request_context
 

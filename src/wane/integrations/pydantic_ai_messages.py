@@ -26,7 +26,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 
-from wane.conversation import Adapter, Aligner, Alignment, Conversation
+from wane.conversation import Adapter, Aligner, Alignment, Conversation, Request
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
 from wane.formats.base import Part
@@ -223,28 +223,31 @@ class Outgoing:
 
     def messages(
         self,
-        view: Sequence[ModelMessage],
+        request: Request[ModelMessage],
         messages: Sequence[ModelMessage],
         history: Sequence[ModelMessage],
-        note: str | None = None,
     ) -> list[ModelMessage]:
         """Return the messages of a request.
 
         Messages after the last response are sent as other capabilities left them, as far as the view shows them.
 
         Args:
-            view: the conversation's view.
-            messages: the request's messages, made from the history and possibly changed by other capabilities.
+            request: the conversation's request.
+            messages: the messages as the agent would send them, possibly changed by other capabilities.
             history: the run's history, which the conversation has taken in.
-            note: a note at the end of this request only.
         """
         settled, known_messages = _settled(history), self._conversation.messages
         if _same(messages[:settled], history[:settled]):
-            tail = known_messages[_settled(known_messages) :]
-            head = _without(view, tail)
-            sent = [*head, *as_shown(messages[settled:], tail, view[len(head) :])]
+            answered = _settled(known_messages)
+            later = (at for at, number in enumerate(request.numbers) if number is not None and number >= answered)
+            stop = next(later, len(request.view))
+            sent = [
+                *request.view[:stop],
+                *as_shown(messages[settled:], known_messages[answered:], request.view[stop:]),
+            ]
         else:
-            sent = as_shown(messages, known_messages, view)
+            sent = as_shown(messages, known_messages, request.view)
+        note = request.reminder
         return self._sendable(self._with_record(sent if note is None else with_note(sent, note)))
 
     def _with_record(self, messages: list[ModelMessage]) -> list[ModelMessage]:
@@ -299,9 +302,9 @@ def as_shown(
 ) -> list[ModelMessage]:
     """Apply a view to messages that other capabilities have changed.
 
-    Parts that the view lacks are left out, by identity, and calls and results also by id. Replaced results are replaced
-    here too. Other messages of the view, such as a summary, are inserted before the message that they precede there.
-    Anything else, such as a note at the end, stays.
+    Parts that the view lacks are left out: by identity, which alone tells what a capability took over from the history,
+    and calls and results also by id. Replaced results are replaced here too. Other messages of the view, such as a
+    summary, are inserted before the message that they precede there. Anything else, such as a note at the end, stays.
 
     Args:
         messages: the messages of a request.
@@ -349,18 +352,6 @@ def _place_of(part: Any, messages: Sequence[ModelMessage]) -> int:
         ):
             return number
     return len(messages)
-
-
-def _without(view: Sequence[ModelMessage], tail: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
-    """A view without the messages after the last response."""
-    own = {id(piece) for message in tail for piece in (message, *message.parts)}
-    results = {_call_id(part) for part in _parts(tail)} - {None}
-    stop = len(view)
-    while stop and isinstance(last := view[stop - 1], ModelRequest):
-        if id(last) not in own and not any(id(p) in own or _call_id(p) in results for p in last.parts):
-            break
-        stop -= 1
-    return view[:stop]
 
 
 def _same(first: Sequence[ModelMessage], second: Sequence[ModelMessage]) -> bool:
