@@ -1,20 +1,22 @@
 """Ways to evict, compared session by session at the same mean view.
 
-A way is replayed at several low waters, and its figures are read off between them where its mean view is that of the
-base. An interval is of the difference of means, from sessions drawn with replacement.
+A way is replayed at several low waters with guards in proportion, and its figures are read off between them where its
+mean view is that of the base. An interval is of the difference of means, from sessions drawn with replacement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from random import Random
 from statistics import mean
 
+from wane import Policy
+from wane.core.policy import GUARD
 from wane.lab.figures import Totals
 
-LOW_WATERS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65)
+LOW_WATERS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
 TARGETS = (0.45, 0.5, 0.55)
 """Low waters of the base whose mean views others are read off at."""
 
@@ -53,6 +55,13 @@ class Figures:
         return cls(*(sum(share * value for share, value in zip(shares, column, strict=True)) for column in columns))
 
 
+def policies() -> dict[float, Policy]:
+    """Return the policies of a curve by low water: at the default's, the default without an index."""
+    default = Policy(index_share=0)
+    share = GUARD / default.low_water
+    return {low: replace(default, low_water=low, guard=share * low) for low in LOW_WATERS}
+
+
 Curve = dict[float, Figures]
 """Figures of one session by low water."""
 
@@ -60,6 +69,12 @@ Curve = dict[float, Figures]
 def at_views(curve: Curve, base: Curve) -> Figures:
     """Return the figures of a way at the mean views of the base."""
     return Figures.averaged([_at_view(curve, base[low].view) for low in TARGETS])
+
+
+def reaches(curve: Curve, base: Curve) -> bool:
+    """Whether the mean views of the base lie on the curve; else its nearest end is taken."""
+    views = [point.view for point in curve.values()]
+    return all(min(views) <= base[low].view <= max(views) for low in TARGETS)
 
 
 def _at_view(curve: Curve, view: float) -> Figures:

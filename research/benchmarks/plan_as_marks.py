@@ -15,8 +15,8 @@ from operator import attrgetter
 from pathlib import Path
 from statistics import geometric_mean
 
-from paired import LOW_WATERS, Curve, Figures, at_views, interval, points
-from policy import PRICES, UNINDEXED, counted
+from paired import Curve, Figures, at_views, interval, points, policies, reaches
+from policy import PRICES, counted
 from wane.core import ContextWindow, Item, Kind, Mark
 from wane.core.errors import WaneError
 from wane.core.policy import MAX_BUDGET
@@ -69,8 +69,7 @@ class BoundedJob(Job):
     def run(self, subject: Subject) -> Replay:
         """Do it."""
         settings = replace(self.settings, overhead=subject.material.overhead)
-        policy = replace(settings.policy, low_water=settings.low_water or settings.policy.low_water)
-        strategy = WindowStrategy("cwl", settings, policy, BoundedByPlan(Limits.of(settings.budget)))
+        strategy = WindowStrategy("cwl", settings, settings.policy, BoundedByPlan(Limits.of(settings.budget)))
         return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
 
 
@@ -138,13 +137,12 @@ def measure(subjects: Sequence[Subject], budget: int) -> dict[str, list[Curve]]:
     pricing = Pricing.of(PRICES[0])
     for way, job in WAYS.items():
         jobs = [
-            job(number, "cwl", Settings(budget, policy=UNINDEXED, low_water=low, annotate="infer"), pricing)
+            job(number, "cwl", Settings(budget, policy=policy, annotate="infer"), pricing)
             for number in range(len(subjects))
-            for low in LOW_WATERS
+            for policy in policies().values()
         ]
         for done, result in Processes(1).run(subjects, jobs):
-            assert done.settings.low_water is not None
-            curves[way][done.subject][done.settings.low_water] = Figures.of(result.totals)
+            curves[way][done.subject][done.settings.policy.low_water] = Figures.of(result.totals)
     return curves
 
 
@@ -164,6 +162,8 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
     difference("as they are", [curve[0.5] for curve in bounded], [curve[0.5] for curve in inferred])
     same = [at_views(own, other) for own, other in zip(bounded, inferred, strict=True)]
     difference("at the same mean view", same, [at_views(own, own) for own in inferred])
+    ends = sum(not reaches(own, other) for own, other in zip(bounded, inferred, strict=True))
+    print(f"- {ends} of {len(inferred)} sessions do not reach that view", flush=True)
 
 
 def difference(condition: str, bounded: Sequence[Figures], inferred: Sequence[Figures]) -> None:
