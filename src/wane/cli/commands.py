@@ -8,11 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from wane.agent.options import STRATEGY_HELP, AgentOptions, Strategy
 from wane.cli import values
-from wane.cli.flags import Budget, FormatName, Full, Json, PolicyName, PolicyOptions, ToolClasses, WhoMarks, Window
+from wane.cli.flags import (
+    Budget,
+    FormatName,
+    Full,
+    Json,
+    PolicyName,
+    PolicyOptions,
+    StoreName,
+    ToolClasses,
+    WhoMarks,
+    Window,
+)
 from wane.cli.lab.commands import LAB_COMMANDS
 from wane.cli.parser import Command
 from wane.cli.proxy.commands import PROXY_COMMANDS
@@ -115,17 +126,6 @@ class SessionsOptions:
     as_json: Json = False
 
 
-_Store: TypeAlias = Annotated[
-    str | None,
-    Flag(
-        "--store",
-        "Where the sessions are, as for wane proxy: a directory, redis://… or postgresql://…. The default is "
-        "WANE_PROXY_STORE or, without it, the directory of all sessions of Wane.",
-        "WHERE",
-    ),
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneOptions:
     """Delete sessions that nobody has written to for some time, the agent's and the proxy's.
@@ -149,7 +149,7 @@ class PruneOptions:
         ),
     ] = None
     dry_run: Annotated[bool, Flag("--dry-run", "Show what would be deleted, and delete nothing.")] = False
-    store: _Store = None
+    store: StoreName = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class DeleteOptions:
     """
 
     names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or how they begin.", "SESSION...")]
-    store: _Store = None
+    store: StoreName = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,15 @@ WhoMarks: TypeAlias = Annotated[
         "WHO",
     ),
 ]
+StoreName: TypeAlias = Annotated[
+    str | None,
+    Flag(
+        "--store",
+        "Where the sessions are, as for wane proxy: a directory, redis://… or postgresql://…. The default is "
+        "WANE_PROXY_STORE or, without it, the directory of all sessions of Wane.",
+        "WHERE",
+    ),
+]
 PolicyName: TypeAlias = Annotated[
     Literal["default", "paper"],
     Flag("--policy", "How to evict: default (in batches) or paper (in the smallest steps).", "POLICY"),

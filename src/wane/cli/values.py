@@ -44,6 +44,16 @@ def seconds(text: str) -> float:
     return value
 
 
+def limit(text: str) -> float:
+    """Return a number above 0; 0 for `none`."""
+    if text.strip().lower() == "none":
+        return 0.0
+    value = _number(text)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError("it must be a number above 0, or none")
+    return value
+
+
 def size(text: str) -> int:
     """Return the bytes of a size, written as `1000000`, `128m` or `1g`."""
     match = _SIZE.fullmatch(text.strip())

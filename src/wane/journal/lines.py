@@ -58,7 +58,7 @@ def dumped(data: object) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now) -> Header:
+def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now, owner: str = "") -> Header:
     """Return the header of a session that begins now.
 
     Args:
@@ -66,13 +66,15 @@ def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock 
         cwd: the directory that the agent works in.
         message_format: name of the messages' format.
         clock: gives the time, in any time zone.
+        owner: the name to which it belongs; empty for none.
 
     Raises:
         JournalError: if the id is malformed.
     """
     if not _SESSION_ID.fullmatch(session_id):
         raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
-    return Header(VERSION, session_id, _to_milliseconds(clock()), str(cwd.absolute()), message_format, _wane_version())
+    created, folder = _to_milliseconds(clock()), str(cwd.absolute())
+    return Header(VERSION, session_id, created, folder, message_format, _wane_version(), owner)
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
@@ -85,7 +87,10 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
     Raises:
         ValueError: for a value that JSON cannot hold, or that is nested too deeply.
     """
-    return _line({"kind": record.kind, **encode(record)}, after, dumped)
+    data = {"kind": record.kind, **encode(record)}
+    if data.get("owner") == "":
+        del data["owner"]
+    return _line(data, after, dumped)
 
 
 def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now, dumps: Dumps = dumped) -> list[bytes]:

@@ -34,6 +34,7 @@ class Header:
         cwd: absolute path of the directory that the agent works in.
         format: name of the message format of its messages, such as `pydantic_ai`.
         wane: version of Wane that created it.
+        owner: the name to which a session of a team's proxy belongs; empty, and not in the file, for any other.
     """
 
     kind: ClassVar[str] = "session"
@@ -44,6 +45,7 @@ class Header:
     cwd: str
     format: str
     wane: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

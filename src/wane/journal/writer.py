@@ -82,6 +82,7 @@ class Journal:
         fsync: bool = True,
         committed: bool = True,
         dumps: Dumps = dumped,
+        owner: str = "",
     ) -> Journal:
         """Begin a session in `directory`, which is created if needed, readable by its owner alone.
 
@@ -94,12 +95,13 @@ class Journal:
             fsync: whether `commit` waits for the disk.
             committed: whether the header is committed at once, or with the first `commit`.
             dumps: writes the records' JSON, in ASCII or UTF-8.
+            owner: the name to which the session belongs; empty for none.
 
         Raises:
             JournalError: if the directory cannot be written, or the id is malformed or taken.
         """
         session_id = secrets.token_hex(6) if session_id is None else session_id
-        header = new_header(session_id, cwd=cwd, message_format=message_format, clock=clock)
+        header = new_header(session_id, cwd=cwd, message_format=message_format, clock=clock, owner=owner)
         path = directory / f"{header.created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
         try:
             # Not `parents=True`, which gives the mode to the last one only; their names say what their owner works on.

@@ -219,6 +219,7 @@ class ServerSettings:
         max_cost: dollars that model requests may cost; then no model is asked any more. None for no limit.
         cost_period: what `max_cost` is for.
         shadow: pass every request on as it is, and only record what a session holds.
+        team: whether the members of the store's team are admitted, each with a token of their own, and nobody without.
 
     Raises:
         ConfigError: for an address other than loopback without a token, a malformed token, a limit that cannot work,
@@ -235,14 +236,15 @@ class ServerSettings:
     max_cost: float | None = None
     cost_period: CostPeriod = "total"
     shadow: bool = False
+    team: bool = False
 
     def __post_init__(self) -> None:
         if self.token is not None:
             _check_token(self.token)
-        elif not self.listen.is_loopback:
+        elif not (self.listen.is_loopback or self.team):
             raise ConfigError(
-                f"{self.listen} can be reached from other machines; set a token (WANE_PROXY_TOKEN or --token), or"
-                " listen on 127.0.0.1"
+                f"{self.listen} can be reached from other machines; set a token (WANE_PROXY_TOKEN or --token), admit"
+                " a team (--team), or listen on 127.0.0.1"
             )
         if self.max_cost is not None and not self.max_cost > 0:
             raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be above 0")

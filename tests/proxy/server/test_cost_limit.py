@@ -43,7 +43,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore, StoreError
-from wane.proxy.store.ledger import Ledger
+from wane.proxy.store.ledger import LEDGER, Ledger
 
 MODEL = "claude-sonnet-4-5"
 RATES = Prices.of(MODEL).tiers[0]
@@ -57,7 +57,7 @@ def sent(**more: Any) -> dict[str, Any]:
 
 
 async def ledger(store: Any) -> Ledger:
-    return Ledger.read(await store.ledger())
+    return Ledger.read(await store.document(LEDGER, ""))
 
 
 def paid(count: float) -> Any:
@@ -228,10 +228,10 @@ async def test_no_model_is_asked_while_the_spend_is_not_known() -> None:
     class Away(MemoryStore):
         away = True
 
-        async def ledger(self) -> str | None:
+        async def document(self, kind: str, name: str) -> str | None:
             if self.away:
                 raise StoreError("the store is away")
-            return await super().ledger()
+            return await super().document(kind, name)
 
     store = Away()
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:
@@ -248,11 +248,11 @@ async def test_a_cost_that_could_not_be_recorded_is_recorded_with_the_next_reque
     class Away(MemoryStore):
         changes = 0
 
-        async def replace_ledger(self, before: str | None, after: str) -> bool:
+        async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
             self.changes += 1
             if self.changes == 2:
                 raise StoreError("the store is away")
-            return await super().replace_ledger(before, after)
+            return await super().replace_document(kind, name, before, after)
 
     store = Away()
     async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(store), max_cost=1.0) as running:

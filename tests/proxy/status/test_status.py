@@ -52,6 +52,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
     assert data["sessions"] == [
         {
             "id": "00000005",
+            "owner": "",
             "title": "Fix the tests",
             "api": "openai_responses",
             "model": "gpt-5.2-codex",

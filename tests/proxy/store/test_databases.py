@@ -362,7 +362,7 @@ def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> Non
     run_sql(postgres_server, "CREATE TABLE newer.wane_schema (version integer)")
     run_sql(postgres_server, "INSERT INTO newer.wane_schema VALUES (7)")
     store = open_store(f"{postgres_server.url}?options=-csearch_path%3Dnewer")
-    with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 2"):
+    with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 3"):
         asyncio.run(found(store, new_root()))
 
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.proxy.store.support import Place
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.ledger import LAPSE, Ledger
 
@@ -47,17 +46,3 @@ def test_a_ledger_is_read_as_it_was_written() -> None:
     for document in ("", "[]", "{}", ledger.write().replace("+00:00", "")):
         with pytest.raises(StoreError, match="the record of the spend cannot be read"):
             Ledger.read(document)
-
-
-async def test_a_store_replaces_a_ledger_only_if_it_is_the_known_one(place: Place) -> None:
-    store, other = place.store(), place.store()
-    known = await store.ledger()
-    for document in ("one", "two"):
-        assert not await store.replace_ledger("another", document)
-        assert await store.replace_ledger(known, document)
-        assert await other.ledger() == document
-        known = document
-    assert not await other.replace_ledger(None, "three")
-    assert await store.replace_ledger(known, Ledger().write())
-    await store.close()
-    await other.close()

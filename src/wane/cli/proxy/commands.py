@@ -11,6 +11,7 @@ from wane.cli import values
 from wane.cli.failure import UsageError
 from wane.cli.flags import Budget, PolicyName, PolicyOptions, ToolClasses, Window
 from wane.cli.parser import Command
+from wane.cli.proxy.team_commands import TEAM_COMMANDS
 from wane.flags import Flag, declared
 
 _Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -228,6 +229,14 @@ class ProxyCommandOptions:
             "TOKEN",
         ),
     ] = None
+    team: Annotated[
+        bool,
+        Flag(
+            "--team",
+            "Admit the names of the store, each with a token of its own, and nobody without one: see wane proxy tokens "
+            "--help.",
+        ),
+    ] = False
     treatment: TreatmentOptions = field(default_factory=TreatmentOptions)
     log_level: Annotated[
         _Level | None,
@@ -357,6 +366,7 @@ class StatuslineOptions:
 
 PROXY_COMMANDS: Final = (
     Command("proxy", ProxyCommandOptions, "wane.cli.proxy.command:run_proxy"),
+    *TEAM_COMMANDS,
     Command("run", RunOptions, "wane.cli.proxy.run:run_agent"),
     Command("statusline", StatuslineOptions, "wane.cli.proxy.statusline:print_statusline"),
 )

@@ -57,6 +57,7 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         max_cost=treatment.max_cost,
         cost_period=treatment.max_cost_per or "total",
         shadow=treatment.shadow,
+        team=command.team,
     )
     if treatment.max_cost_per is not None and treatment.max_cost is None:
         raise UsageError("--max-cost-per says what --max-cost is for: give both")
@@ -65,6 +66,8 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
     if context.no_store and context.store is not None:
         raise UsageError("give --store or --no-store, not both")
     store = None if context.no_store else context.store or environ.get(STORE_VARIABLE) or "disk"
+    if command.team and store is None:
+        raise UsageError("--team keeps its names in the store: leave out --no-store")
     if command.workers < 1:
         raise UsageError(f"--workers is {command.workers}; at least one process must serve")
     if command.workers > 1 and "://" not in (store or ""):

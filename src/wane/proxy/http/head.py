@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hmac import compare_digest
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -86,14 +86,18 @@ class RefusedError(Exception):
         message: the error for the client.
         close: whether to close the connection, because what follows on it is unknown.
         unsent: whether the provider has certainly not got the request.
+        retry_after: seconds after which the request may be sent again; 0 for no advice.
     """
 
-    def __init__(self, status: int, message: str, *, close: bool = False, unsent: bool = False) -> None:
+    def __init__(
+        self, status: int, message: str, *, close: bool = False, unsent: bool = False, retry_after: int = 0
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.close = close
         self.unsent = unsent
+        self.retry_after = retry_after
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Collection[bytes] = ()) -> Headers:
@@ -268,41 +272,61 @@ def check(request: RequestHead, version: str) -> None:
         raise RefusedError(426, "WebSocket is not supported; use HTTP with server-sent events", close=True)
 
 
-class Guard:
+Holder = TypeVar("Holder")
+"""Who has a token of their own."""
+
+
+class Guard(Generic[Holder]):
     """Admits requests.
 
     Args:
         token: the token that requests must carry; None for none.
         host: the name or IP address at which the server listens.
+        holder: returns who else has a token; None if nobody else can have one.
     """
 
-    def __init__(self, token: str | None, host: str) -> None:
+    def __init__(
+        self, token: str | None, host: str, holder: Callable[[bytes], Awaitable[Holder | None]] | None = None
+    ) -> None:
         self._token = None if token is None else token.encode()
         self._host = host
+        self._holder = holder
         # Finds the token anywhere, however its characters are percent-encoded.
         self._pattern = None if token is None else re.compile("".join(map(_any_spelling, token)))
 
-    def admit(self, request: RequestHead) -> RequestHead:
-        """Return an admitted request, without a token in its path.
+    async def admit(self, request: RequestHead) -> tuple[RequestHead, Holder | None]:
+        """Return an admitted request, without a token in its path, and who has the token if it is not the proxy's own.
 
         Raises:
             RefusedError: if it is not admitted.
         """
-        if self._token is None:
+        if self._token is None and self._holder is None:
             self._check_origin(request)
-            return request
-        token = first(request.headers, TOKEN)
-        admitted = token is not None and compare_digest(token, self._token)
+            return request, None
+        marked = _MARKED.match(request.raw_path)
+        sent = [first(request.headers, TOKEN), unquote_to_bytes(marked[1]) if marked else None]
+        accepted: dict[bytes, Holder | None] = {}
+        for token in sent:
+            if token is not None and self._token is not None and compare_digest(token, self._token):
+                accepted[token] = None
+            elif token and self._holder is not None and (holder := await self._holder(token)) is not None:
+                accepted[token] = holder
+        if not accepted:
+            where = "in the header x-wane-token, or in the base URL as /~TOKEN before the path"
+            raise RefusedError(401, f"this proxy needs {self._needed}: {where}")
+        if len(accepted) > 1:
+            raise RefusedError(400, "the header x-wane-token and the path have different tokens; send one")
+        ((token, holder),) = accepted.items()
         raw_path = request.raw_path
         # Some clients add the base URL's path to a path that has it already, so the token may be repeated.
-        while (match := _MARKED.match(raw_path)) and compare_digest(unquote_to_bytes(match[1]), self._token):
-            raw_path, admitted = raw_path[match.end() :] or b"/", True
-        if admitted:
-            return replace(request, raw_path=raw_path, path=unquote_to_bytes(raw_path).decode("utf-8", "replace"))
-        raise RefusedError(
-            401,
-            "this proxy needs its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
-        )
+        while (match := _MARKED.match(raw_path)) and compare_digest(unquote_to_bytes(match[1]), token):
+            raw_path = raw_path[match.end() :] or b"/"
+        path = unquote_to_bytes(raw_path).decode("utf-8", "replace")
+        return replace(request, raw_path=raw_path, path=path), holder
+
+    @property
+    def _needed(self) -> str:
+        return "its token" if self._holder is None else "a token that is not revoked (wane proxy tokens add NAME)"
 
     def for_log(self, request: RequestHead) -> str:
         """Return method and path for the log, without the query, the token, or segments that could be keys."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wane.proxy.agents.known import AGENTS
@@ -21,11 +21,13 @@ from wane.proxy.http.client import (
 from wane.proxy.http.head import Guard, RefusedError, RequestHead, Scope, check, head_of
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
-from wane.proxy.server.spending import limit_of
+from wane.proxy.server.spending import Allowance, allowance_of
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
+from wane.proxy.team.members import Member
+from wane.proxy.team.roster import Roster
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
@@ -85,6 +87,7 @@ class ProxyApp:
         upstream: the provider.
         traffic: the counters.
         status: the app below `/wane`.
+        roster: the members of a team; None if the proxy serves none.
 
     Attributes:
         stopping: whether readiness checks fail, because the proxy is about to stop.
@@ -98,12 +101,14 @@ class ProxyApp:
         upstream: Upstream,
         traffic: Traffic,
         status: App,
+        roster: Roster | None = None,
     ) -> None:
         self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
         self.stopping = False
-        self._limit = limit_of(sessions.store, settings.max_cost, settings.cost_period)
-        self._guard = Guard(settings.token, settings.listen.host)
+        self._allowance = allowance_of(sessions.store, settings.max_cost, settings.cost_period)
+        self._roster = roster
+        self._guard = Guard(settings.token, settings.listen.host, None if roster is None else roster.holder)
         self._live: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,26 +135,28 @@ class ProxyApp:
             await asyncio.wait(set(self._live))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, refusal = head_of(scope), None
+        request, refusal, member = head_of(scope), None, None
         if request.path in (HEALTH, READY):
             await self._answer_health(request, receive, send)
             return
         what = self._guard.for_log(request)
         try:
             check(request, scope["http_version"])
-            request = self._guard.admit(request)
+            request, member = await self._guard.admit(request)
         except RefusedError as error:
             refusal = error
         if refusal is None and (request.path + "/").startswith(STATUS + "/"):
             # The request is admitted already, so the app needs no `server` to check it against.
             inner = {**scope, "path": request.path, "raw_path": request.raw_path, "root_path": STATUS, "server": None}
+            inner["state"] = {"member": "" if member is None else member.name}
             await self._status(inner, receive, send)
             return
         api = None if refusal else api_of(self._wires, request.method, request.path)
         with self._traffic.request(api.wire.name if api else "other", what) as exchange:
+            exchange.owner = "" if member is None else member.name
             client = Client(receive, send, self._settings.timeouts, exchange)
             try:
-                await self._answer(api, refusal, request, client, exchange)
+                await self._answer(api, refusal, request, client, exchange, member)
             finally:
                 client.close()
                 if self._upstream.stopped and exchange.outcome == "passed":
@@ -174,20 +181,33 @@ class ProxyApp:
                 client.close()
 
     async def _answer(
-        self, api: Api | None, refusal: RefusedError | None, request: RequestHead, client: Client, exchange: Exchange
+        self,
+        api: Api | None,
+        refusal: RefusedError | None,
+        request: RequestHead,
+        client: Client,
+        exchange: Exchange,
+        member: Member | None,
     ) -> None:
         """Answer a request, whatever happens."""
         try:
             if refusal is not None:
                 raise refusal
+            asks = request.method == "POST" and not (api is not None and api.counts)
+            if self._roster is not None and member is not None and asks:
+                await self._roster.take_request(member)
+            allowances = self._allowances(member) if asks else ()
             if api is None:
-                uncounted = self._limit is not None and request.method == "POST"
+                uncounted = any(allowance.limited for allowance in allowances)
                 extra = [(head.WARNING, head.text(UNCOUNTED))] if uncounted else []
                 await pass_on(self._upstream, client, request, exchange, extra=extra)
             else:
-                await self._model(api, request, client, exchange)
+                await self._model(api, request, client, exchange, allowances)
         except RefusedError as error:
             await self._refuse(request, client, exchange, error)
+            if self._roster is not None and exchange.outcome == "refused":
+                who = "?" if error.status == 401 else exchange.owner
+                await self._roster.note_refused(who, error.status, error.message)
         except BrokenOffError:
             pass  # the reply is incomplete, so the server closes the connection
         except ClientGoneError:
@@ -203,7 +223,14 @@ class ProxyApp:
                 request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
             )
 
-    async def _model(self, api: Api, request: RequestHead, client: Client, exchange: Exchange) -> None:
+    def _allowances(self, member: Member | None) -> Sequence[Allowance]:
+        """What the cost of a member's requests counts for."""
+        own = None if member is None or self._roster is None else self._roster.allowance(member)
+        return [allowance for allowance in (self._allowance, own) if allowance is not None]
+
+    async def _model(
+        self, api: Api, request: RequestHead, client: Client, exchange: Exchange, allowances: Sequence[Allowance]
+    ) -> None:
         """Answer a request to a model, or one that only counts its tokens."""
         settings = self._settings
         raw = await read_body(client, request.headers, settings.max_body)
@@ -216,15 +243,16 @@ class ProxyApp:
             reason = f"the body cannot be read: {error}"
         except ValueError:
             reason = "the body is not JSON"
-        if reason and self._limit is not None and not api.counts:
-            raise RefusedError(402, f"{reason}, so --max-cost cannot be kept")
+        limit = next((allowance.name for allowance in allowances if allowance.limited), "")
+        if reason and limit:
+            raise RefusedError(402, f"{reason}, so {limit} cannot be kept")
         if reason:
             extra = [(head.UNMANAGED, head.text(reason))]
             await pass_on(self._upstream, client, request, exchange, raw, extra)
             return
         managed = ManagedRequest(
             self._upstream,
-            self._sessions,
+            self._sessions.of(exchange.owner),
             api.wire,
             client,
             request,
@@ -233,7 +261,7 @@ class ProxyApp:
             exchange,
             settings.strict,
             sums_usage(settings.usage, request.headers),
-            None if api.counts else self._limit,
+            allowances,
             settings.shadow,
         )
         await managed.answer(counts=api.counts)
@@ -250,6 +278,8 @@ class ProxyApp:
         extra: head.Headers = [(b"content-type", b"application/json")]
         if refusal.close:
             extra.append((b"connection", b"close"))
+        if refusal.retry_after:
+            extra.append((b"retry-after", b"%d" % refusal.retry_after))
         try:
             await client.answer(refusal.status, extra, wire.error(refusal.status, refusal.message))
         except (ClientGoneError, asyncio.CancelledError):

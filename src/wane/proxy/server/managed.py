@@ -17,7 +17,7 @@ from wane.proxy.http import head
 from wane.proxy.http.client import Client, ClientGoneError, dumped
 from wane.proxy.http.head import RefusedError, RequestHead
 from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, pass_on, relay, streams_in
-from wane.proxy.server.spending import Payment, ReplyReader, SpendingLimit
+from wane.proxy.server.spending import Allowance, Payment, ReplyReader, paying
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import SessionTurn
@@ -54,7 +54,7 @@ class ManagedRequest:
         exchange: the request's counters.
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
         sums: whether the client is told the usage of all rounds, not of the last one.
-        limit: what requests may cost; None for no limit.
+        allowances: what its cost counts for.
         shadow: whether the request and its reply pass as they are, and are only recorded.
     """
 
@@ -68,7 +68,7 @@ class ManagedRequest:
     exchange: Exchange
     strict: bool
     sums: bool
-    limit: SpendingLimit | None = None
+    allowances: Sequence[Allowance] = ()
     shadow: bool = False
 
     def __post_init__(self) -> None:
@@ -169,16 +169,16 @@ class ManagedRequest:
 
     @property
     def _dropped(self) -> frozenset[bytes]:
-        """Headers that are not sent, so that the usage in a reply can be read where there is a limit."""
-        return frozenset() if self.limit is None else _ENCODINGS
+        """Headers that are not sent, so that the usage in a reply can be read where its cost counts."""
+        return _ENCODINGS if self.allowances else frozenset()
 
     @asynccontextmanager
     async def _paying(self, content: bytes) -> AsyncIterator[Payment | None]:
-        """Send a request within the cost limit, if there is one."""
-        if self.limit is None:
+        """Send a request within the cost limits, if its cost counts."""
+        if not self.allowances:
             yield None
             return
-        async with self.limit.paying(self.body, len(content)) as payment:
+        async with paying(self.allowances, self.body, len(content)) as payment:
             try:
                 yield payment
             except RefusedError as refusal:
@@ -413,7 +413,7 @@ class ManagedRequest:
         await self._pass_on([(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
     async def _pass_on(self, extra: head.Headers) -> None:
-        if self.limit is None:
+        if not self.allowances:
             await pass_on(self.upstream, self.client, self.request, self.exchange, self.raw, extra)
             return
         self.client.watch()

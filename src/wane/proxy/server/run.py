@@ -32,6 +32,7 @@ from wane.proxy.sessions.index import IDLE, SessionIndex
 from wane.proxy.settings import Address, ServerSettings
 from wane.proxy.store import open_store
 from wane.proxy.store.base import KEEP, Store, StoreError
+from wane.proxy.team.roster import Roster
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _BACKLOG: Final = 2048  # connections that may wait to be accepted
@@ -217,15 +218,20 @@ async def serving(
         stack.callback(sock.close)
         settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
         traffic = Traffic(telemetry=telemetry)
-        status: Any = status_app(sessions, traffic, settings.upstream, datetime.now(UTC), predict=predict)
-        app = ProxyApp(settings, sessions, wires, upstream, traffic, status)
+        roster = Roster(sessions.store) if settings.team else None
+        if roster is not None:
+            sessions.began = roster.note_begun
+        status: Any = status_app(
+            sessions, traffic, settings.upstream, datetime.now(UTC), predict=predict, roster=roster
+        )
+        app = ProxyApp(settings, sessions, wires, upstream, traffic, status, roster)
         server = _Server(app, settings)
         proxy = Running(settings.listen, server, app, sessions, traffic)
         # A filter of its own, because another proxy of this process may end before this one.
         logger, quiet = logging.getLogger("uvicorn.error"), partial(_is_unusual)
         logger.addFilter(quiet)
         stack.callback(logger.removeFilter, quiet)
-        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions))]
+        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions, roster))]
         try:
             while not (server.started or tasks[0].done()):
                 await asyncio.sleep(0.002)
@@ -335,11 +341,15 @@ def _is_unusual(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.WARNING and not str(message).startswith(_ORDINARY)
 
 
-async def _sweep(sessions: SessionIndex) -> None:
-    """Drop idle sessions from memory, now and then."""
+async def _sweep(sessions: SessionIndex, roster: Roster | None) -> None:
+    """Drop idle sessions from memory, now and then, and those of members whose token is revoked."""
     while True:
         await asyncio.sleep(min(_SWEEP, max(sessions.idle / 2, 0.1)))
         try:
+            members = {} if roster is None else await roster.members()
+            for owner in sessions.owners:
+                if owner not in members or not members[owner].digest:
+                    await sessions.drop(owner)
             await sessions.sweep()
         except Exception as error:
             _LOGGER.warning("idle sessions could not be dropped from memory: %s", type(error).__name__)

@@ -1,4 +1,4 @@
-"""The cost limit: what a request may cost is reserved in the store before it is sent, and settled after its reply."""
+"""What requests cost, and limits of it: reserved in the store before a request is sent, settled after its reply."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,7 +17,7 @@ from wane.proxy.http.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
 from wane.proxy.settings import COST_PERIODS, CostPeriod
 from wane.proxy.store.base import MemoryStore, Store, StoreError, uninterrupted
-from wane.proxy.store.ledger import Ledger
+from wane.proxy.store.ledger import LEDGER, Ledger
 from wane.proxy.wire.base import Body, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -54,42 +54,82 @@ class Payment:
         self.cost = 0
 
 
-class SpendingLimit:
-    """A limit on what model requests may cost, in all processes with one store.
+@asynccontextmanager
+async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment]:
+    """Reserve what a request may cost, and settle it afterwards.
+
+    Args:
+        allowances: what it counts for.
+        body: its body.
+        size: its size in bytes.
+
+    Raises:
+        RefusedError: if a limit does not allow it, or cannot be kept: the model's price is unknown, or the store cannot
+            be reached.
+    """
+    model = str(body.get("model", ""))
+    limit = next((allowance.name for allowance in allowances if allowance.limited), None)
+    payment = Payment(model, 0 if limit is None else most(model, body, size, limit))
+    async with AsyncExitStack() as stack:
+        for allowance in allowances:
+            await stack.enter_async_context(allowance.reserved(payment))
+        yield payment
+
+
+class Allowance:
+    """What model requests have cost in all processes with one store: those of one member of a team, or all of them.
 
     Args:
         store: where the spend is recorded.
-        limit: dollars.
+        limit: dollars that they may cost; None for no limit.
         period: what the limit is for.
         clock: returns the time, in UTC.
+        owner: the member; empty for everyone.
     """
 
     def __init__(
-        self, store: Store, limit: float, period: CostPeriod, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        store: Store,
+        limit: float | None,
+        period: CostPeriod,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        owner: str = "",
     ) -> None:
-        self._store, self._period, self._clock = store, period, clock
-        self._limit = round(limit * _MILLION)
+        self._store, self._clock, self._owner = store, clock, owner
         self._lock = asyncio.Lock()
         self._late: dict[str, int] = {}  # costs that the store could not be told
+        self.allow(limit, period)
 
-    @asynccontextmanager
-    async def paying(self, body: Body, size: int) -> AsyncIterator[Payment]:
-        """Reserve what a request may cost, and settle it afterwards.
+    def allow(self, limit: float | None, period: CostPeriod) -> None:
+        """Set the limit.
 
         Args:
-            body: its body.
-            size: its size in bytes.
+            limit: dollars; None for no limit.
+            period: what it is for.
+        """
+        self._limit, self._period = None if limit is None else round(limit * _MILLION), period
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._limit is not None
+
+    @property
+    def name(self) -> str:
+        """Name of the limit in errors."""
+        return f"the cost limit of {self._owner}" if self._owner else "--max-cost"
+
+    @asynccontextmanager
+    async def reserved(self, payment: Payment) -> AsyncIterator[None]:
+        """Reserve what a request may cost, and settle it afterwards.
 
         Raises:
-            RefusedError: if the limit does not allow it, its price is unknown, or the store cannot be reached.
+            RefusedError: if the limit does not allow it, or the store cannot be reached to keep it.
         """
-        model = str(body.get("model", ""))
-        amount = most(model, body, size)
-        name = secrets.token_hex(8)
+        name, amount = secrets.token_hex(8), payment.cost
         await uninterrupted(self._reserve(name, amount), undo=lambda _: self._late.update({name: 0}))
-        payment = Payment(model, amount)
         try:
-            yield payment
+            yield
         finally:
             self._late[name] = payment.cost
             await uninterrupted(self._settle())
@@ -104,15 +144,17 @@ class SpendingLimit:
             await self._change(reserved)
         except StoreError as error:
             self._late[name] = 0  # it may be recorded, if only the answer was lost
-            raise RefusedError(503, f"the spend is not known, so --max-cost cannot be kept: {error}") from error
+            if self.limited:
+                raise RefusedError(503, f"the spend is not known, so {self.name} cannot be kept: {error}") from error
+            _LOGGER.warning("the cost of a request is not recorded: %s", error)
 
     def _check(self, ledger: Ledger, amount: int) -> None:
         spent = ledger.spent(self._period)
-        if spent + ledger.reserved + amount <= self._limit:
+        if self._limit is None or spent + ledger.reserved + amount <= self._limit:
             return
-        allows = f"--max-cost allows {_dollars(self._limit)} {COST_PERIODS[self._period]}"
+        allows = f"{self.name} allows {_dollars(self._limit)} {COST_PERIODS[self._period]}"
         if spent >= self._limit:
-            raise RefusedError(402, f"{_dollars(spent)} has been spent, and {allows}")
+            raise RefusedError(402, f"{_dollars(spent)} has been spent, and {allows}{self._advice}")
         if spent + amount > self._limit:
             raise RefusedError(
                 402,
@@ -125,6 +167,14 @@ class SpendingLimit:
             f" {_dollars(amount)}, but {allows}. Try again when one of them has ended",
         )
 
+    @property
+    def _advice(self) -> str:
+        if not self._owner:
+            return ""
+        until = {"day": "Wait until 00:00 UTC, or ask", "month": "Wait until next month, or ask"}
+        whom = f"whoever runs this proxy for a higher one: wane proxy tokens limit {self._owner} --max-cost DOLLARS"
+        return f". {until.get(self._period, 'Ask')} {whom}"
+
     async def _settle(self) -> None:
         try:
             await self._change(lambda ledger: ledger)
@@ -135,11 +185,11 @@ class SpendingLimit:
         """Change the ledger, and settle what could not be settled before."""
         async with self._lock:
             for _ in range(_TRIES):
-                document = await self._store.ledger()
+                document = await self._store.document(LEDGER, self._owner)
                 ledger, late = Ledger.read(document).on(self._clock()), dict(self._late)
                 for name, cost in late.items():
                     ledger = ledger.settled(name, cost)
-                if await self._store.replace_ledger(document, change(ledger).write()):
+                if await self._store.replace_document(LEDGER, self._owner, document, change(ledger).write()):
                     for name in late:
                         del self._late[name]
                     return
@@ -147,7 +197,7 @@ class SpendingLimit:
         raise StoreError("other processes keep changing the record of the spend")
 
 
-def most(model: str, body: Body, size: int) -> int:
+def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     """Return the most that a request is assumed to cost, in micro-dollars.
 
     The input is at most half as many tokens as the body has bytes, all at the price of writing the cache; the output as
@@ -157,13 +207,14 @@ def most(model: str, body: Body, size: int) -> int:
         model: the requested model.
         body: the request's body.
         size: its size in bytes.
+        limit: name of the limit, for the error.
 
     Raises:
         RefusedError: if the model's price is unknown.
     """
     prices = prices_of(model)
     if prices is None:
-        raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so --max-cost cannot be kept")
+        raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so {limit} cannot be kept")
     allowed = [value for name in _OUTPUT if isinstance(value := body.get(name), int) and value > 0]
     output = max(allowed, default=ASSUMED_OUTPUT)
     answers = body.get("n")
@@ -215,8 +266,8 @@ def _dollars(amount: int) -> str:
     return dollars(amount / _MILLION)
 
 
-def limit_of(store: Store, max_cost: float | None, period: CostPeriod) -> SpendingLimit | None:
-    """Return the limit of a proxy; None if it has none. That of one run needs no store."""
+def allowance_of(store: Store, max_cost: float | None, period: CostPeriod) -> Allowance | None:
+    """Return the allowance of a proxy; None if it has no limit. That of one run needs no store."""
     if max_cost is None:
         return None
-    return SpendingLimit(MemoryStore() if period == "run" else store, max_cost, period)
+    return Allowance(MemoryStore() if period == "run" else store, max_cost, period)

@@ -32,6 +32,7 @@ from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.figures import Money, SessionStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
+from wane.proxy.team.roster import Roster
 
 MOST_SESSIONS: Final = 500
 """Number of sessions in the JSON and on the page, the most recently used ones; the total is given too."""
@@ -59,8 +60,11 @@ def status_app(
     started: datetime,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     predict: Predict | None = None,
+    roster: Roster | None = None,
 ) -> ASGIApp:
     """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
+
+    The state of a request's scope names the member of a team who sent it: they see their own sessions, and no metrics.
 
     Args:
         sessions: the sessions.
@@ -69,6 +73,7 @@ def status_app(
         started: when the proxy started, in UTC.
         now: the time, in UTC.
         predict: tells what a proxy that only watches would have done; None for one that manages sessions.
+        roster: the members of a team; None if the proxy serves none.
     """
     traffic.registry.register(_Sessions(sessions))
     ProcessCollector(registry=traffic.registry)
@@ -76,9 +81,12 @@ def status_app(
     async def page(_: Request) -> Response:
         return Response(PAGE, media_type="text/html", headers={**_HEADERS, "content-security-policy": POLICY})
 
-    async def status(_: Request) -> Response:
+    async def status(request: Request) -> Response:
         # docs/output.md describes the fields.
-        in_memory, context = sessions.status(), sessions.settings
+        member, context = _member(request), sessions.settings
+        in_memory = [shown for shown in sessions.status() if member in ("", shown.facts.owner)]
+        if roster is not None:
+            await roster.note_shown(member, [shown.facts.session for shown in in_memory[:MOST_SESSIONS]])
         data = {
             "version": wane.__version__,
             "now": now().isoformat(timespec="milliseconds"),
@@ -88,20 +96,23 @@ def status_app(
             "annotate": context.annotate,
             "budget": context.budget,
             "shadow": predict is not None,
-            "requests": traffic.outcomes(),
-            "open": traffic.open_requests(),
+            "member": member,
+            "requests": {} if member else traffic.outcomes(),
+            "open": 0 if member else traffic.open_requests(),
             "money": sum((session.money for session in in_memory), Money()).to_dict(),
             "sessions_in_memory": len(in_memory),
             "sessions": [_session(session) for session in in_memory[:MOST_SESSIONS]],
         }
         return Response(jsons.dumps(data), media_type="application/json", headers=_HEADERS)
 
-    async def shadow(_: Request) -> Response:
-        ids = [session.facts.session for session in sessions.status()]
+    async def shadow(request: Request) -> Response:
+        ids = [session.facts.session for session in sessions.status() if _member(request) in ("", session.facts.owner)]
         lines = [] if predict is None else await asyncio.to_thread(predict, ids)
         return Response(jsons.dumps({"lines": lines}), media_type="application/json", headers=_HEADERS)
 
-    async def metrics(_: Request) -> Response:
+    async def metrics(request: Request) -> Response:
+        if _member(request):
+            return Response("metrics need the proxy's own token, WANE_PROXY_TOKEN\n", 403, headers=_HEADERS)
         return Response(traffic.metrics(), media_type="text/plain; version=0.0.4", headers=_HEADERS)
 
     routes = [Route("/", page), Route("/status", status), Route("/shadow", shadow), Route("/metrics", metrics)]
@@ -122,10 +133,16 @@ def _with_slash(app: ASGIApp) -> ASGIApp:
     return slashed
 
 
+def _member(request: Request) -> str:
+    """The member of a team who sent a request; empty for anyone who may see all."""
+    return str(request.scope.get("state", {}).get("member", ""))
+
+
 def _session(session: SessionStatus) -> dict[str, Any]:
     facts = session.facts
     return {
         "id": facts.session,
+        "owner": facts.owner,
         "title": session.title,
         "api": facts.api,
         "model": facts.model,

@@ -129,6 +129,7 @@ class Exchange:
     Attributes:
         outcome: how it ended; `passed` unless the server sets it.
         what: its method and path, for the log.
+        owner: the member of a team who sent it; empty for none.
         facts: figures of its view; None before it is managed.
         rounds: number of requests sent to the provider's model.
         used: what they used, as the provider reported it.
@@ -145,6 +146,7 @@ class Exchange:
         "facts",
         "largest",
         "outcome",
+        "owner",
         "rounds",
         "used",
         "what",
@@ -153,6 +155,7 @@ class Exchange:
     def __init__(self, traffic: Traffic, api: str, what: str) -> None:
         self.outcome: Outcome = "passed"
         self.what = what
+        self.owner = ""
         self.facts: Facts | None = None
         self.rounds, self.used, self.largest = 0, NO_USAGE, 0
         self._traffic, self._api = traffic, api
@@ -219,7 +222,7 @@ class Exchange:
         Args:
             status: the HTTP status that the client got; 0 for none.
         """
-        parts = [self.what, str(status or "-")]
+        parts = [*filter(None, [self.owner]), self.what, str(status or "-")]
         if (facts := self.facts) is not None and self.outcome != "failed_open":
             parts.append(f"{facts.session} view {facts.view}/{facts.budget} evicted {facts.evicted}")
             parts.append(f"rounds {self.rounds}")

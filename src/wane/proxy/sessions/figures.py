@@ -65,6 +65,7 @@ class Facts:
         thrashing: what shows that the window evicts what the work needs; usually None.
         note: a note for people, such as why the budget cannot be met, or that the session could not be stored. Usually
             empty.
+        owner: the member of a team to whom the session belongs; empty for none.
     """
 
     session: str
@@ -80,6 +81,7 @@ class Facts:
     room: Room | None = None
     thrashing: Thrashing | None = None
     note: str = ""
+    owner: str = ""
 
     @property
     def warning(self) -> str:

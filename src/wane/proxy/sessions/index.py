@@ -6,7 +6,7 @@ import asyncio
 import copy
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final, get_args
 from weakref import WeakValueDictionary
@@ -66,18 +66,27 @@ class SessionIndex:
         settings: how their contexts are managed.
         strict: whether failing to store a session is an error.
         idle: seconds without a request after which a stored session leaves memory.
+        owner: the member of a team whose sessions these are; empty for none.
 
     Attributes:
         store: see above.
         settings: see above.
         idle: see above.
+        owner: see above.
+        began: called with the owner and the id of each new session; None for nobody.
 
     Raises:
         ConfigError: for a strategy that calls a model.
     """
 
     def __init__(
-        self, store: Store, settings: ContextSettings | None = None, *, strict: bool = False, idle: float = IDLE
+        self,
+        store: Store,
+        settings: ContextSettings | None = None,
+        *,
+        strict: bool = False,
+        idle: float = IDLE,
+        owner: str = "",
     ) -> None:
         self.settings = settings or ContextSettings()
         if traits(self.settings.strategy).summarises:
@@ -87,7 +96,10 @@ class SessionIndex:
             )
         self.store = store
         self.idle = idle
+        self.owner = owner
+        self.began: Callable[[str, str], Awaitable[None]] | None = None
         self._strict = strict
+        self._others: dict[str, SessionIndex] = {}
         self._tools = [DELIMITER_TOOL] * self.settings.marked + [RECALL_TOOL] * self.settings.recall
         self._guidance = {
             frozenset({DELIMITER}): guidance(self.settings.eviction),
@@ -97,6 +109,24 @@ class SessionIndex:
         self._sessions: SessionsInMemory[CachedSession] = SessionsInMemory()
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
+
+    def of(self, owner: str) -> SessionIndex:
+        """Return the index of a member's sessions in the same store, which shares nothing with any other.
+
+        Roots cover the owner, so that no request finds the session of another member in the store either.
+        """
+        if owner == self.owner:
+            return self
+        if owner not in self._others:
+            index = SessionIndex(self.store, self.settings, strict=self._strict, idle=self.idle, owner=owner)
+            index.began = self.began
+            self._others[owner] = index
+        return self._others[owner]
+
+    @property
+    def owners(self) -> Sequence[str]:
+        """The members with an index in memory."""
+        return tuple(self._others)
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
         """Find the session of a request, take in its new messages, and prepare the view.
@@ -112,7 +142,7 @@ class SessionIndex:
         """
         messages = wire.messages(body)
         arrivals = await asyncio.to_thread(_arrivals, wire, messages) if size > _LARGE else _arrivals(wire, messages)
-        root = root_of(wire, arrivals)
+        root = root_of(wire, arrivals, self.owner)
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
             problem, failures = _CHANGING, 0
@@ -204,7 +234,7 @@ class SessionIndex:
     async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, RequestView] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
-        for cached, alignment in self._alike(root_of(wire, arrivals), arrivals):
+        for cached, alignment in self._alike(root_of(wire, arrivals, self.owner), arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
                 session = copy.deepcopy(cached.session, {id(wire): wire})
                 _, history = await _extended(session, self._equipped(wire, body), arrivals, alignment)
@@ -220,9 +250,11 @@ class SessionIndex:
         await self.store.check()
 
     def status(self) -> Sequence[SessionStatus]:
-        """Return the sessions in memory, the most recently used first."""
-        sessions = sorted(self._sessions, key=lambda cached: cached.last, reverse=True)
-        return [status for cached in sessions if (status := cached.status()) is not None]
+        """Return the sessions in memory, those of members too, the most recently used first."""
+        statuses = [status for cached in self._sessions if (status := cached.status()) is not None]
+        for index in self._others.values():
+            statuses += index.status()
+        return sorted(statuses, key=lambda status: status.last, reverse=True)
 
     async def sweep(self) -> None:
         """Drop stored sessions that have been idle from memory, and the oldest ones if there are too many."""
@@ -233,13 +265,24 @@ class SessionIndex:
             idle = self.store.persistent and (now - cached.last).total_seconds() > self.idle
             if idle or number < too_many:
                 await self._forget(cached)
+        for index in [*self._others.values()]:
+            await index.sweep()
 
     async def close(self) -> None:
         """Drop all sessions from memory."""
+        for index in (*self._others.values(), self):
+            await index._empty()
+        await self.store.close()
+
+    async def drop(self, owner: str) -> None:
+        """Drop the sessions of a member from memory, unless one of them is in use."""
+        if not any(cached.turns for cached in self._others[owner]._sessions):
+            await self._others.pop(owner)._empty()
+
+    async def _empty(self) -> None:
         await asyncio.gather(*self._syncing)
         for cached in self._sessions:
             await self._forget(cached)
-        await self.store.close()
 
     def _finished(self, cached: CachedSession) -> None:
         """Sync a session's records in the background after a turn."""
@@ -423,16 +466,18 @@ class SessionIndex:
     async def _begun(self, session: Session, root: str, records: Sequence[Record]) -> CachedSession:
         now = datetime.now(UTC)
         try:
-            log, warning = await self.store.create(root, session.wire.name), ""
+            log, warning = await self.store.create(root, session.wire.name, self.owner), ""
         except StoreError as error:
             if self._strict:
                 raise
-            log, warning = await MemoryStore().create(root, session.wire.name), f"not stored: {error}"
+            log, warning = await MemoryStore().create(root, session.wire.name, self.owner), f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
         cached = CachedSession(session, log, log.id, now, now, self._sessions, strict=self._strict, warning=warning)
         self._sessions.enter(cached)
         async with log.hold():
             await cached.append(records)
+        if self.began is not None:
+            await self.began(self.owner, cached.id)
         return cached
 
     async def _forget(self, cached: CachedSession) -> None:
@@ -466,6 +511,7 @@ class SessionIndex:
             model=str(body.get("model", "")),
             view=engine.tokens,
             budget=self.settings.budget,
+            owner=self.owner,
             history=engine.tokens + view.evicted,
             evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,

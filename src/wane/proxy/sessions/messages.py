@@ -98,13 +98,14 @@ def _identity(call: Part) -> str:
     return f"{call_id} {call.tool} {normalised(call.arguments or '{}')}" if _NUMBERED.fullmatch(call_id) else call_id
 
 
-def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
-    """Return the root by which a session is found: 24 hexadecimal digits for the user's first turn."""
+def root_of(wire: Wire, arrivals: Sequence[Arrival], owner: str = "") -> str:
+    """Return the root by which a session is found: 24 hexadecimal digits for its owner and the user's first turn."""
     # After a compaction a session may begin with notices only. It stays the same session once the user speaks.
     opening = list(takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, arrivals))
     holding = (arrival for kind in _TURNS for arrival in opening if any(part.kind is kind for part in arrival.parts))
     first = next(holding, arrivals[0])
-    return _hash([_bytes(wire.name), first.digest], _ROOT_LENGTH // 2).hex()
+    owned = [_bytes(owner)] if owner else []
+    return _hash([_bytes(wire.name), first.digest, *owned], _ROOT_LENGTH // 2).hex()
 
 
 @dataclass(frozen=True, slots=True)

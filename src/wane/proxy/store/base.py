@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -204,12 +204,13 @@ class Store(Protocol):
         """
         ...
 
-    async def create(self, root: str, message_format: str) -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
         """Create a session, which others can find by its root.
 
         Args:
             root: the digest of how it began.
             message_format: name of the format of its messages.
+            owner: the name to which it belongs; empty for none.
 
         Raises:
             StoreError: if it cannot be written.
@@ -233,20 +234,40 @@ class Store(Protocol):
         """
         ...
 
-    async def ledger(self) -> str | None:
-        """Return the document with the spend of all processes; None if there is none yet.
+    async def header(self, session_id: str) -> Header:
+        """Return the header of a session, even if it is busy.
+
+        Raises:
+            StoreError: if there is none of that id, or it cannot be read.
+        """
+        ...
+
+    async def documents(self, kind: str) -> Mapping[str, str]:
+        """Return the documents of a kind, by name: small texts that all processes share.
 
         Raises:
             StoreError: if the store cannot be reached or read.
         """
         ...
 
-    async def replace_ledger(self, before: str | None, after: str) -> bool:
-        """Replace the document with the spend; return False if it is no longer the one that was read.
+    async def document(self, kind: str, name: str) -> str | None:
+        """Return a document; None if there is none.
+
+        Raises:
+            StoreError: if the store cannot be reached or read.
+        """
+        ...
+
+    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
+        """Replace a document; return False if it is no longer the one that was read.
+
+        It may also be False where the document was replaced, if a database's answer was lost: read it again then.
 
         Args:
-            before: the document as it was read.
-            after: another document.
+            kind: its kind.
+            name: its name.
+            before: the document as it was read; None if there was none.
+            after: another document; None to delete it.
 
         Raises:
             StoreError: if the store cannot be reached or written.
@@ -370,17 +391,25 @@ class MemoryStore:
 
     def __init__(self, wait: float = WAIT) -> None:
         self._wait = wait
-        self._ledger: str | None = None
+        self._documents: dict[str, dict[str, str]] = {}
 
-    async def ledger(self) -> str | None:
-        """Return the document with the spend of this process."""
-        return self._ledger
+    async def documents(self, kind: str) -> Mapping[str, str]:
+        """Return the documents of a kind, of this process alone."""
+        return dict(self._documents.get(kind, {}))
 
-    async def replace_ledger(self, before: str | None, after: str) -> bool:
-        """Replace the document with the spend."""
-        fits = self._ledger == before
-        self._ledger = after if fits else self._ledger
-        return fits
+    async def document(self, kind: str, name: str) -> str | None:
+        """Return a document."""
+        return self._documents.get(kind, {}).get(name)
+
+    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
+        """Replace a document."""
+        documents = self._documents.setdefault(kind, {})
+        if documents.get(name) != before:
+            return False
+        documents.pop(name, None)
+        if after is not None:
+            documents[name] = after
+        return True
 
     async def check(self) -> None:
         """Do nothing."""
@@ -393,15 +422,16 @@ class MemoryStore:
     async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Do nothing: no session is stored."""
 
-    async def create(self, root: str, message_format: str) -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
         """Create a session whose records are not stored."""
-        return Log(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format), self._wait)
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner)
+        return Log(header, self._wait)
 
     async def read(self, session_id: str) -> NoReturn:
         """Raise a StoreError: no session is stored."""
         raise StoreError(f"there is no session {session_id!r:.80}: this proxy stores none")
 
-    open = delete = read
+    open = delete = header = read
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
         """Return nothing: no session is stored."""

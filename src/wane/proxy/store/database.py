@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
@@ -208,12 +208,16 @@ class DatabaseStore(ABC):
         """Append lines to a log that has this end, and note its marks; if it has another, do nothing, return False."""
 
     @abstractmethod
-    async def ledger(self) -> str | None:
-        """Return the document with the spend."""
+    async def documents(self, kind: str) -> Mapping[str, str]:
+        """Return the documents of a kind, by name."""
 
     @abstractmethod
-    async def replace_ledger(self, before: str | None, after: str) -> bool:
-        """Replace the document with the spend, or return False if it is another one."""
+    async def document(self, kind: str, name: str) -> str | None:
+        """Return a document; None if there is none."""
+
+    @abstractmethod
+    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
+        """Replace a document, delete it if `after` is None, or return False if it is another one."""
 
     @abstractmethod
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
@@ -237,9 +241,9 @@ class DatabaseStore(ABC):
         """Check that the database works."""
         await self.find(_UNUSED_ROOT, Sought())
 
-    async def create(self, root: str, message_format: str) -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
         """Create a session."""
-        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format)
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner)
         line = write_line(header)
         await self.begin(header.id, line[:-1])
         return _SharedLog(self, header, line)
@@ -248,6 +252,11 @@ class DatabaseStore(ABC):
         """Open a session; other processes may have it open too."""
         (line,) = await self._fetch(session_id, 1)
         return _SharedLog(self, self._header(session_id, line), line)
+
+    async def header(self, session_id: str) -> Header:
+        """Return the header of a session."""
+        (line,) = await self._fetch(session_id, 1)
+        return self._header(session_id, line)
 
     async def read(self, session_id: str) -> Sequence[Record]:
         """Return the records of a session."""

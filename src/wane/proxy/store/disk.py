@@ -7,7 +7,7 @@ import glob
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from sqlite3 import Connection
 from typing import Any, Final
 
 from wane.core.errors import JournalError, SessionLockedError
-from wane.journal import Journal, Record, SessionStore, read, utc_now
+from wane.journal import Header, Journal, Record, SessionStore, read, read_header, utc_now
 from wane.journal.lines import dumped
 from wane.journal.store import id_of
 from wane.proxy.store.base import (
@@ -40,7 +40,12 @@ from wane.proxy.store.files import FileDatabase
 from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 _LOGGER: Final = logging.getLogger(__name__)
-_LEDGER: Final = "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY, document TEXT NOT NULL)"
+_DOCUMENTS: Final = """
+CREATE TABLE IF NOT EXISTS document (
+    kind TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (kind, name)
+) WITHOUT ROWID
+"""
+_DOCUMENT: Final = "SELECT document FROM document WHERE kind = ? AND name = ?"
 _PURGE_SECONDS: Final = 3600.0
 
 
@@ -71,7 +76,7 @@ class DiskStore:
         self._keep = keep
         self._purged = float("-inf")
         self._index = DiskIndex(sessions.root)
-        self._spending = FileDatabase(sessions.root / "spending.sqlite3", _LEDGER)
+        self._documents = FileDatabase(sessions.root / "proxy.sqlite3", _DOCUMENTS)
 
     @property
     def root(self) -> Path:
@@ -103,7 +108,7 @@ class DiskStore:
         """Note the marks of a session that has none."""
         await self._index.put(session_id, marks, replace=False)
 
-    async def create(self, root: str, message_format: str) -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
         """Create a session, in a file that only its owner may read; now and then, delete expired sessions."""
         with as_store_errors():
             # Not in a thread, which takes longer to start than a file to be made.
@@ -112,6 +117,7 @@ class DiskStore:
                 cwd=self._cwd,
                 message_format=message_format,
                 session_id=new_id(root),
+                owner=owner,
                 fsync=self._fsync,
                 committed=False,
                 dumps=_exact,
@@ -141,20 +147,32 @@ class DiskStore:
         with as_store_errors():
             return await asyncio.to_thread(lambda: read(self._path(session_id)).records)
 
-    async def ledger(self) -> str | None:
-        """Return the document with the spend."""
-        return await self._spending.run(_ledger)
+    async def header(self, session_id: str) -> Header:
+        """Return the header of a session, even while a process writes it."""
+        with as_store_errors():
+            return await asyncio.to_thread(lambda: _header(self._path(session_id)))
 
-    async def replace_ledger(self, before: str | None, after: str) -> bool:
-        """Replace the document with the spend."""
+    async def documents(self, kind: str) -> Mapping[str, str]:
+        """Return the documents of a kind, by name."""
+        select = "SELECT name, document FROM document WHERE kind = ?"
+        return await self._documents.run(lambda connection: dict(connection.execute(select, (kind,))))
+
+    async def document(self, kind: str, name: str) -> str | None:
+        """Return a document."""
+        return await self._documents.run(lambda connection: _document(connection, kind, name))
+
+    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
+        """Replace a document."""
 
         def work(connection: Connection) -> bool:
-            if _ledger(connection) != before:
+            if _document(connection, kind, name) != before:
                 return False
-            connection.execute("INSERT OR REPLACE INTO ledger (id, document) VALUES (1, ?)", (after,))
+            connection.execute("DELETE FROM document WHERE kind = ? AND name = ?", (kind, name))
+            if after is not None:
+                connection.execute("INSERT INTO document VALUES (?, ?, ?)", (kind, name, after))
             return True
 
-        return await self._spending.run(work)
+        return await self._documents.run(work)
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the proxy's sessions whose last record is older than this many seconds, the oldest first."""
@@ -168,9 +186,9 @@ class DiskStore:
         await self._index.drop([session_id])
 
     async def close(self) -> None:
-        """Close the index and the record of the spend; each log has its own file."""
+        """Close the index and the documents; each log has its own file."""
         self._index.close()
-        self._spending.close()
+        self._documents.close()
 
     def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
         sessions = []
@@ -218,9 +236,18 @@ class DiskStore:
             raise StoreError(f"cannot list the sessions in {root}: {error.strerror or error}") from error
 
 
-def _ledger(connection: Connection) -> str | None:
-    row = connection.execute("SELECT document FROM ledger").fetchone()
+def _document(connection: Connection, kind: str, name: str) -> str | None:
+    row = connection.execute(_DOCUMENT, (kind, name)).fetchone()
     return None if row is None else str(row[0])
+
+
+def _header(path: Path) -> Header:
+    try:
+        with path.open("rb") as file:
+            line = file.readline()
+    except OSError as error:
+        raise StoreError(f"the session {path} cannot be read: {error.strerror or error}") from error
+    return read_header(line, str(path))
 
 
 class _DiskLog(Log):

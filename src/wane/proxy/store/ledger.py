@@ -1,4 +1,4 @@
-"""What has been spent, and what open requests may still cost: one small document in a store, for all its processes.
+"""What has been spent, and what open requests may still cost: small documents in a store, for all its processes.
 
 Amounts are whole micro-dollars. A store changes the document only if it is still the one that was read.
 """
@@ -13,6 +13,9 @@ from typing import Final, Self
 
 from wane.proxy.settings import CostPeriod
 from wane.proxy.store.base import StoreError
+
+LEDGER: Final = "ledger"
+"""Kind of these documents: one for everyone, whose name is empty, and one for each member of a team."""
 
 LAPSE: Final = timedelta(hours=1)
 """After this long an open request counts as spent with all that it could cost: its process has probably died."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 
 import psycopg
@@ -33,7 +33,7 @@ _CONNECTIONS: Final = 10  # of a process; each is used for one statement at a ti
 
 # The statements. Each is one step, and safe to repeat.
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the tables."""
 
 HAS_TABLES: Final = "SELECT to_regclass('wane_schema') IS NOT NULL"
@@ -76,14 +76,26 @@ MAKE_MARKS: Final[tuple[LiteralString, ...]] = (
     )
     """,
     "CREATE INDEX IF NOT EXISTS wane_key_session ON wane_key (session)",
-    "CREATE TABLE IF NOT EXISTS wane_ledger (id integer PRIMARY KEY CHECK (id = 1), document text NOT NULL)",
+    """
+    CREATE TABLE IF NOT EXISTS wane_document (
+        kind text NOT NULL, name text NOT NULL, document text NOT NULL, PRIMARY KEY (kind, name)
+    )
+    """,
+    "DROP TABLE IF EXISTS wane_ledger",  # of version 2
 )
-LEDGER: Final = "SELECT document FROM wane_ledger"
-FIRST_LEDGER: Final = """
-INSERT INTO wane_ledger (id, document) VALUES (1, %(after)s) ON CONFLICT DO NOTHING RETURNING 1
+DOCUMENTS: Final = "SELECT name, document FROM wane_document WHERE kind = %(kind)s"
+DOCUMENT: Final = "SELECT document FROM wane_document WHERE kind = %(kind)s AND name = %(name)s"
+FIRST_DOCUMENT: Final = """
+INSERT INTO wane_document (kind, name, document) VALUES (%(kind)s, %(name)s, %(after)s)
+ON CONFLICT DO NOTHING RETURNING 1
 """
-REPLACE_LEDGER: Final = "UPDATE wane_ledger SET document = %(after)s WHERE document = %(before)s RETURNING 1"
-REPLACED_LEDGER: Final = "SELECT 1 FROM wane_ledger WHERE document = %(after)s"
+REPLACE_DOCUMENT: Final = """
+UPDATE wane_document SET document = %(after)s WHERE kind = %(kind)s AND name = %(name)s AND document = %(before)s
+RETURNING 1
+"""
+DELETE_DOCUMENT: Final = """
+DELETE FROM wane_document WHERE kind = %(kind)s AND name = %(name)s AND document = %(before)s RETURNING 1
+"""
 
 CLEAR_VERSION: Final = "DELETE FROM wane_schema"
 SET_VERSION: Final = "INSERT INTO wane_schema (version) VALUES (%(version)s)"
@@ -245,17 +257,21 @@ class PostgresStore(DatabaseStore):
         # Added now, or before by an attempt whose answer was lost.
         return bool(await self._rows(APPEND, values) or await self._rows(APPENDED, values))
 
-    async def ledger(self) -> str | None:
-        """Return the document with the spend."""
-        rows = await self._rows(LEDGER, {})
+    async def documents(self, kind: str) -> Mapping[str, str]:
+        """Return the documents of a kind, by name."""
+        return dict(await self._rows(DOCUMENTS, {"kind": kind}))
+
+    async def document(self, kind: str, name: str) -> str | None:
+        """Return a document."""
+        rows = await self._rows(DOCUMENT, {"kind": kind, "name": name})
         return rows[0][0] if rows else None
 
-    async def replace_ledger(self, before: str | None, after: str) -> bool:
-        """Replace the document with the spend."""
-        values = {"before": before, "after": after}
-        statement = FIRST_LEDGER if before is None else REPLACE_LEDGER
-        # Replaced now, or before by an attempt whose answer was lost.
-        return bool(await self._rows(statement, values) or await self._rows(REPLACED_LEDGER, values))
+    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
+        """Replace a document."""
+        values = {"kind": kind, "name": name, "before": before, "after": after}
+        if before is None:
+            return bool(await self._rows(FIRST_DOCUMENT, values)) if after else await self.document(kind, name) is None
+        return bool(await self._rows(DELETE_DOCUMENT if after is None else REPLACE_DOCUMENT, values))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""

@@ -4,7 +4,7 @@
     <prefix>:{<root>}:keys           sorted set: `<key> <id>` for each answer of a session
     <prefix>:{<root>}:heads          sorted set: `<head> <id>` for each session with marks
     <prefix>:{<root>}:<id>:lines     list: the line of the header, and one for each record
-    <prefix>:ledger                  string: what all processes have spent, if there is a cost limit
+    <prefix>:documents:<kind>        hash: small texts that all processes share, such as what they have spent
     <prefix>:{<root>}:<id>:marks     list: the session's head, and its keys, by which its marks are deleted
 
 The braces are part of the keys: a cluster keeps keys with the same text in braces on one node.
@@ -12,7 +12,7 @@ The braces are part of the keys: a cluster keeps keys with the same text in brac
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -181,14 +181,12 @@ return redis.call('DEL', lines)
 """Delete a session. Argument: id. 1 if it existed."""
 
 REPLACE: Final = """
-local known = redis.call('GET', KEYS[1]) or ''
-if known == ARGV[2] then return 1 end
-if known ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2])
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
+if ARGV[3] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end
 return 1
 """
-"""Replace the ledger. Key: that of the ledger. Arguments: the known one, empty for none, and the new one. 1 if the new
-one is there now, 0 if it was another than the known one."""
+"""Replace a document. Key: that of its kind. Arguments: its name, the known one and the new one, each empty for none. 1
+if it was replaced, 0 if it was another than the known one."""
 
 _SCRIPTS: Final = (BEGIN, NEWS, APPEND, MARK, FIND, DELETE, REPLACE)
 
@@ -274,15 +272,20 @@ class RedisStore(DatabaseStore):
         marked = () if marks is None else (marks.head, *marks.keys)
         return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines, *marked))
 
-    async def ledger(self) -> str | None:
-        """Return the document with the spend."""
-        document = await self._query(lambda: self._client.get(f"{self._location.prefix}:ledger"))
+    async def documents(self, kind: str) -> Mapping[str, str]:
+        """Return the documents of a kind, by name."""
+        documents = await self._query(lambda: self._client.hgetall(self._documents_key(kind)))
+        return {name.decode(): document.decode() for name, document in documents.items()}
+
+    async def document(self, kind: str, name: str) -> str | None:
+        """Return a document."""
+        document = await self._query(lambda: self._client.hget(self._documents_key(kind), name))
         return None if document is None else document.decode()
 
-    async def replace_ledger(self, before: str | None, after: str) -> bool:
-        """Replace the document with the spend."""
-        key, args = f"{self._location.prefix}:ledger", (before or "", after)
-        return bool(await self._query(lambda: self._scripts[REPLACE](keys=[key], args=args)))
+    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
+        """Replace a document."""
+        keys, args = [self._documents_key(kind)], (name, before or "", after or "")
+        return bool(await self._query(lambda: self._scripts[REPLACE](keys=keys, args=args)))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
@@ -311,6 +314,9 @@ class RedisStore(DatabaseStore):
     async def close(self) -> None:
         """Close all connections."""
         await self._client.connection_pool.disconnect()
+
+    def _documents_key(self, kind: str) -> str:
+        return f"{self._location.prefix}:documents:{kind}"
 
     def _key(self, root: str, *names: str) -> str:
         return ":".join((self._location.prefix, f"{{{root}}}", *names))

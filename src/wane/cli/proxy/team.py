@@ -1,0 +1,242 @@
+"""`wane proxy tokens`, `wane proxy forget` and `wane proxy log`: a team's names, tokens and deeds."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wane.cli import failure
+from wane.cli.failure import UsageError, need_proxy
+from wane.cli.proxy.options import STORE_VARIABLE
+from wane.cli.proxy.team_commands import (
+    AddTokenOptions,
+    ForgetOptions,
+    LimitTokenOptions,
+    LogOptions,
+    RevokeTokenOptions,
+    TokensOptions,
+)
+from wane.cli.terminal.picture import plain_table
+from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, say, write_json
+from wane.money import dollars
+
+if TYPE_CHECKING:
+    from wane.proxy.store.base import Store
+    from wane.proxy.store.ledger import Ledger
+    from wane.proxy.team.members import Limits, Member
+
+T = TypeVar("T")
+
+
+def list_tokens(options: TokensOptions) -> int:
+    """List the names of a store; return the exit code.
+
+    Raises:
+        WaneError: if they cannot be read.
+    """
+
+    async def read(store: Store) -> Sequence[tuple[Member, Ledger]]:
+        from wane.proxy.store.ledger import LEDGER, Ledger
+        from wane.proxy.team.members import Team
+
+        members, ledgers = await Team(store).members(), await store.documents(LEDGER)
+        now = datetime.now(UTC)
+        return [(member, Ledger.read(ledgers.get(name)).on(now)) for name, member in members.items()]
+
+    rows = _with_store(options.store, read)
+    if options.as_json:
+        write_json([_token_data(member, ledger) for member, ledger in rows])
+        return failure.OK
+    if not rows:
+        say("no name has a token; make one with: wane proxy tokens add NAME")
+        return failure.OK
+    table = plain_table("*name", "token", ">today", ">in all", "cost limit", ">req/min")
+    for member, ledger in rows:
+        state = ("made " if member.digest else "revoked ") + f"{member.since.astimezone():%Y-%m-%d}"
+        spent = [dollars(amount / 1e6) for amount in (ledger.day, ledger.total)]
+        table.add_row(member.name, state, *spent, _cost_limit(member.limits), f"{member.limits.requests or '-'}")
+    plain_console().print(table)
+    return failure.OK
+
+
+def add_token(options: AddTokenOptions) -> int:
+    """Make a token for a name and print it; return the exit code.
+
+    Raises:
+        WaneError: if the name or a limit cannot be used, or the token cannot be stored.
+    """
+
+    async def add(store: Store) -> str:
+        from wane.proxy.team.audit import AuditLog
+        from wane.proxy.team.members import Limits, Team
+
+        limits = _changed(Limits(), options) if _gives_limits(options) else None
+        token = await Team(store).add(options.name, limits)
+        await AuditLog(store).write(_operator(), "token made", options.name)
+        return token
+
+    token = _with_store(options.store, add)
+    say(f"the token of {options.name}, which is shown only now; a proxy with --team and this store admits it:")
+    sys.stdout.write(f"{token}\n")
+    return failure.OK
+
+
+def limit_token(options: LimitTokenOptions) -> int:
+    """Change the limits of a name; return the exit code.
+
+    Raises:
+        WaneError: if there is no such name, or a limit cannot be used or stored.
+    """
+    if not _gives_limits(options):
+        raise UsageError("give a limit, such as: wane proxy tokens limit alice --max-cost 20")
+
+    async def limit(store: Store) -> Limits:
+        from wane.proxy.team.audit import AuditLog
+        from wane.proxy.team.members import Team
+
+        team = Team(store)
+        member = (await team.members()).get(options.name)
+        if member is None:
+            raise UsageError(f"there is no name {options.name!r:.80}; wane proxy tokens lists them")
+        limits = _changed(member.limits, options)
+        await team.limit(options.name, limits)
+        await AuditLog(store).write(_operator(), "limits changed", options.name)
+        return limits
+
+    limits = _with_store(options.store, limit)
+    say(f"{options.name}: {_cost_limit(limits)}, requests a minute: {limits.requests or 'no limit'}")
+    return failure.OK
+
+
+def revoke_token(options: RevokeTokenOptions) -> int:
+    """Revoke the token of a name; return the exit code.
+
+    Raises:
+        WaneError: if it has none, or the store cannot be reached.
+    """
+
+    async def revoke(store: Store) -> None:
+        from wane.proxy.team.audit import AuditLog
+        from wane.proxy.team.members import Team
+
+        await Team(store).revoke(options.name)
+        await AuditLog(store).write(_operator(), "token revoked", options.name)
+
+    _with_store(options.store, revoke)
+    say(f"the token of {options.name} is revoked; its sessions and spend stay (wane proxy forget {options.name})")
+    return failure.OK
+
+
+def forget_name(options: ForgetOptions) -> int:
+    """Delete all that belongs to a name; return the exit code.
+
+    Raises:
+        WaneError: if there is no such name, it has a token, or the store cannot be reached.
+    """
+
+    async def forget(store: Store) -> tuple[int, int, int]:
+        from wane.proxy.team.audit import AuditLog
+        from wane.proxy.team.deletion import delete_name, delete_sessions
+
+        deleted, busy = await delete_sessions(store, options.name)
+        if not busy:
+            await delete_name(store, options.name)
+        kept = f", {counted(busy, 'open session')} left" if busy else ""
+        done = f"{options.name}: {counted(len(deleted), 'session')}{kept}"
+        await AuditLog(store).write(_operator(), "deletion", done)
+        return len(deleted), sum(session.size for session in deleted), busy
+
+    count, freed, busy = _with_store(options.store, forget)
+    say(f"{counted(count, 'session')} of {options.name} deleted, which freed {human_bytes(freed)}")
+    if busy:
+        say(f"a proxy has {counted(busy, 'more session')} open, and lets go of them within a minute: run this again")
+        return failure.FAILED
+    say("its spend and limits are deleted too; the log of who did what stays (wane proxy log)")
+    return failure.OK
+
+
+def show_log(options: LogOptions) -> int:
+    """Show the log of who did what; return the exit code.
+
+    Raises:
+        WaneError: if it cannot be read.
+    """
+
+    async def read(store: Store) -> Any:
+        from wane.proxy.team.audit import AuditLog
+
+        return await AuditLog(store).since(datetime.now(UTC) - timedelta(seconds=options.since))
+
+    events = _with_store(options.store, read)
+    if options.name is not None:
+        events = [event for event in events if event.by == options.name or event.of.split(":")[0] == options.name]
+    if options.as_json:
+        write_json([{**asdict(event), "at": event.at.isoformat()} for event in events])
+        return failure.OK
+    for event in events:
+        line = f"{local_time(event.at)}  {event.by:<16}  {event.action:<14}  {event.of}"
+        sys.stdout.write(f"{printable(line)}\n")
+    if not events:
+        say("nothing is in the log for this time; proxies with --team write it")
+    return failure.OK
+
+
+def _with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
+    need_proxy("a team's store")
+    from wane.proxy.store import open_store
+
+    async def main() -> T:
+        store = open_store(where or os.environ.get(STORE_VARIABLE) or "disk")
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(main())
+
+
+def _operator() -> str:
+    """Who runs this command."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "?"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _gives_limits(options: AddTokenOptions | LimitTokenOptions) -> bool:
+    return not (options.max_cost is None and options.max_cost_per is None and options.requests is None)
+
+
+def _changed(limits: Limits, options: AddTokenOptions | LimitTokenOptions) -> Limits:
+    """Return limits with those that the options give."""
+    if options.max_cost is not None:
+        limits = replace(limits, max_cost=options.max_cost or None)
+    if options.requests is not None:
+        if options.requests != int(options.requests):
+            raise UsageError(f"--requests-per-minute is {options.requests:g}; give a whole number, or none")
+        limits = replace(limits, requests=int(options.requests) or None)
+    if options.max_cost_per is not None:
+        if limits.max_cost is None:
+            raise UsageError("--max-cost-per says what --max-cost is for: give both")
+        limits = replace(limits, cost_period=options.max_cost_per)
+    return limits
+
+
+def _cost_limit(limits: Limits) -> str:
+    from wane.proxy.settings import COST_PERIODS
+
+    return "no limit" if limits.max_cost is None else f"{dollars(limits.max_cost)} {COST_PERIODS[limits.cost_period]}"
+
+
+def _token_data(member: Member, ledger: Ledger) -> dict[str, Any]:
+    spent = {"day": ledger.day / 1e6, "month": ledger.month / 1e6, "total": ledger.total / 1e6}
+    state = {"revoked": not member.digest, "since": member.since.isoformat()}
+    return {"name": member.name, **state, "spent": spent, "limits": asdict(member.limits)}

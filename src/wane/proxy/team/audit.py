@@ -1,0 +1,105 @@
+"""The log of who did what: one document for each event, in a kind for each month. Nothing changes or deletes one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, Self
+
+from wane.proxy.store.base import Store, StoreError
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+
+Action = Literal[
+    "token made", "token revoked", "limits changed", "session begun", "sessions shown", "deletion", "refused"
+]
+"""What was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An entry of the log.
+
+    Attributes:
+        at: when, in UTC.
+        by: who: a name, `operator`, the user and machine of a command, or `?` for a request without a valid token.
+        action: what.
+        of: the name, the session or the reason that it is about.
+    """
+
+    at: datetime
+    by: str
+    action: str
+    of: str
+
+    @classmethod
+    def read(cls, document: str) -> Self:
+        """Return the event in a document.
+
+        Raises:
+            StoreError: if `write` did not make it.
+        """
+        try:
+            data = json.loads(document)
+            return cls(datetime.fromisoformat(data["at"]), str(data["by"]), str(data["action"]), str(data["of"]))
+        except (ValueError, LookupError, TypeError) as error:
+            raise StoreError(f"an entry of the log cannot be read: {type(error).__name__}") from error
+
+    def write(self) -> str:
+        """Return the event as a document."""
+        return json.dumps({"at": self.at.isoformat(), "by": self.by, "action": self.action, "of": self.of})
+
+
+class AuditLog:
+    """The log of a store.
+
+    Args:
+        store: the store.
+        clock: returns the time, in UTC.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._store, self._clock = store, clock
+
+    async def write(self, by: str, action: Action, of: str) -> None:
+        """Append an event.
+
+        Raises:
+            StoreError: if it cannot be stored.
+        """
+        event = Event(self._clock(), by, action, of)
+        # The time first, so that names are in order.
+        name = f"{event.at:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(4)}"
+        await self._store.replace_document(_kind(event.at), name, None, event.write())
+
+    async def note(self, by: str, action: Action, of: str) -> None:
+        """Append an event if the store can be reached; else it is in the proxy's own log only."""
+        try:
+            await self.write(by, action, of)
+        except StoreError as error:
+            _LOGGER.warning("not in the team's log: %s by %s, %s: %s", action, by, of, error)
+
+    async def since(self, start: datetime) -> Sequence[Event]:
+        """Return the events since a time, oldest first.
+
+        Args:
+            start: the time, in UTC.
+
+        Raises:
+            StoreError: if they cannot be read.
+        """
+        events, now = list[Event](), self._clock()
+        month = start.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        while month <= now:
+            documents = await self._store.documents(_kind(month))
+            events += [Event.read(documents[name]) for name in sorted(documents)]
+            month = (month + timedelta(days=31)).replace(day=1)
+        return [event for event in events if event.at >= start]
+
+
+def _kind(at: datetime) -> str:
+    return f"event-{at:%Y-%m}"

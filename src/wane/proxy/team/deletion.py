@@ -1,0 +1,65 @@
+"""Deletes all that belongs to a name, except its entries in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from wane.core.errors import ConfigError
+from wane.proxy.store.base import SessionBusyError, Store, StoredSession, StoreError
+from wane.proxy.store.ledger import LEDGER
+from wane.proxy.team.members import MEMBERS, Member
+from wane.proxy.team.rate import RATES
+
+_SETTLED: Final = 2.0
+"""Seconds after its end in which a token may still have begun sessions."""
+
+_TRIES: Final = 20
+
+
+async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSession], int]:
+    """Delete the sessions of a name; return those that were deleted, and the number of those that a process has open.
+
+    Raises:
+        ConfigError: if there is no such name, or it has a token.
+        StoreError: if the store cannot be reached.
+    """
+    document = await store.document(MEMBERS, name)
+    if document is None:
+        raise ConfigError(f"there is no name {name!r:.80}; wane proxy tokens lists them")
+    member = Member.read(name, document)
+    if member.digest:
+        raise ConfigError(f"{name} has a token; revoke it first (wane proxy tokens revoke {name})")
+    await asyncio.sleep(max(0.0, _SETTLED - (datetime.now(UTC) - member.since).total_seconds()))
+    deleted, busy = list[StoredSession](), 0
+    for session in await store.unwritten(0):
+        try:
+            if (await store.header(session.id)).owner == name:
+                await store.delete(session.id)
+                deleted.append(session)
+        except SessionBusyError:
+            busy += 1
+        except StoreError:
+            if await _exists(store, session.id):
+                raise
+    return deleted, busy
+
+
+async def delete_name(store: Store, name: str) -> None:
+    """Delete the spend, the requests and the limits of a name.
+
+    Raises:
+        StoreError: if the store cannot be reached.
+    """
+    for kind in (LEDGER, RATES, MEMBERS):
+        for _ in range(_TRIES):
+            if await store.replace_document(kind, name, await store.document(kind, name), None):
+                break
+        else:
+            raise StoreError(f"other processes keep changing the record of {name}; try again")
+
+
+async def _exists(store: Store, session_id: str) -> bool:
+    return any(session.id == session_id for session in await store.unwritten(0))

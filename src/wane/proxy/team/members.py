@@ -1,0 +1,192 @@
+"""The names that a proxy admits: each with a token, of which only the digest is stored, and with limits."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Final, Self
+
+from wane.core.errors import ConfigError
+from wane.proxy.settings import CostPeriod
+from wane.proxy.store.base import Store, StoreError
+
+MEMBERS: Final = "member"
+"""Kind of the documents with a name each."""
+
+OPERATOR: Final = "operator"
+"""Stands for whoever has the proxy's own token, WANE_PROXY_TOKEN; nobody else can have this name."""
+
+PREFIX: Final = "wane_"
+"""Beginning of a name's token, by which scanners of leaked secrets can find it."""
+
+MOST_REQUESTS: Final = 100_000
+"""Requests a minute that a limit may allow at most."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_PERIODS: Final = ("day", "month", "total")
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a name may use, over all processes of a store.
+
+    Attributes:
+        max_cost: dollars; None for no limit.
+        cost_period: what `max_cost` is for.
+        requests: requests to a model a minute; None for no limit.
+
+    Raises:
+        ConfigError: for a limit that cannot work.
+    """
+
+    max_cost: float | None = None
+    cost_period: CostPeriod = "day"
+    requests: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_cost is not None and not 0 < self.max_cost < float("inf"):
+            raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be above 0")
+        if self.cost_period not in _PERIODS:
+            raise ConfigError(f"the cost limit is for {self.cost_period!r}; it must be for a day, a month or total")
+        if self.requests is not None and not 1 <= self.requests <= MOST_REQUESTS:
+            raise ConfigError(f"the limit is {self.requests} requests a minute; it must be from 1 to {MOST_REQUESTS:,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A name, with its token and limits.
+
+    Attributes:
+        name: the name.
+        digest: SHA-256 of its token in hexadecimal; empty once the token is revoked.
+        since: when the token was made or revoked, in UTC.
+        limits: what it may use.
+    """
+
+    name: str
+    digest: str
+    since: datetime
+    limits: Limits = Limits()
+
+    @classmethod
+    def read(cls, name: str, document: str) -> Self:
+        """Return the member in a document.
+
+        Raises:
+            StoreError: if `write` did not make it.
+        """
+        try:
+            data: dict[str, Any] = json.loads(document)
+            bytes.fromhex(data["digest"])
+            return cls(name, data["digest"], datetime.fromisoformat(data["since"]), Limits(**data["limits"]))
+        except (ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
+            raise StoreError(f"the record of the name {name!r} cannot be read: {type(error).__name__}") from error
+
+    def write(self) -> str:
+        """Return the member as a document."""
+        return json.dumps({"digest": self.digest, "since": self.since.isoformat(), "limits": asdict(self.limits)})
+
+
+def digest_of(token: bytes) -> str:
+    """Return the digest of a token. It has no salt, because a token is 256 random bits."""
+    return sha256(token).hexdigest()
+
+
+def checked_name(name: str) -> str:
+    """Return a name that is safe in keys, logs and terminals.
+
+    Raises:
+        ConfigError: for any other.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"the name {name!r:.80} must be 1 to 64 letters, digits and . _ @ -, and begin with a letter or digit"
+        )
+    if name.lower() == OPERATOR:
+        raise ConfigError(f"the name {OPERATOR} stands for whoever has WANE_PROXY_TOKEN; choose another one")
+    return name
+
+
+class Team:
+    """The names of a store.
+
+    Args:
+        store: the store.
+        clock: returns the time, in UTC.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._store, self._clock = store, clock
+
+    async def members(self) -> Mapping[str, Member]:
+        """Return all members by name, in order.
+
+        Raises:
+            StoreError: if they cannot be read.
+        """
+        documents = await self._store.documents(MEMBERS)
+        return {name: Member.read(name, documents[name]) for name in sorted(documents)}
+
+    async def add(self, name: str, limits: Limits | None = None) -> str:
+        """Make a token for a name, and return it; it can never be read again.
+
+        A name whose token was revoked keeps its sessions and spend, and its limits unless others are given.
+
+        Raises:
+            ConfigError: for a malformed name, or one that has a token.
+            StoreError: if it cannot be stored.
+        """
+        token = PREFIX + secrets.token_urlsafe(32)
+
+        def added(member: Member | None) -> Member:
+            if member is not None and member.digest not in ("", digest_of(token.encode())):
+                raise ConfigError(f"{name} has a token; revoke it first (wane proxy tokens revoke {name})")
+            kept = member.limits if member is not None else Limits()
+            return Member(name, digest_of(token.encode()), self._clock(), kept if limits is None else limits)
+
+        await self._change(checked_name(name), added)
+        return token
+
+    async def revoke(self, name: str) -> None:
+        """Revoke the token of a name. Its sessions, spend and limits stay.
+
+        Raises:
+            ConfigError: if the name has no token.
+            StoreError: if it cannot be stored.
+        """
+
+        def revoked(member: Member | None) -> Member:
+            if member is None or not member.digest:
+                raise ConfigError(f"{name} has no token; wane proxy tokens lists the names")
+            return replace(member, digest="", since=self._clock())
+
+        await self._change(name, revoked)
+
+    async def limit(self, name: str, limits: Limits) -> None:
+        """Replace the limits of a name.
+
+        Raises:
+            ConfigError: if there is no such name.
+            StoreError: if they cannot be stored.
+        """
+
+        def limited(member: Member | None) -> Member:
+            if member is None:
+                raise ConfigError(f"there is no name {name!r:.80}; wane proxy tokens lists them")
+            return replace(member, limits=limits)
+
+        await self._change(name, limited)
+
+    async def _change(self, name: str, change: Callable[[Member | None], Member]) -> None:
+        for _ in range(_TRIES):
+            document = await self._store.document(MEMBERS, name)
+            member = change(None if document is None else Member.read(name, document))
+            if await self._store.replace_document(MEMBERS, name, document, member.write()):
+                return
+        raise StoreError(f"other processes keep changing the record of {name}; try again")

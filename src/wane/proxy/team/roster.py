@@ -1,0 +1,139 @@
+"""The members of a team as a running proxy knows them, and what each of them may do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final
+
+from wane.proxy.http.head import RefusedError
+from wane.proxy.server.spending import Allowance
+from wane.proxy.store.base import Store, StoreError
+from wane.proxy.team.audit import AuditLog
+from wane.proxy.team.members import OPERATOR, Member, Team
+from wane.proxy.team.rate import wait_before
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+
+FRESH: Final = 1.0
+"""Seconds for which the members are not read again: so long a revoked token may still be admitted."""
+
+_REPEAT: Final = 60.0
+"""Seconds in which a refusal of one kind is noted in the log only once, however often it comes."""
+
+
+class Roster:
+    """The members of a store.
+
+    Args:
+        store: the store.
+        clock: returns monotonic seconds.
+
+    Attributes:
+        log: the log of who did what.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._clock = store, clock
+        self._team, self.log = Team(store), AuditLog(store)
+        self._members: Mapping[str, Member] | None = None
+        self._read = float("-inf")
+        self._reading = asyncio.Lock()
+        self._allowances: dict[str, Allowance] = {}
+        self._shown: set[tuple[str, str]] = set()
+        self._refused: dict[tuple[str, int], float] = {}
+
+    async def members(self) -> Mapping[str, Member]:
+        """Return the members by name; if the store cannot be reached, those that were read last.
+
+        Raises:
+            StoreError: if none were read yet.
+        """
+        async with self._reading:
+            if self._clock() - self._read >= FRESH:
+                try:
+                    self._members = await self._team.members()
+                except StoreError as error:
+                    if self._members is None:
+                        raise
+                    _LOGGER.warning("the tokens are those of before: %s", error)
+                self._read = self._clock()
+        assert self._members is not None
+        return self._members
+
+    async def holder(self, token: bytes) -> Member | None:
+        """Return the member who has a token; None for an unknown or revoked one.
+
+        Raises:
+            RefusedError: if the members cannot be read.
+        """
+        try:
+            members = await self.members()
+        except StoreError as error:
+            raise RefusedError(503, f"the tokens cannot be read: {error}") from error
+        digest = sha256(token).digest()
+        # All of them are compared, so that the time says nothing about which ones are near.
+        matches = [member for member in members.values() if compare_digest(digest, bytes.fromhex(member.digest))]
+        return matches[0] if matches else None
+
+    def allowance(self, member: Member) -> Allowance:
+        """Return what a member has spent, with the present limit."""
+        limits, allowance = member.limits, self._allowances.get(member.name)
+        if allowance is None:
+            allowance = Allowance(self._store, limits.max_cost, limits.cost_period, owner=member.name)
+            self._allowances[member.name] = allowance
+        allowance.allow(limits.max_cost, limits.cost_period)
+        return allowance
+
+    async def take_request(self, member: Member) -> None:
+        """Count a request of a member.
+
+        Raises:
+            RefusedError: if there were too many in the last minute, or they cannot be counted.
+        """
+        allowed = member.limits.requests
+        if allowed is None:
+            return
+        try:
+            wait = await wait_before(self._store, member.name, allowed)
+        except StoreError as error:
+            raise RefusedError(503, f"the requests of {member.name} cannot be counted: {error}") from error
+        if wait:
+            raise RefusedError(
+                429, f"{member.name} may send {allowed:,} requests a minute; try again in {wait} s", retry_after=wait
+            )
+
+    async def note_begun(self, name: str, session: str) -> None:
+        """Note a new session of someone; an empty name is the operator's."""
+        await self.log.note(name or OPERATOR, "session begun", session)
+
+    async def note_refused(self, name: str, status: int, why: str) -> None:
+        """Note a refused request, unless one like it was noted within the last minute.
+
+        Args:
+            name: the member's name; empty for the operator, `?` for a request without a valid token.
+            status: the HTTP status of the answer.
+            why: the error.
+        """
+        now = self._clock()
+        self._refused = {key: at for key, at in self._refused.items() if now - at < _REPEAT}
+        kind = (name, status)
+        if kind not in self._refused:
+            self._refused[kind] = now
+            await self.log.note(name or OPERATOR, "refused", why)
+
+    async def note_shown(self, name: str, sessions: list[str]) -> None:
+        """Note sessions that someone reads about, unless this process has noted it already.
+
+        Args:
+            name: the member's name; empty for the operator.
+            sessions: ids of the sessions.
+        """
+        fresh = [session for session in sessions if (name, session) not in self._shown]
+        if fresh:
+            self._shown |= {(name, session) for session in fresh}
+            await self.log.note(name or OPERATOR, "sessions shown", " ".join(fresh))
