@@ -361,8 +361,8 @@ class Full(DiskStore):
 
     full = False
 
-    async def create(self, root: str, message_format: str) -> Any:
-        log = await super().create(root, message_format)
+    async def create(self, root: str, message_format: str, owner: str = "") -> Any:
+        log = await super().create(root, message_format, owner)
         append = log.append
 
         async def full(records: Any, marks: Any = None) -> None:
