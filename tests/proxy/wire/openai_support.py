@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.proxy.wire.cuts import pieces
 from wane.conversation.request import Tool
-from wane.proxy.wire.base import AnsweredRound, Body, Reply, Round, Wire
+from wane.proxy.wire.base import AnsweredRound, Body, Reply, Round, ViewMessage, Wire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.wire import Provider
@@ -86,7 +86,9 @@ class Proxy:
         history = self.history(body)
         reply = wire.reply(body, OWN)
         while True:
-            told.bytes += reply.feed(self.upstream.ask(wire.with_messages(equipped, history)))
+            told.bytes += reply.feed(
+                self.upstream.ask(wire.with_messages(equipped, [*map(ViewMessage, history)], history))
+            )
             told.rounds.append(reply.end())
             if not told.rounds[-1].alone:
                 break

@@ -27,7 +27,7 @@ from tests.proxy.wire.anthropic_replies import (
     thinking,
 )
 from tests.strategies import times
-from wane.proxy.wire.base import AnsweredRound, Message, Round
+from wane.proxy.wire.base import AnsweredRound, Equipped, Message, Round, ViewMessage
 from wane.testing.anthropic import Anthropic
 
 THINKING = ("thinking", "redacted_thinking")
@@ -61,8 +61,14 @@ def around(message: Message, between: list[Message], calls: list[str]) -> list[M
     results = [{"type": "tool_result", "tool_use_id": one, "content": "r"} for one in calls]
     first: Message = {"role": "user", "content": "Go"}
     last: Message = {"role": "user", "content": [*results, text("And now?")]}
-    body = {"messages": [first, message, last]}
-    placed: list[Message] = WIRE.with_messages(body, [first, *between, last])["messages"]
+    history = [first, *between, last]
+    view = [
+        ViewMessage(first, 0, None, True),
+        *map(ViewMessage, between),
+        ViewMessage(last, len(history) - 1, None, True),
+    ]
+    body = Equipped({"messages": [first, message, last]})
+    placed: list[Message] = WIRE.with_messages(body, view, history)["messages"]
     return placed
 
 

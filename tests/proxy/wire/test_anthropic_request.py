@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.wire.anthropic_replies import WIRE, Block, call, own, text, thinking
+from tests.proxy.wire.views import with_view
 from tests.strategies import times
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.proxy.wire.anthropic.protocol import BINDING_BETA
-from wane.proxy.wire.base import Body, Message, OwnCall
+from wane.proxy.wire.base import Body, Equipped, Message, OwnCall
 from wane.testing.anthropic import Anthropic
 from wane.testing.wire import Refused
 
@@ -62,7 +63,7 @@ def marks(value: object) -> Iterator[object]:
 
 def place(sent: list[Message], view: list[Message], **body: Any) -> list[Message]:
     before = deepcopy((sent, view))
-    placed: list[Message] = WIRE.with_messages({**body, "messages": sent}, view)["messages"]
+    placed: list[Message] = with_view(WIRE, {**body, "messages": sent}, view)["messages"]
     assert (sent, view) == before, "nothing is changed in place"
     return placed
 
@@ -131,13 +132,13 @@ def test_the_tool_and_the_guidance_stand_last_and_carry_no_breakpoint() -> None:
         "messages": [said("Hi")],
     }
     before = deepcopy(body)
-    equipped = WIRE.equip(body, [TOOL], "Mark your work.")
+    equipped = WIRE.equip(body, [TOOL], "Mark your work.").body
     assert body == before
     assert equipped["tools"][:2] == body["tools"]
     assert equipped["tools"][2] == {"name": "delimiter", "description": "Marks work.", "input_schema": TOOL.schema}
     assert equipped["system"] == [*body["system"], text("Mark your work.")]
     assert list(marks(equipped)) == list(marks(body))
-    assert WIRE.equip(body, [TOOL], "Mark your work.") == equipped
+    assert WIRE.equip(body, [TOOL], "Mark your work.").body == equipped
 
 
 @pytest.mark.parametrize(
@@ -146,14 +147,14 @@ def test_the_tool_and_the_guidance_stand_last_and_carry_no_breakpoint() -> None:
 )
 def test_a_system_prompt_of_any_shape_becomes_blocks(system: Body, blocks: list[Block]) -> None:
     body = {"messages": [said("Hi")], "tools": [READ], **system}
-    assert WIRE.equip(body, [TOOL], "G")["system"] == [*blocks, text("G")]
-    assert WIRE.equip(body, [], "") == body
+    assert WIRE.equip(body, [TOOL], "G").body["system"] == [*blocks, text("G")]
+    assert WIRE.equip(body, [], "").body == body
 
 
 def test_what_is_fixed_has_no_breakpoints() -> None:
     body = {"system": [marked(text("S"))], "tools": [marked(READ)], "messages": [said("Hi")], "max_tokens": 1}
-    assert WIRE.fixed(body) == {"system": [text("S")], "tools": [READ]}
-    assert WIRE.fixed({"system": "S", "messages": []}) == {"system": [text("S")]}
+    assert WIRE.fixed(Equipped(body)) == {"system": [text("S")], "tools": [READ]}
+    assert WIRE.fixed(Equipped({"system": "S", "messages": []})) == {"system": [text("S")]}
 
 
 def test_equal_messages_are_equal_wherever_breakpoints_stand_and_however_text_is_written() -> None:
@@ -192,7 +193,7 @@ def test_a_view_of_everything_is_what_the_client_sent() -> None:
     sent = [said("Hi"), said("again"), model(marked(call("c"))), user(marked(result("c")), text("so")), said("And?")]
     placed = place(sent, list(sent), model="m")
     assert all(one is other for one, other in zip(placed, sent, strict=True))
-    assert WIRE.with_messages({"model": "m", "messages": sent}, sent) == {"model": "m", "messages": sent}
+    assert with_view(WIRE, {"model": "m", "messages": sent}, sent) == {"model": "m", "messages": sent}
 
 
 def test_neighbours_are_joined_with_results_first() -> None:
@@ -327,7 +328,7 @@ def _calls(blocks: list[Block]) -> bool:
 @given(bodies())
 def test_a_view_is_a_history_that_the_provider_takes(given_: tuple[Body, list[Message]]) -> None:
     body, view = given_
-    placed = WIRE.with_messages(body, view)
+    placed = with_view(WIRE, body, view)
     provider = Anthropic()
     provider.check(provider.parse(json.dumps(placed).encode(), placed, {}, 0))
     roles = [message["role"] for message in placed["messages"]]
@@ -355,7 +356,7 @@ def test_a_breakpoint_is_as_far_back_as_it_must_and_no_farther(given_: tuple[Bod
                 carrier = _key(block)
             if "cache_control" in whole and carrier not in expected:
                 expected.append(carrier)
-    placed = WIRE.with_messages(body, view)
+    placed = with_view(WIRE, body, view)
     found = [_key(block) for message in placed["messages"] for block in _listed(message) if "cache_control" in block]
     assert sorted(map(str, found)) == sorted(map(str, expected))
 

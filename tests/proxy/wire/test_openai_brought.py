@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE
+from tests.proxy.wire.views import with_view
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
 WIRE = OpenAIResponsesWire()
@@ -36,29 +37,29 @@ def test_they_are_the_clients_tools() -> None:
 def test_the_own_tool_is_behind_them() -> None:
     request = body(USER)
     before = json.dumps(request)
-    equipped = WIRE.equip(request, [DELIMITER], GUIDANCE)
+    equipped = WIRE.equip(request, [DELIMITER], GUIDANCE).body
     assert json.dumps(request) == before
     assert "tools" not in equipped
     assert names(equipped["input"][0]) == ["functions", "delimiter"]
     assert equipped["input"][0]["tools"][0] is EXEC
     assert equipped["input"][1:] == [USER]
     assert equipped["instructions"] == GUIDANCE
-    assert WIRE.equip(request, [], "") == request
+    assert WIRE.equip(request, [], "").body == request
 
 
 def test_it_stays_in_every_view() -> None:
     request = body(USER, SAID, USER)
     messages = WIRE.messages(request)
     equipped = WIRE.equip(request, [DELIMITER], GUIDANCE)
-    placed = WIRE.with_messages(equipped, [messages[0], *messages[3:]])
-    assert placed["input"] == [equipped["input"][0], USER]
+    placed = with_view(WIRE, equipped, [messages[0], *messages[3:]])
+    assert placed["input"] == [equipped.body["input"][0], USER]
     assert names(placed["input"][0])[-1] == "delimiter"
     # And is not there for the last of many rounds, which has no own tool.
-    assert WIRE.with_messages(WIRE.equip(request, [], ""), messages) == request
+    assert with_view(WIRE, WIRE.equip(request, [], ""), messages) == request
 
 
 def test_with_tools_at_the_top_too_the_own_one_is_there() -> None:
     top = {"type": "function", "name": "read", "parameters": {}}
-    equipped = WIRE.equip(body(USER, tools=[top]), [DELIMITER], GUIDANCE)
+    equipped = WIRE.equip(body(USER, tools=[top]), [DELIMITER], GUIDANCE).body
     assert names(equipped) == ["read", "delimiter"]
     assert equipped["input"] == [BROUGHT, USER]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.cuts import cuts
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, events, mark, run, sse
+from tests.proxy.wire.views import with_view
 from wane.proxy.wire.base import BrokenReplyError, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.testing import Call, Usage
@@ -45,7 +46,7 @@ def call(index: int | None, name: str | None = None, arguments: str = "", id: st
 
 def streams(*replies: Scripted) -> list[bytes]:
     upstream = Upstream(OpenAIChat(), replies)
-    return [upstream.ask(WIRE.equip(body(stream=True), [DELIMITER], GUIDANCE)) for _ in replies]
+    return [upstream.ask(WIRE.equip(body(stream=True), [DELIMITER], GUIDANCE).body) for _ in replies]
 
 
 def told(*chunks: Any, wants_usage: bool = False, **more: Any) -> list[Any]:
@@ -388,14 +389,14 @@ def test_equipping_leaves_the_clients_prefix() -> None:
     lead = [{"role": "system", "content": "S"}, {"role": "developer", "content": "D"}]
     request = body(*lead, {"role": "user", "content": "Hi"}, stream=True, stream_options={"x": 1})
     before = json.dumps(request)
-    equipped = WIRE.equip(request, [DELIMITER], GUIDANCE)
+    equipped = WIRE.equip(request, [DELIMITER], GUIDANCE).body
     assert json.dumps(request) == before
     told = {"role": "developer", "content": f"D\n\n{GUIDANCE}"}
     assert equipped["messages"] == [lead[0], told, request["messages"][2]]
     assert equipped["tools"][:-1] == TOOLS
     assert equipped["tools"][-1]["function"]["name"] == "delimiter"
     assert equipped["stream_options"] == {"x": 1, "include_usage": True}
-    assert WIRE.equip(body(), [], "") == body()
+    assert WIRE.equip(body(), [], "").body == body()
 
 
 def test_guidance_survives_other_messages_in_either_order() -> None:
@@ -404,26 +405,26 @@ def test_guidance_survives_other_messages_in_either_order() -> None:
     )
     fewer = [request["messages"][0], request["messages"][2]]
     guided = [{"role": "system", "content": f"S\n\n{GUIDANCE}"}, fewer[1]]
-    placed = WIRE.with_messages(WIRE.equip(request, [DELIMITER], GUIDANCE), fewer)
+    placed = with_view(WIRE, WIRE.equip(request, [DELIMITER], GUIDANCE), fewer)
     assert placed["messages"] == guided
-    assert placed == WIRE.equip(WIRE.with_messages(request, fewer), [DELIMITER], GUIDANCE)
-    assert WIRE.with_messages(request, fewer) == {**request, "messages": fewer}
+    assert placed == WIRE.equip(with_view(WIRE, request, fewer), [DELIMITER], GUIDANCE).body
+    assert with_view(WIRE, request, fewer) == {**request, "messages": fewer}
 
 
 def test_a_message_of_which_reasoning_alone_is_left_goes() -> None:
     thought = {"role": "assistant", "content": None, "reasoning_content": "R"}
     request = body(thought, {"role": "user", "content": "Hi"})
     user = request["messages"][1]
-    assert WIRE.with_messages(request, [dict(thought), user])["messages"] == [user]
+    assert with_view(WIRE, request, [dict(thought), user])["messages"] == [user]
     # What the client itself has sent is its own affair.
-    assert WIRE.with_messages(request, request["messages"])["messages"] == [thought, user]
+    assert with_view(WIRE, request, request["messages"])["messages"] == [thought, user]
 
 
 @pytest.mark.parametrize("content", ["S", [{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}]])
 def test_guidance_at_the_end_of_the_system_message(content: Any) -> None:
     wire = OpenAIChatWire()
     request = body({"role": "system", "content": content}, {"role": "user", "content": "Hi"})
-    [system, user] = wire.equip(request, [DELIMITER], GUIDANCE)["messages"]
+    [system, user] = wire.equip(request, [DELIMITER], GUIDANCE).body["messages"]
     expected = f"S\n\n{GUIDANCE}" if content == "S" else [*content, {"type": "text", "text": GUIDANCE}]
     assert (system["content"], user) == (expected, request["messages"][1])
 

@@ -40,7 +40,7 @@ def test_nothing_of_own_calls_is_given_wherever_a_stream_stops(
     wire: Wire, provider: Provider, body: dict[str, Any], text: str, breaks: bool
 ) -> None:
     """Whether the connection breaks off or comes to an end."""
-    asked = wire.equip({**body, "stream": True}, [DELIMITER], GUIDANCE)
+    asked = wire.equip({**body, "stream": True}, [DELIMITER], GUIDANCE).body
     scripted = Scripted(text, calls=(mark(), Call("read", {"path": "a"}), mark("end")))
     stream = Upstream(provider).ask(asked, scripted)
     for stop in range(0, len(stream), 3):
@@ -63,7 +63,7 @@ def test_a_later_round_without_a_body_is_broken_and_not_the_one_before_again(
 ) -> None:
     asked = {**body, "stream": streams}
     reply = wire.reply(asked, OWN)
-    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE), Scripted("", calls=(mark(),))))
+    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE).body, Scripted("", calls=(mark(),))))
     assert reply.end().alone
     with pytest.raises(BrokenReplyError):
         reply.end()
@@ -76,7 +76,7 @@ def test_the_end_of_an_answered_round_is_not_given_if_the_next_one_breaks_at_onc
     asked = {**body, "stream": True}
     reply = wire.reply(asked, OWN)
     scripted = Scripted("Looking.", calls=(mark(),))
-    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE), scripted))
+    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE).body, scripted))
     assert reply.started
     assert reply.end().alone
     assert reply.held_back() == b""

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, answered, mark, run
+from tests.proxy.wire.views import with_view
 from tests.strategies import times
 from wane.formats import get_format
-from wane.proxy.wire.base import AnsweredRound, Message, Round, Wire
+from wane.proxy.wire.base import AnsweredRound, Equipped, Message, Round, ViewMessage, Wire
 from wane.proxy.wire.chat.expansion import text_of
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
@@ -181,7 +182,10 @@ def test_edits_leave_a_history_that_the_provider_takes(
         results = [answer(wire, call_id) for call_id in called(message)]
         history += [message, *(results or [user(wire, "More")])]
     known = proxy.history(request(wire, history, stream=False))
-    proxy.upstream.ask(wire.with_messages(request(wire, [], stream=False), known), Scripted("End."))
+    proxy.upstream.ask(
+        wire.with_messages(Equipped(request(wire, [], stream=False)), [*map(ViewMessage, known)], known),
+        Scripted("End."),
+    )
     own = [call for each in proxy.replies for call in each if call.results]
     sent = json.dumps(proxy.upstream.bodies[-1])
     assert sent.count('"delimiter"') >= len(own)
@@ -261,5 +265,5 @@ def test_equipped_requests_are_the_same_in_every_round() -> None:
         key = "messages" if wire is CHAT else "input"
         assert second[key][: len(first[key])] == first[key]
         assert {k: v for k, v in first.items() if k != key} == {k: v for k, v in second.items() if k != key}
-        assert first == wire.with_messages(wire.equip(body, [DELIMITER], GUIDANCE), wire.messages(body))
+        assert first == with_view(wire, wire.equip(body, [DELIMITER], GUIDANCE), wire.messages(body))
         assert AnsweredRound(first).results == ()

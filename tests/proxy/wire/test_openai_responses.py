@@ -10,6 +10,7 @@ from hypothesis import given
 
 from tests.proxy.wire.cuts import cuts
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Told, Upstream, events, mark, run
+from tests.proxy.wire.views import with_view
 from wane.core.errors import FormatError
 from wane.proxy.wire.base import BrokenReplyError, Wire
 from wane.proxy.wire.reply import encode
@@ -353,25 +354,25 @@ def test_messages_are_runs_of_what_the_model_made() -> None:
 def test_equipping_leaves_the_clients_prefix() -> None:
     request = body(instructions="Be brief.", stream=True)
     before = json.dumps(request)
-    equipped = WIRE.equip(request, [DELIMITER], GUIDANCE)
+    equipped = WIRE.equip(request, [DELIMITER], GUIDANCE).body
     assert json.dumps(request) == before
     assert equipped["input"] == request["input"]
     assert equipped["instructions"] == f"Be brief.\n\n{GUIDANCE}"
     assert equipped["tools"][:-1] == TOOLS
     assert (equipped["tools"][-1]["name"], equipped["tools"][-1]["strict"]) == ("delimiter", False)
-    assert WIRE.equip(body(), [DELIMITER], GUIDANCE)["instructions"] == GUIDANCE
-    assert WIRE.equip(body(), [], "") == body()
+    assert WIRE.equip(body(), [DELIMITER], GUIDANCE).body["instructions"] == GUIDANCE
+    assert WIRE.equip(body(), [], "").body == body()
 
 
 def test_placing() -> None:
     request = body(USER, said("A"), USER)
     messages = WIRE.messages(request)
-    assert WIRE.with_messages(request, messages) == request
-    assert WIRE.with_messages(request, messages[2:])["input"] == [USER]
+    assert with_view(WIRE, request, messages) == request
+    assert with_view(WIRE, request, messages[2:])["input"] == [USER]
     text = body(input="Hi")
-    assert WIRE.with_messages(text, WIRE.messages(text)) == text
+    assert with_view(WIRE, text, WIRE.messages(text)) == text
     more = [*WIRE.messages(text), {"items": [said("A")]}]
-    assert WIRE.with_messages(text, more)["input"] == [USER, said("A")]
+    assert with_view(WIRE, text, more)["input"] == [USER, said("A")]
 
 
 def test_cache_markers_are_no_content() -> None:

@@ -53,7 +53,7 @@ def answering(wire: Any, provider: Any, rounds: list[Round]) -> Callable[[httpx2
 
         body = jsons.loads(request.content)
         upstream = Upstream(provider(), SCRIPT)
-        told = run(wire.reply(body, OWN), [upstream.ask(wire.equip(body, [], "")) for _ in SCRIPT])
+        told = run(wire.reply(body, OWN), [upstream.ask(wire.equip(body, [], "").body) for _ in SCRIPT])
         rounds[:] = told.rounds
         kind = "text/event-stream" if body.get("stream") else "application/json"
         return httpx2.Response(200, headers={"content-type": kind}, stream=Body(told.bytes))

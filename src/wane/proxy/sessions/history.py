@@ -16,7 +16,7 @@ from wane.formats.turns import required_opening
 from wane.formats.writing import writing
 from wane.proxy.sessions.keys import ASSISTANT
 from wane.proxy.sessions.messages import Entries, GivenReply, Overlap, shape_of
-from wane.proxy.wire.base import AnsweredRound, Message, Wire
+from wane.proxy.wire.base import AnsweredRound, Message, ViewMessage, Wire
 from wane.strategies.base import Slot, Substitute, item_of
 
 _KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(Kind)}
@@ -82,6 +82,7 @@ class FullHistory:
         outline: the items of each message; later requests may have added to it.
         items: number of its items.
         edited: positions of messages that were edited since they were taken in.
+        inserted: positions of messages that the client did not send: those of hidden rounds.
     """
 
     format: Format[Message]
@@ -90,18 +91,20 @@ class FullHistory:
     outline: EditableOutline
     items: int
     edited: frozenset[int] = frozenset()
+    inserted: frozenset[int] = frozenset()
 
-    def render(self, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
-        """Return the messages of a view with their positions in the history; whole messages are the same objects.
+    def render(self, slots: Sequence[Slot]) -> list[ViewMessage]:
+        """Return the messages of a view; whole messages are the same objects.
 
         Args:
             slots: the view.
         """
         outline = self.outline
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
-            return list(enumerate(self.messages))
+            inserted = self.inserted
+            return [ViewMessage(message, n, None, n not in inserted) for n, message in enumerate(self.messages)]
         visible: dict[int, dict[int, Slot]] = {}
-        rendered: list[tuple[int, Message]] = []
+        rendered: list[ViewMessage] = []
         index, index_at = None, -1
         for number, positions in by_message(outline, slots):
             if number >= 0:
@@ -112,7 +115,7 @@ class FullHistory:
         # An edited message may have new text of the user, even if all of its items were evicted.
         for number in sorted(visible.keys() | self.edited) if self.edited else visible:
             if index is not None and number == index_at:
-                rendered.append((number, index))
+                rendered.append(ViewMessage(index, number, ()))
             message, remaining, size = self.messages[number], visible.get(number, {}), outline.size(number)
             if number in self.edited:
                 first = outline.first(number)
@@ -121,10 +124,12 @@ class FullHistory:
                 remaining, size = {n: slot for n, slot in enumerate(present) if slot is not None}, len(present)
             reduced = shown_of(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
-                rendered.append((number, reduced))
+                whole = len(remaining) == size
+                sent = whole and number not in self.inserted and not any(map(_replaces, remaining.values()))
+                rendered.append(ViewMessage(reduced, number, None if whole else [*remaining], sent))
         return rendered
 
-    def opened(self, slots: Sequence[Slot], rendered: Sequence[tuple[int, Message]]) -> tuple[list[Slot], int]:
+    def opened(self, slots: Sequence[Slot], rendered: Sequence[ViewMessage]) -> tuple[list[Slot], int]:
         """Return a view whose current turn begins with its reasoning, and the number of tokens added for that.
 
         Args:
@@ -135,7 +140,7 @@ class FullHistory:
         needed = required_opening(
             lambda number: parts_of(self.messages[number]),
             len(self.messages),
-            ((number, parts_of(message)) for number, message in reversed(rendered)),
+            ((shown.number or 0, parts_of(shown.message)) for shown in reversed(rendered)),
         )
         added: dict[int, int] = {}
         for number, positions in needed.items():
@@ -166,6 +171,10 @@ class FullHistory:
             return self.outline.matched(number, parts)
         first = self.outline.first(number)
         return range(first, first + len(parts))
+
+
+def _replaces(slot: Slot) -> bool:
+    return isinstance(slot, Substitute)
 
 
 @dataclass(frozen=True, slots=True)

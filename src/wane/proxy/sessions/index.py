@@ -37,7 +37,7 @@ from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import StrategyName
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
 from wane.proxy.store.base import root_of as stored_root
-from wane.proxy.wire.base import Body, Message, Wire
+from wane.proxy.wire.base import Body, Equipped, Message, Wire
 from wane.recall import RECALL
 from wane.strategies.base import traits
 
@@ -209,11 +209,7 @@ class SessionIndex:
             WaneError: as `turn` does.
         """
         continued = await self._ahead(wire, body)
-        return (
-            body
-            if continued is None
-            else continued[0].placed(self._equipped(wire, body), continued[1].messages, ahead=True)
-        )
+        return body if continued is None else continued[0].placed(self._equipped(wire, body), continued[1], ahead=True)
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
         """Return an unmanaged request with the view of its session in place of its history.
@@ -229,7 +225,7 @@ class SessionIndex:
         continued = await self._ahead(wire, body)
         if continued is None or not continued[1].evicted:
             return None
-        return continued[0].placed(body, continued[1].messages, ahead=True)
+        return continued[0].placed(Equipped(body), continued[1], ahead=True)
 
     async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, RequestView] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
@@ -494,7 +490,7 @@ class SessionIndex:
         cold = (now - cached.last).total_seconds() > self.settings.cache_lifetime
         try:
             records, history = await _extended(session, equipped, arrivals, alignment)
-            view = session.fit(history, equipped, cold=cold)
+            view = session.fit(history, equipped.body, cold=cold)
         except BaseException:
             # The session in memory has only part of the request; the stored one is consistent.
             await self._forget(cached)
@@ -532,7 +528,7 @@ class SessionIndex:
         client_tools = wire.tools(body)
         return frozenset() if DELIMITER in client_tools else frozenset(tool.name for tool in self._tools) - client_tools
 
-    def _equipped(self, wire: Wire, body: Body) -> Body:
+    def _equipped(self, wire: Wire, body: Body) -> Equipped:
         own = self._own(wire, body)
         text = self._guidance.get(own, "")
         return wire.equip(body, [tool for tool in self._tools if tool.name in own], text)
@@ -545,10 +541,10 @@ def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
 
 
 async def _extended(
-    session: Session, body: Body, arrivals: Sequence[Arrival], alignment: Alignment
+    session: Session, equipped: Equipped, arrivals: Sequence[Arrival], alignment: Alignment
 ) -> tuple[list[Record], FullHistory]:
     """Take in a request; return the records of it, and the whole history."""
-    records = [*session.setup(body), *session.amend(session.edits(arrivals, alignment))]
+    records = [*session.setup(equipped), *session.amend(session.edits(arrivals, alignment))]
     entries, message_records = list[Entry](), list[Record]()
     for arrival in arrivals[len(session.entries) :]:
         entry, new_records = session.take(arrival)

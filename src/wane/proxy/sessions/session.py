@@ -51,7 +51,7 @@ from wane.proxy.sessions.messages import (
     reply_of,
     shape_of,
 )
-from wane.proxy.wire.base import AnsweredRound, Body, Message, OwnCall, Round, Wire
+from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Round, ViewMessage, Wire
 from wane.recall import Archive, answer
 from wane.strategies.base import Fitted, Slot
 
@@ -64,14 +64,16 @@ class RequestView:
     """The view of a request.
 
     Attributes:
-        messages: its messages; whole messages of the history are the same objects.
+        messages: its messages.
+        history: the messages that they are from; see `Wire.with_messages`.
         records: the records about it.
         report: what a pass did; None if the strategy has no passes.
         evicted: tokens of the history that it does not show, by our own count.
         reminder: note at the end of the request, for a model that has `delimiter`; usually None.
     """
 
-    messages: Sequence[Message]
+    messages: Sequence[ViewMessage]
+    history: Sequence[Message]
     records: Sequence[Record]
     report: FitReport | None
     evicted: int
@@ -201,14 +203,14 @@ class Session:
                 self.entries.renew(edit.number, edit.digest, edit.tokens)
         return [edits_note(edits)] if edits else []
 
-    def setup(self, body: Body) -> list[Record]:
+    def setup(self, equipped: Equipped) -> list[Record]:
         """Take in what a request carries besides its messages; return records of the changes.
 
         Args:
-            body: the request's body, with own tools.
+            equipped: the request's body, with own tools.
         """
         settings = self.history.settings
-        overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
+        overhead = chars(jsons.dumps(self.wire.fixed(equipped)).decode("utf-8", "replace"))
         if settings.strategy and abs(overhead - settings.overhead) <= _SLACK * overhead:
             overhead = settings.overhead
         self.history.configure(replace(self._config, overhead=overhead, required=settings.required))
@@ -259,7 +261,7 @@ class Session:
             evicted = engine.evicted - self.history.settings.required
         finally:
             self._weigh(0)
-        return RequestView([message for _, message in rendered], self.history.drain(), report, evicted, reminder)
+        return RequestView(rendered, history.messages, self.history.drain(), report, evicted, reminder)
 
     def shortfall(self, report: FitReport | None) -> str:
         """Return how far the request is over the budget and why, whatever the strategy; empty if it is within.
@@ -300,18 +302,30 @@ class Session:
             HistoryError: if an edited message now stands for another number of messages.
         """
         history: list[Message] = []
-        edited: set[int] = set()
+        edited, inserted = set[int](), set[int]()
         insertions = self.rounds.insertions
         for number, arrival in enumerate(arrivals):
-            messages = self.rounds.expand(number, arrival.message) if number in insertions else [arrival.message]
+            insertion = insertions.get(number)
+            messages = [arrival.message] if insertion is None else self.rounds.expand(number, arrival.message)
             recorded = self.entries.messages(number)
             if len(messages) != recorded:
                 raise HistoryError(f"message {number} stood for {recorded} messages, and now for {len(messages)}")
             if number in self._edited:
                 edited.update(range(len(history), len(history) + len(messages)))
+            if insertion is not None:
+                # Behind the rounds ahead of it, the client's own message follows.
+                inserted.update(range(len(history), len(history) + len(messages) - insertion.ahead))
             history += messages
         engine = self.engine
-        return FullHistory(self.wire.format, engine.name, history, self._outline, engine.item_count, frozenset(edited))
+        return FullHistory(
+            self.wire.format,
+            engine.name,
+            history,
+            self._outline,
+            engine.item_count,
+            frozenset(edited),
+            frozenset(inserted),
+        )
 
     # Replies
 
@@ -453,7 +467,7 @@ class Session:
             self.rounds.settle(len(self.entries), entry.shape)
             self.entries.append(entry)
 
-    def _rendered(self, history: FullHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
+    def _rendered(self, history: FullHistory, body: Body, slots: Sequence[Slot]) -> list[ViewMessage]:
         """The messages of a request: the view, and evicted content that the provider demands.
 
         Content that would take much of the budget is left out; a correction then makes the request valid.

@@ -21,7 +21,17 @@ from wane.proxy.sessions.keys import SessionsInMemory
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
 from wane.proxy.store.marks import SessionDigests
-from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Message, OwnCall, Round
+from wane.proxy.wire.base import (
+    MAX_ROUNDS,
+    AnsweredRound,
+    Body,
+    Correction,
+    Equipped,
+    Message,
+    OwnCall,
+    Round,
+    ViewMessage,
+)
 from wane.recall import RECALL
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -147,16 +157,19 @@ class CachedSession:
         if self.warning.startswith(_UNSTORED):
             self.warning = ""
 
-    def placed(self, body: Body, messages: Sequence[Message], *, ahead: bool = False) -> Body:
-        """Return a client's body with these messages in place of its own, with all known corrections.
+    def placed(
+        self, equipped: Equipped, view: RequestView, extra: Sequence[Message] = (), *, ahead: bool = False
+    ) -> Body:
+        """Return a client's body with a view in place of its own messages, with all known corrections.
 
         Args:
-            body: the client's body.
-            messages: the messages of the view.
+            equipped: the client's body.
+            view: the view.
+            extra: messages that follow it: rounds that are not in the history yet.
             ahead: whether this is only a preview, so that no correction is kept for later requests.
         """
-        wire = self.session.wire
-        placed = wire.with_messages(body, messages)
+        wire, body = self.session.wire, equipped.body
+        placed = wire.with_messages(equipped, [*view.messages, *map(ViewMessage, extra)], view.history)
         for correction in self.corrections:
             placed = correction(placed, body)
         if (expected := wire.correction_ahead(placed, body)) is not None:
@@ -251,7 +264,7 @@ class SessionTurn:
         finished: Callable[[CachedSession], None],
         cached: CachedSession,
         sent: Body,
-        equipped: Body,
+        equipped: Equipped,
         history: FullHistory,
         view: RequestView,
         own: frozenset[str],
@@ -260,8 +273,8 @@ class SessionTurn:
         self.own = own
         self.facts: Facts = cached.facts
         self._finished, self._cached, self._wire = finished, cached, cached.session.wire
-        self._sent, self._equipped, self._history, self._view = sent, equipped, history, view.messages
-        self.body = cached.placed(equipped, view.messages)
+        self._sent, self._equipped, self._history, self._view = sent, equipped, history, view
+        self.body = cached.placed(equipped, view)
         if view.reminder is not None and DELIMITER in own:
             self.body = self._wire.noted(self.body, view.reminder)
         self._position = len(cached.session.entries)  # of the client's message for the reply
@@ -296,8 +309,8 @@ class SessionTurn:
         extra = [message for round_ in self._answered for message in (round_.message, *round_.results)]
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
-        body = self._wire.equip(self._sent, [], "") if last else self._equipped
-        return self._cached.placed(body, [*self._view, *extra])
+        equipped = self._wire.equip(self._sent, [], "") if last else self._equipped
+        return self._cached.placed(equipped, self._view, extra)
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""
@@ -306,9 +319,9 @@ class SessionTurn:
             async with cached.held():
                 session = cached.session
                 if session.engine.item_count == self._history.items:
-                    view = session.fit(self._history, self._equipped, extra_messages=extra)
+                    view = session.fit(self._history, self._equipped.body, extra_messages=extra)
                     await cached.append(view.records)
-                    self._view = view.messages
+                    self._view = view
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)

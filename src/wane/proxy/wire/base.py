@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError, WaneError
@@ -27,6 +27,36 @@ Body = dict[str, Any]
 Correction = Callable[[Body, Body], Body]
 """Corrects a request that the provider would refuse. Takes its body and the client's body; returns a new body, or the
 same if it needs no correction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equipped:
+    """A client's body with the proxy's own tools, and guidance about them.
+
+    Attributes:
+        body: the body.
+        guidance: the guidance, if it is in the messages, so that those in place of them get it too; else empty.
+    """
+
+    body: Body
+    guidance: str = ""
+
+
+class ViewMessage(NamedTuple):  # made for each message of each request, which takes a dataclass three times as long
+    """A message of a view.
+
+    Attributes:
+        message: the message as the view shows it.
+        number: its number in the history, or for a text that is not in the history, of the message that it precedes;
+            None for a message after the history.
+        positions: positions of the parts that it shows of that message; None for all.
+        sent: whether it is as the client sent it.
+    """
+
+    message: Message
+    number: int | None = None
+    positions: Sequence[int] | None = None
+    sent: bool = False
 
 
 MAX_ROUNDS: Final = 8
@@ -266,7 +296,7 @@ class Wire(ABC):
         return messages
 
     @abstractmethod
-    def fixed(self, body: Body) -> object:
+    def fixed(self, equipped: Equipped) -> object:
         """Return what every request carries besides its messages, as JSON data: instructions, tool definitions."""
 
     @abstractmethod
@@ -274,7 +304,7 @@ class Wire(ABC):
         """Return JSON data that is equal for equal messages: without `cache_control`, which clients move."""
 
     @abstractmethod
-    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
         """Return a body with the proxy's own tools, and guidance about them.
 
         They come after the client's tools and instructions, so that a prefix cached without the proxy stays valid up to
@@ -287,12 +317,17 @@ class Wire(ABC):
         return {**body, "tools": [*(body.get("tools") or ()), *ours]} if ours else dict(body)
 
     @abstractmethod
-    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with these messages in place of its own.
+    def with_messages(self, equipped: Equipped, view: Sequence[ViewMessage], history: Sequence[Message]) -> Body:
+        """Return a body with the messages of a view in place of its own.
 
         If the provider demands alternating roles, neighbouring messages of one role are joined. A `cache_control`
         breakpoint whose block has left the view moves to the nearest block before it that may carry one; there are
         never more than the provider's limit.
+
+        Args:
+            equipped: the body.
+            view: the messages.
+            history: the history that they are from: the client's messages with the hidden rounds.
         """
 
     @abstractmethod

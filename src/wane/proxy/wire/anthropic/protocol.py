@@ -9,7 +9,7 @@ that nothing reappears later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, TypeAlias
@@ -34,11 +34,13 @@ from wane.proxy.wire.base import (
     AnsweredRound,
     Body,
     Correction,
+    Equipped,
     Message,
     OwnCall,
     Reply,
     Round,
     Rounds,
+    ViewMessage,
     Wire,
 )
 from wane.proxy.wire.reply import parsed
@@ -84,8 +86,9 @@ class AnthropicWire(Wire):
         names = (tool.get("name") or tool.get("type") for tool in tools if not _SERVED.match(str(tool.get("type"))))
         return frozenset(name for name in names if isinstance(name, str))
 
-    def fixed(self, body: Body) -> object:
+    def fixed(self, equipped: Equipped) -> object:
         """Return the system prompt and the tools, without breakpoints."""
+        body = equipped.body
         fixed = {"system": blocks_of({"content": body.get("system")}), "tools": body.get("tools") or ()}
         return {
             key: [plain(entry) if isinstance(entry, dict) else entry for entry in entries]
@@ -98,7 +101,7 @@ class AnthropicWire(Wire):
         content = message.get("content")
         return {**message, "content": _canonical(content)} if isinstance(content, list) else message
 
-    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
         """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
 
         Neither carries a breakpoint: the client's come before them, and there are enough after them.
@@ -106,11 +109,11 @@ class AnthropicWire(Wire):
         equipped = self._with_tools(body, tools)
         if guidance:
             equipped["system"] = [*blocks_of({"content": body.get("system")}), {"type": "text", "text": guidance}]
-        return equipped
+        return Equipped(equipped)
 
-    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with these messages in place of its own; see `Wire.with_messages`."""
-        return {**body, "messages": _placed(messages, body["messages"])}
+    def with_messages(self, equipped: Equipped, view: Sequence[ViewMessage], history: Sequence[Message]) -> Body:
+        """Return a body with the messages of a view in place of its own; see `Wire.with_messages`."""
+        return {**equipped.body, "messages": _placed(view, history)}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note as the last block of its last message, unless that is the assistant's.
@@ -214,43 +217,45 @@ def _canonical_block(block: Block) -> Block:
     return {**block, "content": _canonical(content)} if isinstance(content, list) else block
 
 
-def _placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
+def _placed(view: Sequence[ViewMessage], history: Sequence[Message]) -> list[Message]:
     """Return the messages of a view as they go into a request.
 
     Args:
-        messages: the view.
-        sent: the client's messages, with its breakpoints.
+        view: the view.
+        history: the history, with the client's breakpoints.
     """
-    position = {id(message): number for number, message in enumerate(sent)}
     joined: list[Message] = []
-    before: int | None = None
-    messages = _seated(messages)
-    for message, marked in zip(messages, _rescued(messages, sent), strict=True):
-        sent_position = position.get(id(message))
+    before: ViewMessage | None = None
+    view = _seated(view)
+    for shown, message in zip(view, _rescued(view, history), strict=True):
         # Neighbours of one role that the client sent itself stay as they are.
-        as_sent = before is not None and sent_position == before + 1
-        before = sent_position
-        if joined and not as_sent and joined[-1].get("role") == marked.get("role") in _JOINED:
-            joined[-1] = _join(joined[-1], marked)
+        as_sent = before is not None and before.sent and shown.sent and _follows(shown, before)
+        before = shown
+        if joined and not as_sent and joined[-1].get("role") == message.get("role") in _JOINED:
+            joined[-1] = _join(joined[-1], message)
         else:
-            joined.append(marked)
+            joined.append(message)
     return joined
 
 
-def _seated(messages: Sequence[Message]) -> Sequence[Message]:
+def _follows(shown: ViewMessage, before: ViewMessage) -> bool:
+    return shown.number is not None and before.number is not None and shown.number == before.number + 1
+
+
+def _seated(view: Sequence[ViewMessage]) -> Sequence[ViewMessage]:
     """Return messages with each system message where Anthropic accepts it: after a user's, before an assistant's.
 
     Its neighbours may have left the view. It then moves as little as possible: after the user's messages of the same
     stretch or, if there are none, of the stretch before.
     """
-    if all(_sits(messages, number) for number, message in enumerate(messages) if message.get("role") == "system"):
-        return messages
-    seated: list[Message] = []
+    if all(_sits(view, place) for place, shown in enumerate(view) if shown.message.get("role") == "system"):
+        return view
+    seated: list[ViewMessage] = []
     behind = 0  # where the last stretch with a user's message ends
-    for is_assistant, group in groupby(messages, lambda message: message.get("role") == "assistant"):
-        stretch = sorted(group, key=lambda message: message.get("role") == "system")
-        alone = not is_assistant and stretch[0].get("role") == "system"
-        if alone and behind and not _may_precede(seated[-1]):
+    for is_assistant, group in groupby(view, lambda shown: shown.message.get("role") == "assistant"):
+        stretch = sorted(group, key=lambda shown: shown.message.get("role") == "system")
+        alone = not is_assistant and stretch[0].message.get("role") == "system"
+        if alone and behind and not _may_precede(seated[-1].message):
             seated[behind:behind] = stretch
             behind += len(stretch)
         else:
@@ -259,9 +264,9 @@ def _seated(messages: Sequence[Message]) -> Sequence[Message]:
     return seated
 
 
-def _sits(messages: Sequence[Message], number: int) -> bool:
-    followed = number + 1 == len(messages) or messages[number + 1].get("role") == "assistant"
-    return followed and number > 0 and _may_precede(messages[number - 1])
+def _sits(view: Sequence[ViewMessage], place: int) -> bool:
+    followed = place + 1 == len(view) or view[place + 1].message.get("role") == "assistant"
+    return followed and place > 0 and _may_precede(view[place - 1].message)
 
 
 def _may_precede(message: Message) -> bool:
@@ -283,26 +288,28 @@ def _join(first: Message, second: Message) -> Message:
     return {**second, **first, "content": content} if content else first
 
 
-def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[Message]:
-    """Move breakpoints whose blocks left the view to the nearest of the client's blocks before them.
+def _rescued(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages of a view, with the breakpoints of what left it on the nearest block before that may carry.
 
     Their number does not grow, and their order stays, which matters if their lifetimes differ.
     """
-    visible = set(map(id, messages))
-    marked = (message for message in sent if any(_breakpoint(block) is not None for block in _listed(message)))
-    if all(id(message) in visible for message in marked):
+    messages = [shown.message for shown in view]
+    whole = {shown.number for shown in view if shown.positions is None}
+    marked = (n for n, message in enumerate(history) if any(map(_breakpoint, _listed(message))))
+    if all(number in whole for number in marked):
         return messages
-    # A message of plain text counts as its block.
-    where = {
-        _key(block): (number, position)
-        for number, message in enumerate(messages)
-        for position, block in enumerate(_listed(message) or [message])
+    locations = {
+        (shown.number, block): (place, position)
+        for place, shown in enumerate(view)
+        if shown.number is not None
+        for position, block in enumerate(_blocks_of(shown, history[shown.number]))
     }
     marks: dict[_BlockLocation, object] = {}
     carrier: _BlockLocation | None = None
-    for message in sent:
-        for block in _listed(message) or [message]:
-            location = where.get(_key(block))
+    for number, message in enumerate(history):
+        # A message of plain text counts as its block.
+        for position, block in enumerate(_listed(message) or [message]):
+            location = locations.get((number, position))
             if location is not None:
                 carrier = location if _may_carry(block) else carrier
             elif carrier is not None and (mark := _breakpoint(block)) is not None:
@@ -310,19 +317,17 @@ def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[M
     return _marked(messages, marks) if marks else messages
 
 
+def _blocks_of(shown: ViewMessage, message: Message) -> Iterable[int]:
+    """The blocks of a message of the history that a view shows, in order."""
+    if shown.positions is None:
+        return range(len(_listed(message)) or 1)
+    located = _FORMAT.located(message)
+    return dict.fromkeys(located[position][0] for position in shown.positions)
+
+
 def _listed(message: Message) -> list[Block]:
     content = message.get("content")
     return content if isinstance(content, list) else []
-
-
-def _key(block: Block) -> object:
-    """The key of a block: the id of its call, which survives edits, or else its identity."""
-    kind = block.get("type")
-    if kind == "tool_use":
-        return kind, str(block.get("id"))
-    if kind == "tool_result":
-        return kind, str(block.get("tool_use_id"))
-    return id(block)
 
 
 def _breakpoint(block: Block) -> object:
@@ -437,4 +442,4 @@ def _without(body: Body, gone: Callable[[Block], bool]) -> Body:
             remaining.append(message)
         elif message.get("role") != "assistant" or any(b.get("type") not in THINKING for b in content):
             remaining.append({**message, "content": content})
-    return {**body, "messages": _placed(remaining, [])}
+    return {**body, "messages": _placed([ViewMessage(message) for message in remaining], [])}

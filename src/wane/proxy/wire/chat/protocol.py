@@ -10,7 +10,18 @@ from wane.conversation.request import Tool
 from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import AnsweredRound, Body, Correction, Message, OwnCall, Reply, Round, Rounds
+from wane.proxy.wire.base import (
+    AnsweredRound,
+    Body,
+    Correction,
+    Equipped,
+    Message,
+    OwnCall,
+    Reply,
+    Round,
+    Rounds,
+    ViewMessage,
+)
 from wane.proxy.wire.chat.expansion import as_parts, expanded, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai import OpenAIWire, without_markers
@@ -19,12 +30,6 @@ _SYSTEM: Final = ("system", "developer")
 # As servers say it that take a string alone.
 _NO_PARTS: Final = re.compile(rb"string|sequence|list|array", re.IGNORECASE)
 _FIXED: Final = ("tools", "response_format")
-
-
-class _Equipped(dict[str, Any]):
-    """A body with guidance in its messages, which `place` adds again to the messages that replace them."""
-
-    guidance: str = ""
 
 
 class OpenAIChatWire(OpenAIWire):
@@ -56,42 +61,45 @@ class OpenAIChatWire(OpenAIWire):
         tools = body.get("tools")
         return frozenset(filter(None, map(_tool_name, tools))) if isinstance(tools, list) else frozenset()
 
-    def fixed(self, body: Body) -> object:
+    def fixed(self, equipped: Equipped) -> object:
         """Return what every request carries besides its messages, as JSON data: tools, and the format of answers.
 
         Also the guidance, which is in the messages but is not an item of the history.
         """
-        fixed = {key: body[key] for key in _FIXED if body.get(key)}
-        return {**fixed, "guidance": body.guidance} if isinstance(body, _Equipped) else fixed
+        fixed = {key: equipped.body[key] for key in _FIXED if equipped.body.get(key)}
+        return {**fixed, "guidance": equipped.guidance} if equipped.guidance else fixed
 
     def canonical(self, message: Message) -> object:
         """Return a message without cache markers."""
         return without_markers(message)
 
-    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
         """Return a body with own tools after the client's, and guidance after its system messages.
 
         Streams are always asked to report usage, because token counts depend on it.
         """
-        equipped = _Equipped(self._with_tools(body, tools))
+        equipped = self._with_tools(body, tools)
         if body.get("stream"):
             equipped["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-        equipped.guidance = guidance
         equipped["messages"] = _guided(body["messages"], guidance)
-        return equipped
+        return Equipped(equipped, guidance)
 
-    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with these messages in place of its own, and with its guidance.
+    def with_messages(
+        self,
+        equipped: Equipped,
+        view: Sequence[ViewMessage],
+        history: Sequence[Message],  # noqa: ARG002 - the breakpoints of some protocols need it
+    ) -> Body:
+        """Return a body with the messages of a view in place of its own, and with its guidance.
 
         Messages of which eviction left only reasoning are dropped, because providers refuse them.
         """
-        sent = set(map(id, body["messages"]))
-        view = [
-            message
-            for message in messages
-            if message.get("role") != "assistant" or says_something(message) or id(message) in sent
+        messages = [
+            shown.message
+            for shown in view
+            if shown.sent or shown.message.get("role") != "assistant" or says_something(shown.message)
         ]
-        return {**body, "messages": _guided(view, body.guidance if isinstance(body, _Equipped) else "")}
+        return {**equipped.body, "messages": _guided(messages, equipped.guidance)}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note at the end of its last message: as a part of its own, or behind a tool's text.

@@ -9,7 +9,7 @@ from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import AnsweredRound, Body, Message, OwnCall, Reply, Round
+from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 from wane.proxy.wire.responses.expansion import expanded
 from wane.proxy.wire.responses.reply import (
@@ -77,15 +77,16 @@ class OpenAIResponsesWire(OpenAIWire):
         """Return the history in a request; consecutive items of the model are one message."""
         return group(_items(body))
 
-    def fixed(self, body: Body) -> object:
+    def fixed(self, equipped: Equipped) -> object:
         """Return what every request carries besides its items, as JSON data."""
+        body = equipped.body
         return {key: body[key] for key in _FIXED if body.get(key)}
 
     def canonical(self, message: Message) -> object:
         """Return a message without cache markers."""
         return {"items": [_unmarked(item) for item in message["items"]]}
 
-    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
         """Return a body with own tools after the client's, and guidance after its instructions.
 
         If the client sends its tools as the first item of the input, the own ones are added there.
@@ -101,12 +102,18 @@ class OpenAIResponsesWire(OpenAIWire):
         if guidance:
             instructions = body.get("instructions")
             equipped["instructions"] = f"{instructions}\n\n{guidance}" if instructions else guidance
-        return equipped
+        return Equipped(equipped)
 
-    def with_messages(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with the items of these messages in place of its own."""
+    def with_messages(
+        self,
+        equipped: Equipped,
+        view: Sequence[ViewMessage],
+        history: Sequence[Message],  # noqa: ARG002 - the breakpoints of some protocols need it
+    ) -> Body:
+        """Return a body with the items of a view's messages in place of its own."""
+        body = equipped.body
         # Tools never leave a view.
-        items = _with_tools_item(self.format.wire(messages), _tools_item(body))
+        items = _with_tools_item(self.format.wire([shown.message for shown in view]), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
