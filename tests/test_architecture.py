@@ -23,6 +23,7 @@ FLOORS: dict[str, set[str]] = {
     "tools": {"core"},
     "money": set(),
     "prices": {"core"},
+    "rewrites": set(),
     "account": {"journal", "money", "prices"},
     "formats": {"core", "tools"},
     "planning": {"conversation", "core", "counters", "formats", "inference", "strategies"},
@@ -32,6 +33,7 @@ FLOORS: dict[str, set[str]] = {
     "inference": {"core", "tools", "formats"},
     "strategies": {"core", "formats", "identifiers", "inference", "research", "tools"},
     "lab": {
+        "rewrites",
         "account",
         "core",
         "tools",
@@ -67,6 +69,7 @@ FLOORS: dict[str, set[str]] = {
         "money",
     },
     "proxy": {
+        "rewrites",
         "account",
         "conversation",
         "core",
@@ -94,6 +97,7 @@ FLOORS: dict[str, set[str]] = {
         "testing",
     },
     "cli": {
+        "rewrites",
         "conversation",
         "core",
         "counters",

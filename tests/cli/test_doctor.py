@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.test_lab import pi_lines
 from tests.lab.readers.writing import write_lines
+from wane.testing import Reply, ScriptedServer, Usage
+
+if TYPE_CHECKING:
+    from wane.proxy.server.run import Running
 
 pytest.importorskip("genai_prices", reason="needs the extra lab")
 
@@ -71,3 +78,58 @@ def test_without_sessions_here_it_says_how_to_name_one(run: Run) -> None:
     assert done.code == 2
     assert "no agent has a session of" in done.err
     assert "wane sessions --all" in done.err
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[Running]:
+    """A proxy whose provider caches nothing of the second request, which brings a further tool."""
+    pytest.importorskip("uvicorn", reason="needs the extra proxy")
+    from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
+    from wane.cli.proxy.options import proxy_options
+    from wane.proxy.server.run import in_thread
+
+    usages = [Usage(10_000, 5, 0, 10_000), Usage(10_200, 5, 0, 10_200), Usage(10_400, 5, 10_200, 200)]
+    with ScriptedServer([Reply(f"Answer {number}.", usage=usage) for number, usage in enumerate(usages)]) as server:
+        context = ContextOptions(store=str(tmp_path / "store"))
+        options = proxy_options(ProxyCommandOptions(upstream=server.url, listen="127.0.0.1:0", context=context), {})
+        with in_thread(options) as running:
+            messages: list[dict[str, Any]] = []
+            for tools in (["read"], ["read", "mcp__search"], ["read", "mcp__search"]):
+                messages.append({"role": "user", "content": f"Turn {len(messages)}."})
+                messages.append({"role": "assistant", "content": _asked(running.url, messages, tools)})
+            yield running
+
+
+def _asked(url: str, messages: list[dict[str, Any]], tools: list[str]) -> list[dict[str, Any]]:
+    definitions = [{"name": name, "input_schema": {"type": "object"}} for name in tools]
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": messages, "tools": definitions}
+    headers = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
+    request = Request(f"{url}/v1/messages", json.dumps(body).encode(), headers)
+    with urlopen(request) as answer:
+        content: list[dict[str, Any]] = json.load(answer)["content"]
+    return content
+
+
+def test_a_running_proxy_tells_the_cause_and_so_does_the_session_that_it_keeps(
+    run: Run, proxy: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = run("doctor", "--live", proxy.url)
+    assert done.code == 0, done.err
+    assert "1 session in memory, with 3 requests." in done.out
+    assert re.search(r"tools +1 +10k +100% +- +recorded", done.out)
+    with urlopen(f"{proxy.url}/wane/metrics") as answer:
+        assert 'wane_rewritten_tokens_total{api="anthropic",cause="tools"} 10000.0' in answer.read().decode()
+    (path,) = (tmp_path / "store").rglob("*.jsonl")
+    done = run("doctor", path)
+    assert done.code == 0, done.err
+    assert "1 request paid again for 10k tokens" in done.out
+    assert "tools: tools added: mcp__search" in done.out
+
+
+def test_without_a_proxy_there_is_nothing_live(run: Run) -> None:
+    done = run("doctor", "--live", "http://127.0.0.1:9")
+    assert (done.code, done.out) == (2, "")
+    assert "no proxy answers there" in done.err
+    done = run("doctor", "--live", "http://127.0.0.1:9", "3f9c")
+    assert (done.code, done.out) == (2, "")

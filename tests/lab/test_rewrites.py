@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.lab.cache.rewrites import Cause, Certainty, examine, totals_by_cause
+from wane.lab.cache.rewrites import examine, totals_by_cause
 from wane.lab.readers import read_session
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.session import RecordedSession, Usage
+from wane.rewrites import Cause, Certainty, Explanation
 
 LIFETIME = 300
 STEP = 2_000
@@ -71,11 +72,12 @@ class Client:
             self.request[1] = f"first {self.versions}"
         self.request.append(f"turn {self.versions}")
         self.builder.user(Content("go on"))
-        miss = "system_changed" if event is Event.NEW_SYSTEM_REPORTED else ""
+        said = Explanation(Cause.SYSTEM, Certainty.REPORTED, "system_changed")
+        rewritten = said if event is Event.NEW_SYSTEM_REPORTED else None
         expired = event is Event.PAUSE
         read = 0 if expired else self._read(self.states.get(self.model, []))
         total = STEP * len(self.request)
-        usage = Usage(0, read, total - read, 100, cache_miss=miss)
+        usage = Usage(0, read, total - read, 100, rewritten=rewritten)
         self.builder.answer([Part(Kind.TEXT, "done")], usage=usage, at=self.clock, model=self.model)
         self.states[self.model] = list(self.request)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from wane.core import EvictedIndex, Kind
 from wane.formats.base import Part
+from wane.rewrites import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,7 @@ class Usage:
         cache_write: input tokens that were written to it.
         output: output tokens, reasoning included; None if the recording holds no reliable figure.
         cache_write_hour: the part of `cache_write` that was to live for an hour, if the provider offers that.
-        cache_miss: why the prefix of the request before could not be read, in the provider's own word; empty if it
-            did not say.
+        rewritten: why the prefix of the request before could not be read, if the provider or Wane's proxy said so.
     """
 
     input: int
@@ -27,7 +27,7 @@ class Usage:
     cache_write: int = 0
     output: int | None = None
     cache_write_hour: int = 0
-    cache_miss: str = ""
+    rewritten: Explanation | None = None
 
     @property
     def total_input(self) -> int:

@@ -74,6 +74,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "user": 2_000,
             "notices": 200,
             "removed": 0,
+            "rewritten": {},
             "episodes": [
                 {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens, "notices": it.notices}
                 for it in told.episodes

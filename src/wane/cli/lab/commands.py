@@ -218,6 +218,7 @@ class DoctorOptions:
       wane doctor
       wane doctor 3f9c --full
       wane doctor ~/.claude/projects --json
+      wane doctor --live
     """
 
     sessions: Annotated[
@@ -228,6 +229,16 @@ class DoctorOptions:
             "[SESSION...]",
         ),
     ] = ()
+    live: Annotated[
+        str | None,
+        Flag(
+            "--live",
+            "Ask a running proxy about the sessions that it has in memory. Without URL, the one of WANE_PROXY_URL, or "
+            "at http://127.0.0.1:8484.",
+            "URL",
+            bare="",
+        ),
+    ] = None
     format: FormatName = "auto"
     full: Annotated[bool, Flag("--full", "List every request that paid again, not only the largest.")] = False
     as_json: Json = False

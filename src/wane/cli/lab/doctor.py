@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import DoctorOptions
 from wane.cli.lab.common import figure_table, gathered_from, print_json, print_lines, problem_lines, rounded
+from wane.cli.proxy.statusline import proxy_status
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, local_time, plain_console, printable
+from wane.cli.terminal.text import counted, local_time, plain_console, printable, write_json
 from wane.journal import SessionStore, default_root
-from wane.lab.cache.rewrites import SMALLEST, CauseTotals, Certainty, Examination, Rewrite, examine, totals_by_cause
+from wane.lab.cache.rewrites import CauseTotals, Examination, Rewrite, examine, totals_by_cause
 from wane.lab.discover import find_sessions, look_into
 from wane.lab.readers import Gathered
 from wane.money import dollars, share
+from wane.rewrites import SMALLEST, Cause, Certainty
 
+_PROXY: Final = "http://127.0.0.1:8484"
 _LARGEST: Final = 10
 """Rewrites to list without --full."""
 
@@ -28,6 +31,8 @@ def run_doctor(options: DoctorOptions) -> int:
     Raises:
         WaneError: for options or sessions that cannot be used.
     """
+    if options.live is not None:
+        return _run_live(options)
     names = options.sessions or _sessions_here(Path.cwd())
     with Bar() as bar:
         gathered = gathered_from(names, options.format, bar, sidechains=True)
@@ -37,6 +42,47 @@ def run_doctor(options: DoctorOptions) -> int:
     else:
         _print(examinations, gathered, full=options.full)
     return failure.OK
+
+
+def _run_live(options: DoctorOptions) -> int:
+    """Print what broke the cache in the sessions of a running proxy.
+
+    Raises:
+        InputError: if no proxy answers.
+        UsageError: if sessions are named, too.
+    """
+    if options.sessions:
+        raise failure.UsageError("--live asks a running proxy: give no SESSION with it")
+    base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY
+    try:
+        sessions = proxy_status(base)["sessions"]
+    except (OSError, ValueError, LookupError):
+        # Not the address itself, which may hold a token.
+        raise failure.InputError("no proxy answers there; start wane proxy, or give its address: --live URL") from None
+    totals = _live_totals(sessions)
+    if options.as_json:
+        write_json({"sessions": [{"name": entry["id"], "rewritten": entry["rewritten"]} for entry in sessions]})
+        return failure.OK
+    requests = sum(entry["requests"] for entry in sessions)
+    print_lines([f"{counted(len(sessions), 'session')} in memory, with {counted(requests, 'request')}.", ""])
+    if totals:
+        _print_causes(totals)
+        print_lines(["wane doctor SESSION has each request, with what changed."], style="dim")
+    else:
+        print_lines([f"No request paid again for more than {SMALLEST:,} tokens that were cached."])
+    return failure.OK
+
+
+def _live_totals(sessions: Sequence[Mapping[str, Any]]) -> list[CauseTotals]:
+    """Return the totals by cause, the one with the most tokens first."""
+    totals: dict[Cause, CauseTotals] = {}
+    for session in sessions:
+        for name, entry in session["rewritten"].items():
+            total = totals.setdefault(Cause(name), CauseTotals(Cause(name)))
+            total.requests += entry["requests"]
+            total.tokens += entry["tokens"]
+            total.certainties.add(Certainty.UNKNOWN if total.cause is Cause.UNEXPLAINED else Certainty.RECORDED)
+    return sorted(totals.values(), key=lambda total: -total.tokens)
 
 
 def _sessions_here(cwd: Path) -> list[str]:

@@ -32,18 +32,31 @@ def print_statusline(options: StatuslineOptions) -> int:
 
 
 def _line(base: str) -> str:
-    if not base.startswith(("http://", "https://")):
-        return "wane: no proxy"
     try:
-        # The URL may hold the proxy's token: none that is for this machine goes to a proxy that the environment names.
-        direct = _is_here(urlsplit(base).hostname or "")
-        opener = build_opener(ProxyHandler({} if direct else None))
-        with opener.open(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:
-            data = json.load(answer)
-        sessions = data["sessions"]
+        sessions = proxy_status(base)["sessions"]
         return line_of(sessions[0]) if sessions else "wane: no session yet"
     except (URLError, OSError, ValueError, LookupError, TypeError):
         return "wane: no proxy"
+
+
+def proxy_status(base: str) -> dict[str, Any]:
+    """Return the status of a proxy.
+
+    Args:
+        base: its base URL, which may hold its token.
+
+    Raises:
+        ValueError: if this is no such URL, or the answer is not JSON.
+        OSError: if it does not answer.
+    """
+    if not base.startswith(("http://", "https://")):
+        raise ValueError("not an HTTP URL")
+    # The URL may hold the proxy's token: none that is for this machine goes to a proxy that the environment names.
+    direct = _is_here(urlsplit(base).hostname or "")
+    opener = build_opener(ProxyHandler({} if direct else None))
+    with opener.open(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:
+        status: dict[str, Any] = json.load(answer)
+    return status
 
 
 def _is_here(host: str) -> bool:

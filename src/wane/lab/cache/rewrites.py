@@ -9,84 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, Final
 
 from wane.core import Kind
 from wane.lab.cache.rules import CacheRules, drops_reasoning, rules_for
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
-
-SMALLEST: Final = 1_024
-"""Tokens that a rewrite must exceed to be listed: the steps of the providers' caches hide smaller ones."""
+from wane.rewrites import SMALLEST, Cause, Certainty, Explanation
 
 _RECENT: Final = 8
 """How many requests back a read counts as the end of an earlier request; further back, it could be one by chance."""
-
-
-class Cause(StrEnum):
-    """Why a prefix was paid again."""
-
-    IDLE = "idle"
-    MODEL = "model"
-    SYSTEM = "system"
-    TOOLS = "tools"
-    HEAD = "head"
-    MESSAGES = "messages"
-    COMPACTION = "compaction"
-    EVICTION = "eviction"
-    REASONING = "reasoning"
-    ROUTING = "routing"
-    UNEXPLAINED = "unexplained"
-
-    @property
-    def advice(self) -> str:
-        """What it means, and what to do about it."""
-        return _ADVICE[self]
-
-
-_ADVICE: Final = {
-    Cause.IDLE: "the cache had expired. A longer lifetime costs more for each write; a pass or a compaction right "
-    "after a long pause costs nothing extra.",
-    Cause.MODEL: "each model has a cache of its own. Switch models between sessions, or in a sub-agent.",
-    Cause.SYSTEM: "the system prompt changed. Keep times, ids and status out of it.",
-    Cause.TOOLS: "the tools changed. Connect MCP servers before the first request, and keep tools in one order.",
-    Cause.HEAD: "nothing was read, not even the system prompt, though the recording shows no change: the system "
-    "prompt, the tools or the settings changed, which it does not hold, or the provider lost its entry. Look for a "
-    "time or an id in the system prompt, and for restarts.",
-    Cause.MESSAGES: "a message in the middle or at the beginning changed, or a setting that the cache of the messages "
-    "depends on, such as thinking.",
-    Cause.COMPACTION: "the agent replaced its history by a summary, which rewrites all that follows the tools.",
-    Cause.EVICTION: "Wane evicted content. A lower low-water mark makes passes rarer.",
-    Cause.REASONING: "the API of this model leaves out the reasoning of earlier turns once the user speaks.",
-    Cause.ROUTING: "the provider answered from a machine that had an older state. OpenAI asks for one "
-    "prompt_cache_key for each session.",
-    Cause.UNEXPLAINED: "the recording shows no change, and the end of the read fits no known rule.",
-}
-
-
-class Certainty(StrEnum):
-    """How a cause is known: the provider named it, the recording holds the event, or the end of the read implies it."""
-
-    REPORTED = "reported"
-    RECORDED = "recorded"
-    INFERRED = "inferred"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a prefix was paid again.
-
-    Attributes:
-        cause: the cause.
-        certainty: how it is known.
-        evidence: what was compared, in words.
-    """
-
-    cause: Cause
-    certainty: Certainty
-    evidence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,12 +219,12 @@ class _Comparison:
         return self._sent[position - 1]
 
     def _explain(self, position: int, before: _Sent) -> Explanation:
-        """Return the first cause that holds: the provider's word, then events, then the clock, then the read's end."""
+        """Return the first cause that holds: what was said, then the clock, then events, then the read's end."""
         sent = self._sent[position]
         return (
-            _reported(sent)
-            or self._event(sent, before)
+            sent.usage.rewritten
             or self._expired(sent, before)
+            or self._event(sent, before)
             or self._left_out_reasoning(sent, before)
             or self._end_of_read(position, before)
         )
@@ -356,22 +288,6 @@ class _Comparison:
             what = f"the request is {shrunk:,} tokens smaller than the one before, though the history grew"
             return Explanation(Cause.MESSAGES, Certainty.INFERRED, what)
         return Explanation(Cause.UNEXPLAINED, Certainty.UNKNOWN, f"the read ends at {read:,} tokens")
-
-
-_REPORTED: Final = {
-    "model_changed": Cause.MODEL,
-    "system_changed": Cause.SYSTEM,
-    "tools_changed": Cause.TOOLS,
-    "messages_changed": Cause.MESSAGES,
-}
-"""Causes by Anthropic's names (https://platform.claude.com/docs/en/build-with-claude/cache-diagnostics)."""
-
-
-def _reported(sent: _Sent) -> Explanation | None:
-    cause = _REPORTED.get(sent.usage.cache_miss)
-    if cause is None:
-        return None
-    return Explanation(cause, Certainty.REPORTED, f"the provider reported {sent.usage.cache_miss}")
 
 
 def _extra(sent: _Sent, tokens: int) -> float | None:

@@ -133,6 +133,7 @@ class ManagedRequest:
         if turn is not None and round_ is not None:
             try:
                 await uninterrupted(turn.answered(round_))
+                self._count_rewritten(turn)
             except Exception as error:
                 self._warn(error)
 
@@ -348,13 +349,19 @@ class ManagedRequest:
 
     async def _answered(self, round_: Round) -> Body | None:
         try:
-            return await uninterrupted(self._turn.answered(round_))
+            following = await uninterrupted(self._turn.answered(round_))
+            self._count_rewritten(self._turn)
+            return following
         except Exception as error:
             if self.strict or round_.alone:
                 raise
             # The client's reply is complete; Wane just could not record it.
             self._warn(error)
             return None
+
+    def _count_rewritten(self, turn: SessionTurn) -> None:
+        if turn.rewritten is not None:
+            self.exchange.paid_again(turn.rewritten.explanation.cause, turn.rewritten.tokens)
 
     # What the client gets
 

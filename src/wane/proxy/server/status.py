@@ -164,6 +164,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "user": session.user,
         "notices": session.notices,
         "removed": session.removed,
+        "rewritten": session.rewritten,
         "episodes": [asdict(episode) for episode in session.episodes],
     }
 

@@ -22,6 +22,7 @@ from wane.conversation.engine import plausible
 from wane.prices import NO_USAGE, cost_of
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.wire.base import Round
+from wane.rewrites import Cause
 
 if TYPE_CHECKING:
     from wane.proxy.server.telemetry import Telemetry
@@ -76,6 +77,9 @@ class Traffic:
         self.tokens = self._counter("wane_tokens", "Tokens that the provider reported.", "api", "kind")
         self.evicted = self._counter("wane_evicted_tokens", "Tokens that left a view.", "api")
         self.dollars = self._counter("wane_dollars", "What managed requests cost, where prices are known.", "api")
+        self.rewritten = self._counter(
+            "wane_rewritten_tokens", "Tokens paid again although they were cached, by cause.", "api", "cause"
+        )
         self.bytes = self._counter("wane_bytes", "Bytes from clients (in) and to them (out).", "api", "direction")
         self.open = Gauge("wane_open_requests", "Requests being answered.", ("api",), registry=self.registry)
         self.added = self._histogram("wane_added_seconds", "From a whole request to its sending upstream.", _FAST)
@@ -179,6 +183,10 @@ class Exchange:
         traffic.view.labels(api).observe(facts.view)
         traffic.history.labels(api).observe(facts.history)
         traffic.evicted.labels(api).inc(facts.evicted_now)
+
+    def paid_again(self, cause: Cause, tokens: int) -> None:
+        """Count tokens that a round paid again although the provider had cached them."""
+        self._traffic.rewritten.labels(self._api, cause).inc(tokens)
 
     def round(self, round_: Round, model: str) -> None:
         """Count a round of a managed request.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -153,6 +154,8 @@ class SessionStatus:
         used: usage of all its rounds, as the provider reported it.
         money: their cost.
         views: its latest requests, oldest first.
+        rewritten: what its requests in this process paid again although it was cached: `requests` and `tokens`, by
+            cause.
     """
 
     facts: Facts
@@ -168,3 +171,4 @@ class SessionStatus:
     used: TokenUsage = NO_USAGE
     money: Money = UNSPENT
     views: tuple[ViewStatus, ...] = ()
+    rewritten: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -24,7 +24,9 @@ from wane.journal import (
     ConfigRecord,
     MessageRecord,
     NoteRecord,
+    PassRecord,
     Record,
+    StrategyRecord,
     UsageRecord,
     spent_call,
     spent_note,
@@ -78,6 +80,11 @@ class RequestView:
     report: FitReport | None
     evicted: int
     reminder: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the strategy changed the view ahead of this request."""
+        return any(isinstance(record, PassRecord | StrategyRecord) for record in self.records)
 
 
 class Ledger:
@@ -163,6 +170,11 @@ class Session:
     def engine(self) -> Engine:
         """Decides the view."""
         return self.history.engine
+
+    @property
+    def cache_lifetime(self) -> float:
+        """Seconds after which a provider's unused cache has expired."""
+        return self._settings.cache_lifetime
 
     @property
     def cut_short(self) -> bool:

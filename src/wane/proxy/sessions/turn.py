@@ -7,14 +7,16 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakSet
 
 from wane.core import DELIMITER, ContextWindow
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
-from wane.prices import NO_USAGE
+from wane.prices import NO_USAGE, TokenUsage
+from wane.proxy import jsons
+from wane.proxy.sessions.caching import CacheWatch, RewrittenPrefix
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.keys import SessionsInMemory
@@ -33,6 +35,7 @@ from wane.proxy.wire.base import (
     ViewMessage,
 )
 from wane.recall import RECALL
+from wane.rewrites import SentPrefix
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
@@ -72,6 +75,7 @@ class CachedSession:
         memory: the sessions in memory.
         views: views of its latest requests in this process.
         corrections: corrections without which the provider has refused requests.
+        caching: what its requests paid again, and why.
     """
 
     session: Session
@@ -90,6 +94,7 @@ class CachedSession:
     lost: bool = False
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
     corrections: list[Correction] = field(default_factory=list)
+    caching: CacheWatch = field(default_factory=CacheWatch)
     # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
     _waiting: list[Record] = field(default_factory=list)
     _keys: list[str] = field(default_factory=list)  # of answers, which wait for the store too
@@ -231,6 +236,7 @@ class CachedSession:
             self.session.used,
             self.session.ledger.money,
             tuple(self.views),
+            self.caching.to_dict(),
         )
 
     def _warn(self, error: StoreError) -> None:
@@ -257,6 +263,7 @@ class SessionTurn:
         body: the first body to send upstream.
         own: names of the proxy's own tools in it; empty if the strategy needs none.
         facts: figures of the view.
+        rewritten: what its latest round paid again; None if nothing.
     """
 
     def __init__(
@@ -277,6 +284,9 @@ class SessionTurn:
         self.body = cached.placed(equipped, view)
         if view.reminder is not None and DELIMITER in own:
             self.body = self._wire.noted(self.body, view.reminder)
+        self._asked = self.body
+        cached.caching.passes += view.changed
+        self.rewritten: RewrittenPrefix | None = None
         self._position = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
@@ -291,6 +301,7 @@ class SessionTurn:
             correction: the correction; the request was already sent again with it.
         """
         self._cached.corrections.append(correction)
+        self._asked = correction(self._asked, self._sent)
 
     async def answered(self, round_: Round) -> Body | None:
         """Take in a reply of the provider.
@@ -302,6 +313,7 @@ class SessionTurn:
         self._rounds.append(round_)
         results = self._wire.results(self._answers(round_.own)) if round_.own else ()
         self._answered.append(AnsweredRound(round_.message, results))
+        self._watch(round_.usage or NO_USAGE)
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
@@ -310,7 +322,14 @@ class SessionTurn:
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
         equipped = self._wire.equip(self._sent, [], "") if last else self._equipped
-        return self._cached.placed(equipped, self._view, extra)
+        self._asked = self._cached.placed(equipped, self._view, extra)
+        return self._asked
+
+    def _watch(self, usage: TokenUsage) -> None:
+        """Compare the round's request with the one before it."""
+        prefix = SentPrefix.of(self._asked, self._wire.messages(self._asked), jsons.dumps)
+        lifetime = self._cached.session.cache_lifetime
+        self.rewritten = self._cached.caching.answered(prefix, usage, datetime.now(UTC), lifetime)
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""
@@ -321,6 +340,7 @@ class SessionTurn:
                 if session.engine.item_count == self._history.items:
                     view = session.fit(self._history, self._equipped.body, extra_messages=extra)
                     await cached.append(view.records)
+                    cached.caching.passes += view.changed
                     self._view = view
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session: the view stays as it is.
@@ -355,7 +375,7 @@ class SessionTurn:
         cached, usage = self._cached, self._rounds[-1].usage
         async with cached.held():
             session = cached.session
-            records: list[Record] = []
+            records: list[Record] = [] if self.rewritten is None else [self.rewritten.note()]
             # The usage of this request does not apply once another request has added to the session.
             if session.engine.item_count == self._history.items:
                 records += session.observe(usage or NO_USAGE, self.facts.model)

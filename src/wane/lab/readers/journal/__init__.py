@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ from wane.lab.readers.building.values import usage_of
 from wane.lab.readers.documents import is_answer
 from wane.lab.readers.journal.actions import StrategyActions
 from wane.lab.session import Eviction, EvictionStep, ModelCall, RecordedSession, Usage
+from wane.rewrites import CACHE_NOTE, Explanation
 
 NAME: Final = "journal"
 
@@ -109,6 +110,25 @@ def _unchecked(line: bytes) -> Record | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A model call: its usage, and why it paid again for what was cached, if it did."""
+
+    record: UsageRecord
+    rewritten: Explanation | None = None
+
+    @property
+    def at(self) -> float | None:
+        """When the provider reported it."""
+        return _time(self.record)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Its usage; None if the provider reported none."""
+        usage = _usage(self.record)
+        return usage if usage is None or self.rewritten is None else replace(usage, rewritten=self.rewritten)
+
+
 class _PendingUsage:
     """Usage records whose answers have not been read yet, oldest first.
 
@@ -122,20 +142,20 @@ class _PendingUsage:
 
     def __init__(self) -> None:
         self.rounds = False
-        self._waiting: deque[UsageRecord] = deque()
+        self._waiting: deque[_Call] = deque()
         self._complete = False
 
-    def add(self, record: UsageRecord) -> Iterator[UsageRecord]:
+    def add(self, call: _Call) -> Iterator[_Call]:
         """Add the usage of a call, and yield earlier ones whose answers will not come."""
         if self._complete or not self.rounds:
             yield from self.unanswered()
-        self._waiting.append(record)
+        self._waiting.append(call)
 
     def complete(self) -> None:
         """Note that the reply is complete: the next call belongs to another one."""
         self._complete = True
 
-    def answered(self) -> UsageRecord | None:
+    def answered(self) -> _Call | None:
         """Return the usage of the call whose answer comes next; None if none was reported."""
         return self._waiting.popleft() if self._waiting else None
 
@@ -143,7 +163,7 @@ class _PendingUsage:
         """Return the number of calls whose answers may still come."""
         return len(self._waiting)
 
-    def unanswered(self) -> Iterator[UsageRecord]:
+    def unanswered(self) -> Iterator[_Call]:
         """Yield those whose answers will not come."""
         while self._waiting:
             yield self._waiting.popleft()
@@ -158,6 +178,7 @@ class _Fold:
         self.evictions: list[Eviction] = []
         self._format = message_format
         self._usages = _PendingUsage()
+        self._rewritten: Explanation | None = None  # of the call whose usage comes next
         self._actions = StrategyActions()
         self._delimiters: set[str | None] = set()  # ids of `delimiter` calls
         self._part_of: list[int | None] = []  # by item of the journal; None if it was left out
@@ -166,7 +187,10 @@ class _Fold:
         if isinstance(record, MessageRecord):
             self._take_message(record, line)
         elif isinstance(record, UsageRecord):
-            self._lost(self._usages.add(record), line)
+            self._lost(self._usages.add(_Call(record, self._rewritten)), line)
+            self._rewritten = None
+        elif isinstance(record, NoteRecord) and record.topic == CACHE_NOTE:
+            self._rewritten = Explanation.read(record.data)
         elif isinstance(record, PassRecord):
             self._take_pass(record, line)
         elif isinstance(record, StrategyRecord):
@@ -197,9 +221,9 @@ class _Fold:
             self.builder.problems.add(line, what, "a message that cannot be read", unread=True)
             return
         self.builder.title = self.builder.title or title_of(record.message) or ""
-        answer, usage = is_answer(record.message), None
+        answer, call = is_answer(record.message), None
         if answer:
-            usage = self._usages.answered()
+            call = self._usages.answered()
             marks = [part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER]
             self._delimiters.update(marks)
         elif not all(part.kind is Kind.RESULT and part.call_id in self._delimiters for part in parts):
@@ -210,24 +234,24 @@ class _Fold:
             self.builder.settle(line=line)
             first = self.builder.position
             # A proxy records an answer when its client comes back with it, which may be hours later.
-            self._add_answer(parts, usage, _time(usage) or _time(record), line)
+            self._add_answer(parts, call, (call and call.at) or _time(record), line)
         else:
             first = self.builder.message(parts, line=line)
         complete = self.builder.position - first == len(parts)
         self._part_of += range(first, self.builder.position) if complete else [None] * len(parts)
 
-    def _lost(self, calls: Iterable[UsageRecord], line: int | None) -> None:
+    def _lost(self, calls: Iterable[_Call], line: int | None) -> None:
         """Add calls whose answer is not recorded."""
-        for record in calls:
-            self._add_answer((), record, _time(record), line)
+        for call in calls:
+            self._add_answer((), call, call.at, line)
 
-    def _add_answer(self, parts: Sequence[Part], usage: UsageRecord | None, at: float | None, line: int | None) -> None:
-        if usage is None:
+    def _add_answer(self, parts: Sequence[Part], call: _Call | None, at: float | None, line: int | None) -> None:
+        if call is None:
             self.builder.answer(parts, at=at, line=line)
             return
-        model, provider = _model(usage)
+        model, provider = _model(call.record)
         self.builder.answer(
-            parts, usage=_usage(usage), at=at, model=model, line=line, provider=provider, cost=usage.cost
+            parts, usage=call.usage, at=at, model=model, line=line, provider=provider, cost=call.record.cost
         )
 
     def _take_strategy(self, record: StrategyRecord, line: int) -> None:

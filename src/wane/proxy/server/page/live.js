@@ -19,6 +19,8 @@ function facts(data) {
     const [than, saved] = savings(data.money);
     rows.push(["Spent", spent(data.money)], [`${than === "less" ? "Less" : "More"} than with nothing evicted`, saved]);
   }
+  const again = paidAgain(data.sessions);
+  if (again) rows.push(["Paid again though cached", again]);
   const failed = data.requests.failed_open || 0;
   if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);
   // Text of rows that stay is changed in place, so that a selection in them holds.
@@ -31,6 +33,16 @@ function facts(data) {
     if (dt.textContent !== label) dt.textContent = label;
     if (dd.textContent !== value) dd.textContent = value;
   });
+}
+
+// Tokens that were paid again although the provider had cached them, by cause; the largest first.
+function paidAgain(sessions) {
+  const tokens = {};
+  for (const session of sessions) {
+    for (const [cause, entry] of Object.entries(session.rewritten)) tokens[cause] = (tokens[cause] || 0) + entry.tokens;
+  }
+  const causes = Object.entries(tokens).sort((a, b) => b[1] - a[1]);
+  return causes.map(([cause, count]) => `${short(count)} ${cause}`).join(", ");
 }
 
 function empty() {

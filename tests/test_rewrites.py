@@ -1,0 +1,176 @@
+"""Two requests compared: every planted change is named, and nothing is where nothing changed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wane.prices import TokenUsage
+from wane.proxy.sessions.caching import CacheWatch
+from wane.rewrites import Cause, Certainty, Explanation, SentPrefix
+
+Body = dict[str, Any]
+MARK = {"type": "ephemeral"}
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def body() -> Body:
+    return {
+        "model": "claude-sonnet-5",
+        "system": [{"type": "text", "text": "You code.\nBe brief.", "cache_control": MARK}],
+        "tools": [{"name": "read", "input_schema": {}}, {"name": "edit", "input_schema": {}}],
+        "thinking": {"type": "adaptive"},
+        "max_tokens": 100,
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Do it."}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "I will."}]},
+            {"role": "user", "content": [{"type": "text", "text": "Go on.", "cache_control": MARK}]},
+        ],
+    }
+
+
+def following(before: Body) -> Body:
+    """The next request of the same session: one more exchange, and the breakpoint moved to its end."""
+    after = copy.deepcopy(before)
+    after["messages"][-1]["content"][-1].pop("cache_control", None)
+    number = len(after["messages"])
+    after["messages"].append({"role": "assistant", "content": [{"type": "text", "text": f"Answer {number}."}]})
+    turn = {"type": "text", "text": f"Turn {number}.", "cache_control": MARK}
+    after["messages"].append({"role": "user", "content": [turn]})
+    return after
+
+
+def prefix(sent: Body) -> SentPrefix:
+    return SentPrefix.of(sent, sent["messages"])
+
+
+def nothing(sent: Body) -> None: ...
+
+
+def model(sent: Body) -> None:
+    sent["model"] = "claude-opus-5"
+
+
+def tool(sent: Body) -> None:
+    sent["tools"].append({"name": "mcp__search", "input_schema": {}})
+
+
+def tool_order(sent: Body) -> None:
+    sent["tools"].reverse()
+
+
+def system(sent: Body) -> None:
+    sent["system"][0]["text"] = "You code.\nIt is 12:05."
+
+
+def thinking(sent: Body) -> None:
+    if sent.pop("thinking", None) is None:
+        sent["thinking"] = {"type": "adaptive"}
+
+
+def first_message(sent: Body) -> None:
+    sent["messages"][0]["content"][0]["text"] = "Do that."
+
+
+def shorter(sent: Body) -> None:
+    del sent["messages"][1:3]
+
+
+def unmarked(sent: Body) -> None:
+    del sent["system"][0]["cache_control"]
+    del sent["messages"][-1]["content"][0]["cache_control"]
+
+
+CHANGES: list[tuple[Callable[[Body], None], Cause, str]] = [
+    (nothing, Cause.UNEXPLAINED, "all 3 messages are the same as before"),
+    (model, Cause.MODEL, "the model was claude-sonnet-5, and is claude-opus-5"),
+    (tool, Cause.TOOLS, "tools added: mcp__search"),
+    (tool_order, Cause.TOOLS, "the same tools in another order"),
+    (system, Cause.SYSTEM, "-Be brief. +It is 12:05."),
+    (thinking, Cause.SETTINGS, 'thinking was {"type":"adaptive"}, and is not set'),
+    (first_message, Cause.MESSAGES, "message 1 of the 3 sent before is not the same"),
+    (shorter, Cause.MESSAGES, "message 2 of the 3 sent before is not the same"),
+    (unmarked, Cause.BREAKPOINTS, "the request has no cache_control"),
+]
+
+
+@pytest.mark.parametrize(("change", "cause", "words"), CHANGES, ids=lambda value: getattr(value, "__name__", ""))
+def test_names_what_changed(change: Callable[[Body], None], cause: Cause, words: str) -> None:
+    after = following(body())
+    change(after)
+    explanation = prefix(after).explain(prefix(body()), evicted=False)
+    assert (explanation.cause, words in explanation.evidence) == (cause, True), explanation
+
+
+def test_a_change_in_the_middle_is_an_eviction_if_a_pass_ran() -> None:
+    after = following(body())
+    shorter(after)
+    assert prefix(after).explain(prefix(body()), evicted=True).cause is Cause.EVICTION
+
+
+def test_what_another_request_needs_not_share_is_not_compared() -> None:
+    after = following(body())
+    after |= {"max_tokens": 9, "stream": True, "metadata": {"user_id": "x"}}
+    assert prefix(after).explain(prefix(body()), evicted=False).cause is Cause.UNEXPLAINED
+
+
+class Provider:
+    """Caches each whole request by model, for five minutes; each message is 2,000 tokens, and so is what is ahead."""
+
+    def __init__(self) -> None:
+        self.cached: dict[str, tuple[list[str], datetime]] = {}
+
+    def usage(self, sent: Body, at: datetime) -> TokenUsage:
+        ahead = repr((sent["system"], sent["tools"], sent.get("thinking")))
+        blocks = [ahead, *(message["content"][0]["text"] for message in sent["messages"])]
+        before, when = self.cached.get(sent["model"], ([], at))
+        whole = blocks[: len(before)] == before and at - when < timedelta(minutes=5)
+        read = 2_000 * len(before) if whole else 0
+        self.cached[sent["model"]] = (blocks, at)
+        return TokenUsage(2_000 * len(blocks), 10, read, 2_000 * len(blocks) - read)
+
+
+PLANTED = [nothing, model, tool, tool_order, system, thinking, first_message]
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLANTED), st.booleans()), max_size=12))
+def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: list[tuple[Any, bool]]) -> None:
+    provider, watch, sent, at = Provider(), CacheWatch(), body(), NOW
+    watch.answered(prefix(sent), provider.usage(sent, at), at, 300.0)
+    for number, (change, pauses) in enumerate(events):
+        sent = following(sent)
+        before = copy.deepcopy(sent)
+        change(sent)
+        if change is tool and sent["tools"] != before["tools"]:
+            sent["tools"][-1]["name"] = f"tool{number}"
+        if change is system:
+            sent["system"][0]["text"] = f"It is 12:{number:02}."
+        if change is first_message:
+            sent["messages"][0]["content"][0]["text"] = f"Do {number}."
+        if change is model:
+            sent["model"] = f"model-{number}"
+        at += timedelta(minutes=10 if pauses else 1)
+        rewritten = watch.answered(prefix(sent), provider.usage(sent, at), at, 300.0)
+        if pauses:
+            assert rewritten is not None
+            assert rewritten.explanation.cause is Cause.IDLE
+        elif sent == before:
+            assert rewritten is None
+        else:
+            expected = next(cause for known, cause, _ in CHANGES if known is change)
+            assert rewritten is not None
+            assert rewritten.explanation.cause is expected
+            assert rewritten.explanation.certainty is Certainty.RECORDED
+    assert sum(watch.requests.values()) <= len(events)
+
+
+def test_an_explanation_survives_the_journal() -> None:
+    explanation = Explanation(Cause.TOOLS, Certainty.RECORDED, "tools added: x")
+    assert Explanation.read(explanation.to_dict() | {"tokens": 7}) == explanation
+    assert Explanation.read({"cause": "weather"}) is None
