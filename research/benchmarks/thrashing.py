@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 from wane.lab.counting import Material, count
 from wane.lab.readers import read_session
-from wane.strategies.base import Fitted, Settings
+from wane.strategies.base import Fitted
 
 BUDGETS = (80_000, 50_000, 20_000)
 
@@ -41,7 +42,7 @@ class Run:
     @classmethod
     def of(cls, material: Material, strategy: str, budget: int) -> Run:
         """Run a session."""
-        engine = Engine(strategy, Settings(budget, overhead=material.overhead, annotate="infer"))
+        engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer", strategy=strategy))
         taken, passes = 0, 0
         states: list[Thrashing | None] = []
         for call in material.session.calls:

@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 from wane.agent.config import Settings as AgentSettings
 from wane.agent.session import AgentSession, Outcome, SessionConfig
+from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import DELIMITER, ContextWindow, Episode, EpisodeType, Policy, parse_budget
 from wane.lab.counting import Material, count
@@ -34,7 +35,6 @@ from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.repository import python_for_commands
 from wane.scripted.sight import Heard
 from wane.scripted.witness import Tally, Witness
-from wane.strategies.base import Settings
 from wane.testing import Call, Reply, Request
 from wane_research.closed_loop.play import Owner
 from wane_research.closed_loop.sight import Sight
@@ -218,7 +218,7 @@ def play(case: Case, *, pairs: int, budget: int, seed: int) -> tuple[Tally, Coun
         return witness.answer(request, mind)
 
     policy = replace(Policy(), start_note=case.note, **({} if case.index else {"index_share": 0.0}))
-    settings = AgentSettings(model=ScriptedModel(answer), budget=budget, policy=policy, yolo=True)
+    settings = AgentSettings(model=ScriptedModel(answer), budget=budget, yolo=True).changed(policy=policy)
     with python_for_commands(), tempfile.TemporaryDirectory() as place:
         owner = Owner(Path(place) / "depot", world)
         session = AgentSession.create(SessionConfig(owner.directory, settings))
@@ -285,7 +285,7 @@ class Recorded:
 
 def follow(material: Material, budget: int, counts: Recorded) -> None:
     """Take in a recorded session with inferred episodes, and count."""
-    engine = Engine("cwl", Settings(budget, overhead=material.overhead, annotate="infer"))
+    engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
     parts, items, files = material.session.parts, material.items, Files(material.session)
     taken, absent = 0, set[str]()
     known: set[tuple[int, int]] = set()  # the read files of each act

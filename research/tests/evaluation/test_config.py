@@ -57,6 +57,7 @@ def test_a_single_value_may_stand_for_a_list() -> None:
         ({"budgets": ["50%"]}, "budgets: budget '50%' is a share of the model's window"),
         ({"models": ["claude"]}, "models: 'claude' is not written as provider:model"),
         ({"models": []}, "models: at least one is needed"),
+        ({"annotate": "nobody"}, "annotate: 'nobody' is not one of 'model', 'infer'"),
         ({"protocols": ["both"]}, "protocols: 'both' is not one of 'isolated', 'single'"),
         ({"limits": {"cost_total": -1}}, "limits: cost_total: -1 is not a number above 0"),
         ({"limits": {"cost_total": float("nan")}}, "limits: cost_total: nan is not a number above 0"),
@@ -103,6 +104,21 @@ def test_arms_are_all_combinations_each_once() -> None:
         ("none", None, "single"),
         ("agent:pi", None, "isolated"),
     ]
+
+
+def test_there_is_an_arm_for_each_marker_where_anybody_marks() -> None:
+    strategies = ["cwl", "truncate", "agent:pi", "agent:pi@paper"]
+    arms = config(strategies=strategies, protocols="isolated", annotate=["model", "infer"]).arms()
+    assert [(arm.strategy, arm.annotate) for arm in arms] == [
+        ("cwl", "model"),
+        ("cwl", "infer"),
+        ("truncate", None),
+        ("agent:pi", None),
+        ("agent:pi@paper", "model"),
+        ("agent:pi@paper", "infer"),
+    ]
+    (one,) = config(protocols="isolated", annotate="infer").arms()
+    assert one.strategy_text == "cwl, marks by infer"
 
 
 def test_reference_solutions_need_no_model() -> None:

@@ -51,7 +51,8 @@ def test_steps_in_sessions_of_their_own_are_summed(tmp_path: Path) -> None:
     assert both.peak_view == alone.peak_view
     assert twice.input_tokens == 2 * (calls.input_tokens or 0) > 0
     # What was there before does not count.
-    assert figures_of(journal).since(figures_of(journal), 3_000) == (NOTHING, ContextFigures())
+    nothing = ContextFigures(explored_first=0, repeated=0, unended=0)
+    assert figures_of(journal).since(figures_of(journal), 3_000) == (NOTHING, nothing)
 
 
 def test_what_a_trial_did_is_what_its_session_did_after_the_trial_before(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
     Attributes:
         strategy: how the context is kept, such as `cwl`.
         budget: tokens that the view may hold: `80k`.
-        annotate: who marks episodes: `model` or `infer`.
+        annotate: who marks episodes: `model`, `infer` or `host`.
         cost_limit: dollars after which the task ends; with `session`, dollars of the whole session.
         time_limit: seconds that Wane may work, without waiting for a provider that fails; a little less than Harbor's
             own limit, so that the session lives on. None leaves it to Harbor, which kills.

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from wane.core.errors import FormatError
 from wane.journal.codec import SchemaError, decode, encode
+from wane.strategies.base import Annotate
 from wane_research.evaluation.usage import ContextFigures, Usage
 
 VERSION: Final = 2
@@ -57,6 +58,7 @@ class Arm:
         strategy: how the context is kept, such as `cwl`; for another agent, its name.
         budget: tokens that the view may hold; None for no budget.
         protocol: `isolated` or `single`.
+        annotate: who marks episodes: `model`, `infer` or `host`; None for the strategy's default.
     """
 
     benchmark: str
@@ -64,6 +66,12 @@ class Arm:
     strategy: str
     budget: int | None
     protocol: Protocol
+    annotate: Annotate | None = None
+
+    @property
+    def strategy_text(self) -> str:
+        """The strategy, and who marks episodes if that was chosen: `cwl, marks by infer`."""
+        return self.strategy if self.annotate is None else f"{self.strategy}, marks by {self.annotate}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -342,9 +342,9 @@ def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
     return float(np.quantile(reach, _POWER))
 
 
-def detectable(error: Error) -> float:
+def detectable(error: Error, level: float = LEVEL) -> float:
     """Return the smallest true difference that an experiment of this error finds in four of five cases."""
-    return (t_quantile((1 + LEVEL) / 2, error.df) + t_quantile(_POWER, error.df)) * error.se
+    return (t_quantile((1 + level) / 2, error.df) + t_quantile(_POWER, error.df)) * error.se
 
 
 def t_quantile(share: float, df: float) -> float:

@@ -89,7 +89,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class ContextFigures:
-    """Figures of the context in a trial.
+    """Figures of the context in a trial, and of the work in it. None is a figure that is not known.
 
     Attributes:
         passes: how often the strategy evicted anything.
@@ -97,6 +97,9 @@ class ContextFigures:
         peak_view: tokens of the largest request.
         over_budget: requests over the budget.
         read_again: results that the agent fetched again after they had left the view.
+        explored_first: calls that explored before the first one that changed something; all of them if none did.
+        repeated: calls that explored and repeated an earlier one of the session, with nothing changed in between.
+        unended: episodes that the model began in this trial and had not ended when it was over.
     """
 
     passes: int = 0
@@ -104,3 +107,6 @@ class ContextFigures:
     peak_view: int = 0
     over_budget: int = 0
     read_again: int = 0
+    explored_first: int | None = None
+    repeated: int | None = None
+    unended: int | None = None

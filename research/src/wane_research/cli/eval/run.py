@@ -152,7 +152,7 @@ def _json(trial: Trial, _done: int, _total: int) -> None:
 
 def _line(trial: Trial, done: int, total: int) -> None:
     arm = trial.arm
-    what = " ".join(filter(None, (arm.model, arm.strategy, str(arm.budget or ""), arm.protocol)))
+    what = " ".join(filter(None, (arm.model, arm.strategy_text, str(arm.budget or ""), arm.protocol)))
     reward = "-" if trial.reward is None else f"{trial.reward:g}"
     error = f"  {trial.error}" if trial.error else ""
     took = f"{trial.seconds:.0f} s" if trial.seconds is not None else ""

@@ -50,7 +50,7 @@ class Estimate:
     def name(self) -> str:
         """The arm, in words."""
         arm = self.arm
-        return " ".join(filter(None, (arm.model, arm.strategy, str(arm.budget or ""), arm.protocol)))
+        return " ".join(filter(None, (arm.model, arm.strategy_text, str(arm.budget or ""), arm.protocol)))
 
     def describe(self) -> str:
         """Return it as a sentence."""

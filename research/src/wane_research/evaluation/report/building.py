@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wane.journal.codec import encode
+from wane_research.evaluation.report.marking import MarkingEffect, marking_effects
 from wane_research.evaluation.report.paper import BUDGET, MARGIN, MODEL, PUBLISHED, Published
 from wane_research.evaluation.report.rows import UNGRADED, Row, row_of, table_of
 from wane_research.evaluation.report.sessions import View, sessions_of
@@ -39,6 +40,7 @@ class Report:
         rows: the arms, by benchmark and model; isolated ones ahead of the single sessions that are compared with them.
         runs: the headers of all runs.
         views: the view over the calls of single sessions.
+        marking: arms that differ only in who marks episodes, compared.
         paper: the paper's rows.
         cannot: the limits of these data.
         remarks: incomplete or ignored data, in sentences.
@@ -47,6 +49,7 @@ class Report:
     rows: tuple[Row, ...]
     runs: tuple[Run, ...]
     views: tuple[View, ...]
+    marking: tuple[MarkingEffect, ...]
     paper: tuple[PaperRow, ...]
     cannot: tuple[Limits, ...]
     remarks: tuple[str, ...]
@@ -57,6 +60,7 @@ class Report:
             "rows": [row.to_dict() for row in self.rows],
             "runs": [encode(run) for run in self.runs],
             "views": [view.to_dict() for view in self.views],
+            "marking": [effect.to_dict() for effect in self.marking],
             "paper": {
                 "model": MODEL,
                 "budget": BUDGET,
@@ -100,14 +104,15 @@ def report(places: Iterable[Path]) -> Report:
         rows=tuple(rows),
         runs=tuple(results.run for results in distinct),
         views=tuple(views),
+        marking=marking_effects({row.arm: arms[row.arm] for row in rows}),
         paper=tuple(PaperRow(row, _chance(row, arms)) for row in PUBLISHED),
         cannot=tuple(cannot_show(rows)),
         remarks=tuple(remarks),
     )
 
 
-def _sort_key(arm: Arm) -> tuple[str, str, str, str, int]:
-    return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0)
+def _sort_key(arm: Arm) -> tuple[str, str, str, str, int, str]:
+    return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0, arm.annotate or "")
 
 
 def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
@@ -132,7 +137,7 @@ def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
         for candidate in arms
         if candidate.protocol == "isolated" and (candidate.benchmark, candidate.model) == (arm.benchmark, arm.model)
     ]
-    same = [candidate for candidate in alike if (candidate.strategy, candidate.budget) == (arm.strategy, arm.budget)]
+    same = [candidate for candidate in alike if replace(candidate, protocol=arm.protocol) == arm]
     return min(same or [candidate for candidate in alike if candidate.strategy == "none"], key=_sort_key, default=None)
 
 
@@ -145,7 +150,7 @@ def _empty(results: RunResults) -> str:
 
 def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
     arm, remarks = row.arm, []
-    name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
+    name = f"{arm.benchmark}, {arm.model}, {arm.strategy_text}, {arm.protocol}"
     if row.missing:
         remarks.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
     if ungraded := row.errors.get(UNGRADED):

@@ -46,7 +46,10 @@ TOKENS: Final = ("model_calls", "input_tokens", "cached_tokens", "output_tokens"
 """Figures of usage in a report, besides the cost."""
 
 CONTEXT: Final = tuple(field.name for field in fields(ContextFigures))
-"""Figures of the context."""
+"""Figures of the context, and of the work."""
+
+WORK: Final = ("explored_first", "repeated", "unended")
+"""Those of the work, which a report shows where they are compared."""
 
 
 @dataclass(frozen=True, slots=True)

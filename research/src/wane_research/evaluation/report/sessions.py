@@ -77,8 +77,8 @@ def sessions_of(runs: Sequence[RunResults]) -> Sessions:
     if lowered:
         arm = runs[0].run.arm
         remarks.append(
-            f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}: the provider did not take views of its "
-            f"budget, which was lowered to {min(lowered):,} tokens at the least (sessions: {len(lowered):,})."
+            f"{arm.benchmark}, {arm.model}, {arm.strategy_text}, {arm.protocol}: the provider did not take views of "
+            f"its budget, which was lowered to {min(lowered):,} tokens at the least (sessions: {len(lowered):,})."
         )
     return Sessions(total, tuple(view for view in views if view.tokens), tuple(remarks))
 

@@ -63,7 +63,7 @@ def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
         budget = "no budget" if arm.budget is None else f"{arm.budget:,} tokens"
         if sentences:
             yield Limits(
-                f"{arm.benchmark}, {arm.model}, {arm.strategy} at {budget}, {arm.protocol}", " ".join(sentences)
+                f"{arm.benchmark}, {arm.model}, {arm.strategy_text} at {budget}, {arm.protocol}", " ".join(sentences)
             )
 
 

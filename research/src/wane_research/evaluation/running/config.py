@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -16,6 +17,7 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.journal.codec import SchemaError, decode
 from wane.proxy.settings import StrategyName
+from wane.strategies.base import Annotate, traits
 from wane.strategies.registry import STRATEGY_NAMES
 from wane_research.evaluation.results import Arm, Protocol
 
@@ -118,7 +120,7 @@ class Config:
         models: as `provider:model`.
         strategies: Wane's, or another agent as `agent:NAME`, or as `agent:NAME@STRATEGY` by `wane run`.
         budgets: tokens that the view may hold: `80k`.
-        annotate: who marks episodes: `model` or `infer`.
+        annotate: who marks episodes: some of `model`, `infer` and `host`, an arm for each; the default if empty.
         protocols: `isolated`, `single` or both.
         runs: runs of each combination.
         seed: of the order of tasks, another for each run; None for the order of `tasks`, or by name.
@@ -139,7 +141,7 @@ class Config:
     sample: Sample | None = None
     strategies: tuple[str, ...] = ("cwl",)
     budgets: tuple[str, ...] = ("80k",)
-    annotate: str | None = None
+    annotate: tuple[Annotate, ...] = ()
     protocols: tuple[Protocol, ...] = ("isolated", "single")
     runs: int = 1
     seed: int | None = 1
@@ -188,12 +190,12 @@ class Config:
             for strategy in self.strategies:
                 # Without a budget to keep, all budgets are the same; other agents do not take one.
                 free = strategy == "none" or (strategy.startswith(RIVAL) and kept_by_wane(strategy) is None)
-                for budget in self.budgets:
-                    for protocol in self.protocols:
-                        if strategy.startswith(RIVAL) and protocol == "single":
-                            continue
-                        tokens = None if free else parse_budget(budget)
-                        arms[Arm(self.benchmark, model, strategy, tokens, protocol)] = None
+                marks = self.annotate if _is_marked(strategy) else ()
+                for budget, protocol, annotate in product(self.budgets, self.protocols, marks or (None,)):
+                    if strategy.startswith(RIVAL) and protocol == "single":
+                        continue
+                    tokens = None if free else parse_budget(budget)
+                    arms[Arm(self.benchmark, model, strategy, tokens, protocol, annotate)] = None
         if not arms:
             raise ConfigError("protocols: another agent than Wane runs in isolated sessions alone")
         return tuple(arms)
@@ -236,7 +238,7 @@ def read(data: object, path: Path) -> Config:
     if isinstance(data.get("budgets"), list):
         # 80000 is a number to YAML, and 80k is not.
         data["budgets"] = [str(budget) if isinstance(budget, int) else budget for budget in data["budgets"]]
-    for name in ("models", "strategies", "budgets", "protocols", "tasks", "exclude"):
+    for name in ("models", "strategies", "budgets", "annotate", "protocols", "tasks", "exclude"):
         if isinstance(data.get(name), str | int):
             data[name] = [str(data[name])]
     try:
@@ -296,6 +298,12 @@ def kept_by_wane(strategy: str) -> tuple[str, str] | None:
     """Return the agent and the strategy of `agent:NAME@STRATEGY`; None for anything else."""
     name, at, wane_strategy = strategy.removeprefix(RIVAL).partition(BY_WANE)
     return (name, wane_strategy) if at and strategy.startswith(RIVAL) else None
+
+
+def _is_marked(strategy: str) -> bool:
+    """Whether somebody marks episodes under a strategy, or under that of `wane run` for another agent."""
+    by_wane = kept_by_wane(strategy)
+    return traits(by_wane[1] if by_wane else strategy).marked
 
 
 def _check_by_wane(strategy: str, name: str, wane_strategy: str) -> None:

@@ -13,6 +13,7 @@ from wane.core.errors import WaneError
 from wane.journal import UsageRecord, model_calls, read
 from wane.lab.readers.journal import session_of
 from wane_research.annotations import read_again
+from wane_research.evaluation.running.work import ToolUse, explored_first, tool_uses, unended_episodes
 from wane_research.evaluation.usage import ContextFigures, Usage
 
 SESSIONS: Final = "sessions"
@@ -35,7 +36,9 @@ class JournalFigures:
         passes: how often the strategy evicted anything.
         evicted: tokens that left the view.
         read_again: results that the agent fetched again after they had left the view.
-        complete: whether all of the sessions was understood; the last three figures are too low otherwise.
+        work: the tool calls, in order.
+        unended: names of the episodes that the model has begun and not ended.
+        complete: whether all of the sessions was understood; the figures of evictions are too low otherwise.
     """
 
     calls: tuple[UsageRecord, ...] = ()
@@ -43,6 +46,8 @@ class JournalFigures:
     passes: int = 0
     evicted: int = 0
     read_again: int = 0
+    work: tuple[ToolUse, ...] = ()
+    unended: frozenset[str] = frozenset()
     complete: bool = True
 
     def since(self, before: JournalFigures, budget: int | None) -> tuple[Usage, ContextFigures | None]:
@@ -55,13 +60,16 @@ class JournalFigures:
         usage = _summed(self.calls[len(before.calls) :])
         if not (self.complete and before.complete):
             return usage, None
-        views = self.views[len(before.views) :]
+        views, work = self.views[len(before.views) :], self.work[len(before.work) :]
         context = ContextFigures(
             passes=self.passes - before.passes,
             evicted_tokens=self.evicted - before.evicted,
             peak_view=max(views, default=0),
             over_budget=sum(view > budget for view in views) if budget is not None else 0,
             read_again=self.read_again - before.read_again,
+            explored_first=explored_first(work),
+            repeated=sum(use.repeats for use in work),
+            unended=len(self.unended - before.unended),
         )
         return usage, context
 
@@ -101,6 +109,8 @@ def figures_of(*journals: Path) -> JournalFigures:
     calls: list[UsageRecord] = []
     views: list[int] = []
     evicted: list[int] = []
+    work: list[ToolUse] = []
+    unended: set[str] = set()
     again, complete = 0, True
     for journal in journals:
         file = read(journal)
@@ -114,9 +124,13 @@ def figures_of(*journals: Path) -> JournalFigures:
             (compaction.tokens_before or 0) - (compaction.tokens_after or 0) for compaction in session.compactions
         ]
         again += read_again(session)
+        work += tool_uses(session)
+        unended |= unended_episodes(session)
         # Such as what a strategy did that is not known here: how much it evicted is not known either.
         complete = complete and not session.problems
-    return JournalFigures(tuple(calls), tuple(views), len(evicted), sum(evicted), again, complete)
+    return JournalFigures(
+        tuple(calls), tuple(views), len(evicted), sum(evicted), again, tuple(work), frozenset(unended), complete
+    )
 
 
 def usage_of(*journals: Path) -> Usage:

@@ -213,7 +213,7 @@ class Evaluation:
         new.replace(self._folder / CONFIG_FILE)
 
     def _run(self, arm: Arm, number: int) -> _OneRun:
-        words = [arm.model, arm.strategy, str(arm.budget or ""), arm.protocol]
+        words = [arm.model, arm.strategy, str(arm.budget or ""), arm.protocol, arm.annotate]
         name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, words)))
         order = in_order(tuple(self._tasks), self._config.seed, number)
         tasks = tuple(self._tasks[name] for name in order)
@@ -373,7 +373,6 @@ def _header(config: Config, run: _OneRun) -> Run:
         settings={
             "limits": encode(config.limits),
             "environment": config.environment.type,
-            "annotate": config.annotate,
             "path": config.path,
         },
     )

@@ -179,7 +179,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
             kwargs=_not_none(
                 wane_strategy=by_wane[1],
                 wane_budget=None if arm.budget is None else str(arm.budget),
-                wane_annotate=config.annotate,
+                wane_annotate=arm.annotate,
                 wane_max_cost=attempt.allowance,
             ),
         )
@@ -190,7 +190,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     kwargs = _not_none(
         strategy=arm.strategy,
         budget=None if arm.budget is None else str(arm.budget),
-        annotate=config.annotate,
+        annotate=arm.annotate,
         new_environment=config.new_environment,
         time_limit=seconds,
         patience=limits.patience,

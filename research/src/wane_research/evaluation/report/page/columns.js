@@ -18,7 +18,7 @@ const SCORES = [
   ["SE, tasks", "Standard error clustered by task, in points: for other tasks of this kind.", (row) => row.se_by_task !== null && pointsOf(row.se_by_task)],
   ["SE, runs", "Standard error of the runs' means, in points: for these tasks, run again.", (row) => row.se_by_run !== null && pointsOf(row.se_by_run)],
   ["To isolated", "Score minus that of isolated sessions, paired by task, in points.", (row) => row.difference && signed(row.difference.value, 2)],
-  ["Held against", "The isolated sessions, where they are of another strategy or budget.", (row) => row.difference && (row.difference.to.strategy !== row.strategy || row.difference.to.budget !== row.budget) && `${row.difference.to.strategy} · ${budgetOf(row.difference.to)}`],
+  ["Held against", "The isolated sessions, where they are of another strategy or budget.", (row) => row.difference && ["strategy", "budget", "annotate"].some((key) => row.difference.to[key] !== row[key]) && `${strategyOf(row.difference.to)} · ${budgetOf(row.difference.to)}`],
   ["95% of that", "The wider of two intervals: over tasks, paired, and over runs.", (row) => row.difference && row.difference.ci95 && signedSpan(row.difference.ci95)],
   ["Verdict", "At the margin that was set before. Equal: the 90% interval lies within the margin. Better, worse: the 95% interval excludes 0.", (row) => row.difference && verdict(row.difference)],
   ["Drift / 10", "Change of the score in ten positions of the session, tasks held fixed, in points, with its 95% interval.", (row) => row.drift_per_10 !== null && `${signed(row.drift_per_10, 1)}${row.drift_ci95 ? ` (${signedSpan(row.drift_ci95)})` : ""}`],
@@ -66,10 +66,11 @@ const MARKED = [
 
 // An arm by what tells it from the others.
 const several = (key) => new Set(data.rows.map((row) => row[key])).size > 1;
+const strategyOf = (row) => (row.annotate === null ? row.strategy : `${row.strategy}, marks by ${row.annotate}`);
 const budgetOf = (row) => (row.budget === null ? "no budget" : short(row.budget));
 function named(row) {
   const parts = ["benchmark", "model"].filter(several).map((key) => row[key]);
-  return [...parts, row.strategy, budgetOf(row), row.protocol].join(" · ");
+  return [...parts, strategyOf(row), budgetOf(row), row.protocol].join(" · ");
 }
 
 // One session is a whole line, isolated ones a broken one; the colour is the strategy's, paler for smaller budgets.

@@ -20,6 +20,18 @@ function markedSection() {
   armTable(section("marks", "How the agent marked its work", "From the journals of all trials that have one, where the strategy goes by episodes."), "How the agent marked its work", MARKED, rows, (row) => row.annotations);
 }
 
+function markingSection() {
+  if (!data.marking.length) return;
+  const body = section("marking", "What marking does", "Arms that differ only in who marks episodes, paired by task; means of a trial. All intervals hold together at 95%. Would find: the smallest true difference that an experiment like this finds in four of five cases.");
+  const heads = ["Arm", "Against", "Measure", "Tasks", "Mean", "Other mean", "Difference", "95%", "Verdict", "Would find"];
+  const two = (value) => value.toFixed(2);
+  const plus = (value) => `${value < 0 ? "−" : "+"}${two(Math.abs(value))}`;
+  const head = h("tr", {}, heads.map((name, at) => h("th", { scope: "col", class: at ? null : "name" }, name)));
+  const list = data.marking.map((it) => h("tr", {}, h("th", { scope: "row", class: "name" }, named(it.arm)),
+    [`marks by ${it.to.annotate ?? "model"}`, it.measure, n0(it.tasks), two(it.value), two(it.other), plus(it.value - it.other), it.interval ? `${plus(it.interval.low)} … ${plus(it.interval.high)}` : "–", it.told_apart ? "differs" : "not told apart", it.detectable === null ? "–" : `±${two(it.detectable)}`].map((text) => h("td", {}, text))));
+  wideTable(body, "What marking does", head, list);
+}
+
 heading();
 scoresSection();
 stepsSection();
@@ -30,6 +42,7 @@ viewsOfSessions();
 tookSection();
 budgetSection();
 markedSection();
+markingSection();
 paperTable();
 runsTable();
 startTheme();

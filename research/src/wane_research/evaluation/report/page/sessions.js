@@ -103,4 +103,4 @@ function drawBudgets(width, rows, label, value, text) {
   return node;
 }
 
-const seriesOf = (row) => [row.benchmark, row.model, row.strategy, row.protocol].join("\n");
+const seriesOf = (row) => [row.benchmark, row.model, row.strategy, row.annotate, row.protocol].join("\n");

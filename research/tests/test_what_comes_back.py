@@ -1,0 +1,31 @@
+"""The measurement of the note at an act's start, at a small size."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai")
+
+BENCHMARK: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "what_comes_back.py"))
+
+
+def played(way: str, *, note: bool) -> tuple[Any, Any]:
+    tally, counts = BENCHMARK["play"](BENCHMARK["Case"](note, way, 1, 8), pairs=4, budget=16_000, seed=0)
+    assert (counts.passed, counts.acts) == (4, 4)
+    return tally, counts
+
+
+@pytest.mark.full
+def test_a_model_that_goes_by_the_note_recalls_and_reads_again_without_it() -> None:
+    tally, counts = played("by the note", note=True)
+    assert counts.noted == counts.lacking == tally.recalls > 0 == counts.fetched
+    tally, counts = played("by the note", note=False)
+    assert counts.lacking > 0 == counts.noted == tally.recalls
+    assert counts.fetched > 0
+    tally, counts = played("reads again", note=True)
+    assert counts.noted > 0 == tally.recalls
+    assert counts.fetched > 0
