@@ -53,6 +53,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
         {
             "id": "00000005",
             "owner": "",
+            "client": "",
             "title": "Fix the tests",
             "api": "openai_responses",
             "model": "gpt-5.2-codex",
@@ -60,6 +61,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "last": "2026-03-01T11:59:56.000+00:00",
             "requests": 35,
             "used": {"input": 6_000_000, "output": 90_000, "cache_read": 5_000_000, "cache_write": 60_000},
+            "calls": 35,
             "money": {"spent": 3.75, "unmanaged": 12.5, "calls": 35, "priced_calls": 35},
             "views": [[it.at.timestamp(), it.view, it.evicted] for it in told.views],
             "budget": 80_000,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.proxy.store.support import Place, add, new_root, note
 from wane.core.errors import ConfigError
+from wane.proxy.server.workers import WORKERS
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.audit import AuditLog
@@ -191,7 +193,11 @@ async def test_all_that_belongs_to_a_name_is_deleted_and_nothing_else(place: Pla
     deleted, busy = await delete_sessions(store, "grace")
     assert {session.id for session in deleted} == {log.id for log in mine}
     assert not busy
+    for process, owner in (("p1", "grace"), ("p2", "grace2")):
+        await store.replace_document(WORKERS, process, None, json.dumps({"sessions": [{"owner": owner}]}))
     await delete_name(store, "grace")
+    assert set(await store.documents(WORKERS)) == {"p2"}
+    await store.replace_document(WORKERS, "p2", await store.document(WORKERS, "p2"), None)
     for log in others:
         assert (await store.header(log.id)).id == log.id
     for kind in (LEDGER, "rate"):

@@ -342,9 +342,10 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatuslineOptions:
-    """Print one line about the session that the proxy served last, for an agent's status line.
+    """Print one line about an agent's session in the proxy, for the agent's status line.
 
-    It shows the view and its budget, what was evicted just now and in total, and the cost if prices are known. For
+    Claude Code writes its session's id to standard input; without one, the line is about the session served last. It
+    shows the view and its budget, what was evicted just now and in total, and the cost if prices are known. For
     Claude Code, put this into its settings.json:
 
     {"statusLine": {"type": "command", "command": "wane statusline"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from socket import inet_aton, inet_ntoa
 from typing import Any, Final
 from urllib.error import URLError
@@ -24,17 +24,36 @@ _TIMEOUT: Final = 1.0
 def print_statusline(options: StatuslineOptions) -> int:
     """Print the line. The exit code is always 0, because an agent shows no line of a command that fails."""
     base = options.url or os.environ.get("WANE_PROXY_URL") or os.environ.get("ANTHROPIC_BASE_URL") or ""
-    # The agent writes data to standard input and may wait until it is read, though it is not needed here.
-    if not sys.stdin.isatty():
-        sys.stdin.read()
-    sys.stdout.write(f"{printable(_line(base))}\n")
+    # The agent writes data to standard input, and may wait until it is read.
+    client = "" if sys.stdin.isatty() else _session_id(sys.stdin.read())
+    sys.stdout.write(f"{printable(_line(base, client))}\n")
     return failure.OK
 
 
-def _line(base: str) -> str:
+def _session_id(data: str) -> str:
+    """Return the agent's id of its session in the JSON that it writes; empty for none."""
     try:
-        sessions = proxy_status(base)["sessions"]
-        return line_of(sessions[0]) if sessions else "wane: no session yet"
+        return str(json.loads(data)["session_id"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
+def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
+    """Return the session that an agent has under an id, or the one used last if no agent tells its ids; None for none.
+
+    Args:
+        sessions: those of `/wane/status`, the one used last first.
+        client: the agent's id; empty for none.
+    """
+    told = [session for session in sessions if session["client"]]
+    candidates = [session for session in told if session["client"] == client] if client and told else sessions
+    return next(iter(candidates), None)
+
+
+def _line(base: str, client: str) -> str:
+    try:
+        session = chosen(proxy_status(base)["sessions"], client)
+        return "wane: no session yet" if session is None else line_of(session)
     except (URLError, OSError, ValueError, LookupError, TypeError):
         return "wane: no proxy"
 

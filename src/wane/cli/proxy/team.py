@@ -1,4 +1,4 @@
-"""`wane proxy tokens`, `wane proxy forget` and `wane proxy log`: a team's names, tokens and deeds."""
+"""`wane proxy status`, `tokens`, `forget` and `log`: the processes of a store, and a team's names and deeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from rich.text import Text
 
 from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
@@ -21,10 +23,12 @@ from wane.cli.proxy.team_commands import (
     LimitTokenOptions,
     LogOptions,
     RevokeTokenOptions,
+    StatusOptions,
     TokensOptions,
 )
+from wane.cli.sessions.listing import short_id
 from wane.cli.terminal.picture import plain_table
-from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, say, write_json
+from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, say, short, write_json
 from wane.money import dollars
 
 if TYPE_CHECKING:
@@ -33,6 +37,61 @@ if TYPE_CHECKING:
     from wane.proxy.team.members import Limits, Member
 
 T = TypeVar("T")
+
+_MOST_LISTED: Final = 40
+"""Sessions that the status lists, the most recently used ones."""
+
+
+def show_status(options: StatusOptions) -> int:
+    """Show the proxies that share a store; return the exit code.
+
+    Raises:
+        WaneError: if the store cannot be read.
+    """
+
+    async def read(store: Store) -> list[dict[str, Any]]:
+        from wane.proxy.server.workers import published
+
+        return await published(store, datetime.now(UTC))
+
+    processes = _with_store(options.store, read)
+    if options.as_json:
+        write_json([{key: value for key, value in process.items() if key != "metrics"} for process in processes])
+        return failure.OK
+    if not processes:
+        say("no proxy publishes its status in this store; one on disk without --team shows it at /wane/ alone")
+        return failure.OK
+    _print_processes(processes)
+    return failure.OK
+
+
+def _print_processes(processes: Sequence[dict[str, Any]]) -> None:
+    from wane.proxy.server.workers import merged_sessions
+
+    table = plain_table("process", "since", ">requests", ">open", ">sessions")
+    for process in processes:
+        since = local_time(datetime.fromisoformat(process["started"]))
+        ended = f"{sum(process['requests'].values()):,}"
+        table.add_row(process["worker"], since, ended, f"{process['open']:,}", f"{process['sessions_in_memory']:,}")
+    plain_console().print(table)
+    sessions = merged_sessions(processes)
+    if not sessions:
+        return
+    table = plain_table("session", "name", "last used", ">view", ">requests", ">spent", "*title")
+    for session in sessions[:_MOST_LISTED]:
+        money = session["money"]
+        table.add_row(
+            short_id(session["id"]),
+            session["owner"] or "-",
+            local_time(datetime.fromisoformat(session["last"])),
+            f"{short(session['view'])}/{short(session['budget'])}",
+            f"{session['requests']:,}",
+            dollars(money["spent"] if money else None),
+            Text(printable(session["title"])),
+        )
+    plain_console().print("", table)
+    if len(sessions) > _MOST_LISTED:
+        say(f"and {counted(len(sessions) - _MOST_LISTED, 'more session')}; --json has up to 500 of each process")
 
 
 def list_tokens(options: TokensOptions) -> int:

@@ -1,4 +1,4 @@
-"""The commands for a team that shares a proxy: tokens, deletion and the log."""
+"""The commands for a team that shares a proxy: status, tokens, deletion and the log."""
 
 from __future__ import annotations
 
@@ -143,9 +143,27 @@ class LogOptions:
     as_json: Json = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusOptions:
+    """Show the proxies that share a store: their requests, and the sessions that they have in memory.
+
+    It reads what each proxy publishes in the store every two seconds: those with a database, and those with --team. Any
+    other shows its status only at /wane/.
+
+    Examples:
+      wane proxy status
+      wane proxy status --store redis://cache.internal/0
+      wane proxy status --json
+    """
+
+    store: StoreName = None
+    as_json: Json = False
+
+
 _TEAM: Final = "wane.cli.proxy.team:"
 
 TEAM_COMMANDS: Final = (
+    Command("proxy status", StatusOptions, _TEAM + "show_status"),
     Command("proxy tokens", TokensOptions, _TEAM + "list_tokens"),
     Command("proxy tokens add", AddTokenOptions, _TEAM + "add_token"),
     Command("proxy tokens limit", LimitTokenOptions, _TEAM + "limit_token"),

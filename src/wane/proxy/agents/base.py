@@ -102,6 +102,10 @@ class Agent(ABC):
         """Whether a request with these headers is its own, so that its client compacts by the usage of a reply."""
         return (first(sent, b"user-agent") or b"").decode("latin-1").startswith(self.user_agents)
 
+    def session(self, sent: Headers, body: Mapping[str, Any]) -> str:  # noqa: ARG002 - most tell none
+        """Return the id that a request's client has for its session; empty if it tells none, as for a sub-agent."""
+        return ""
+
     @abstractmethod
     def upstream(self, command: AgentCommand) -> str:
         """Return the base URL of the provider that it would use by itself.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wane.proxy.agents.base import ANTHROPIC, Agent, AgentCommand, Start, cannot, read_json, table, text
+from wane.proxy.http.head import Headers, first
 from wane.proxy.settings import UpstreamUrl
 
 _VARIABLE: Final = "ANTHROPIC_BASE_URL"
@@ -16,6 +18,8 @@ _ELSEWHERE: Final = {
     "CLAUDE_CODE_USE_VERTEX": "Google Vertex AI",
     "CLAUDE_CODE_USE_FOUNDRY": "Microsoft Foundry",
 }
+# `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
+_SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
@@ -25,6 +29,16 @@ class ClaudeCode(Agent):
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
     user_agents = ("claude-cli/",)
+
+    def session(self, sent: Headers, body: Mapping[str, Any]) -> str:
+        """Return the id in the header, or in `metadata.user_id` as versions before that header send it."""
+        if not self.compacts(sent) or first(sent, b"x-claude-code-agent-id"):
+            return ""
+        if header := first(sent, b"x-claude-code-session-id"):
+            return header.decode("latin-1")
+        metadata = body.get("metadata")
+        match = _SESSION.search(str(metadata.get("user_id"))) if isinstance(metadata, dict) else None
+        return match[1] if match else ""
 
     def upstream(self, command: AgentCommand) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""

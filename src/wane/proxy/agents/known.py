@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Any, Final
 
 from wane.core.errors import ConfigError
 from wane.proxy.agents.base import ANTHROPIC, OPENAI, Agent, AgentCommand, Api, Start, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.pi import Pi
+from wane.proxy.http.head import Headers
 from wane.proxy.settings import UpstreamUrl
 
 AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), Pi())
 """The agents that Wane knows."""
+
+
+def client_session(sent: Headers, body: Mapping[str, Any]) -> str:
+    """Return the id that a request's client has for its session; empty if it tells none."""
+    return next(filter(None, (agent.session(sent, body) for agent in AGENTS)), "")
+
 
 _ENDINGS: Final = (".exe", ".cmd", ".bat", ".ps1")
 

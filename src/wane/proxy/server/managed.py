@@ -13,6 +13,7 @@ import httpx2
 
 from wane.core.errors import WaneError
 from wane.proxy import jsons
+from wane.proxy.agents.known import client_session
 from wane.proxy.http import head
 from wane.proxy.http.client import Client, ClientGoneError, dumped
 from wane.proxy.http.head import RefusedError, RequestHead
@@ -105,6 +106,7 @@ class ManagedRequest:
                 await self._relay(content, [])
                 return
             self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size))
+            turn.came_from(client_session(self.request.headers, self.body))
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await dumped(turn.body, size)
@@ -144,6 +146,7 @@ class ManagedRequest:
         except Exception as error:
             self._warn(error)
             return None
+        turn.came_from(client_session(self.request.headers, self.body))
         self.exchange.prepared(turn.facts)
         return turn
 

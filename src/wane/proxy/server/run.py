@@ -25,9 +25,10 @@ from wane.proxy.http.client import protocol
 from wane.proxy.http.head import LONGEST_HEAD
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
-from wane.proxy.server.status import Predict, status_app
+from wane.proxy.server.status import Predict, figures_of, status_app
 from wane.proxy.server.telemetry import Telemetry, exporting
 from wane.proxy.server.traffic import Traffic
+from wane.proxy.server.workers import Workers
 from wane.proxy.sessions.index import IDLE, SessionIndex
 from wane.proxy.settings import Address, ServerSettings
 from wane.proxy.store import open_store
@@ -39,7 +40,7 @@ _BACKLOG: Final = 2048  # connections that may wait to be accepted
 _KEEP_ALIVE: Final = 120
 """Seconds for which clients' idle connections are kept: longer than clients keep them, so that the proxy never closes
 one just as a request arrives on it."""
-_SWEEP: Final = 30.0  # seconds
+_SWEEP: Final = 10.0  # seconds
 _ABORT: Final = 2.0  # seconds for aborted requests to end
 
 # Warnings of the server about the ordinary: replies cut short when the client or the provider has gone, and upgrades
@@ -221,8 +222,18 @@ async def serving(
         roster = Roster(sessions.store) if settings.team else None
         if roster is not None:
             sessions.began = roster.note_begun
+        started = datetime.now(UTC)
+        workers = None
+        if sessions.store.shared or settings.team:
+            name = f"{socket.gethostname()}:{settings.listen.port}-{os.getpid()}"
+            workers = Workers(
+                sessions.store,
+                name,
+                lambda: figures_of(sessions, traffic, started),
+                lambda: (traffic.outcomes(), traffic.open_requests(), sessions.owners),
+            )
         status: Any = status_app(
-            sessions, traffic, settings.upstream, datetime.now(UTC), predict=predict, roster=roster
+            sessions, traffic, settings.upstream, started, predict=predict, roster=roster, workers=workers
         )
         app = ProxyApp(settings, sessions, wires, upstream, traffic, status, roster)
         server = _Server(app, settings)
@@ -232,6 +243,8 @@ async def serving(
         logger.addFilter(quiet)
         stack.callback(logger.removeFilter, quiet)
         tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions, roster))]
+        if workers is not None:
+            tasks.append(asyncio.create_task(workers.publish_changes()))
         try:
             while not (server.started or tasks[0].done()):
                 await asyncio.sleep(0.002)
@@ -240,8 +253,11 @@ async def serving(
             yield proxy
         finally:
             server.stop.set()
-            tasks[1].cancel()
+            for task in tasks[1:]:
+                task.cancel()
             await tasks[0]
+            if workers is not None:
+                await workers.leave()
 
 
 @contextmanager

@@ -29,7 +29,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import wane
 from wane.proxy import jsons
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.figures import Money, SessionStatus
+from wane.proxy.server.workers import Figures, Workers, merged_counts, merged_metrics, merged_money, merged_sessions
+from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.team.roster import Roster
@@ -61,6 +62,7 @@ def status_app(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     predict: Predict | None = None,
     roster: Roster | None = None,
+    workers: Workers | None = None,
 ) -> ASGIApp:
     """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
 
@@ -74,6 +76,7 @@ def status_app(
         now: the time, in UTC.
         predict: tells what a proxy that only watches would have done; None for one that manages sessions.
         roster: the members of a team; None if the proxy serves none.
+        workers: the processes that share the store; None to show this one alone.
     """
     traffic.registry.register(_Sessions(sessions))
     ProcessCollector(registry=traffic.registry)
@@ -84,24 +87,27 @@ def status_app(
     async def status(request: Request) -> Response:
         # docs/output.md describes the fields.
         member, context = _member(request), sessions.settings
-        in_memory = [shown for shown in sessions.status() if member in ("", shown.facts.owner)]
+        processes = [figures_of(sessions, traffic, started)] if workers is None else await workers.all()
+        shown = [session for session in merged_sessions(processes) if member in ("", session["owner"])]
         if roster is not None:
-            await roster.note_shown(member, [shown.facts.session for shown in in_memory[:MOST_SESSIONS]])
+            await roster.note_shown(member, [session["id"] for session in shown[:MOST_SESSIONS]])
+        unlisted = sum(figures["sessions_in_memory"] - len(figures["sessions"]) for figures in processes)
         data = {
             "version": wane.__version__,
             "now": now().isoformat(timespec="milliseconds"),
-            "started": started.isoformat(timespec="milliseconds"),
+            "started": min(figures["started"] for figures in processes),
+            "workers": len(processes),
             "upstream": str(upstream),
             "strategy": context.strategy,
             "annotate": context.annotate,
             "budget": context.budget,
             "shadow": predict is not None,
             "member": member,
-            "requests": {} if member else traffic.outcomes(),
-            "open": 0 if member else traffic.open_requests(),
-            "money": sum((session.money for session in in_memory), Money()).to_dict(),
-            "sessions_in_memory": len(in_memory),
-            "sessions": [_session(session) for session in in_memory[:MOST_SESSIONS]],
+            "requests": {} if member else merged_counts(processes),
+            "open": 0 if member else sum(figures["open"] for figures in processes),
+            "money": merged_money(shown),
+            "sessions_in_memory": len(shown) + (0 if member else unlisted),
+            "sessions": shown[:MOST_SESSIONS],
         }
         return Response(jsons.dumps(data), media_type="application/json", headers=_HEADERS)
 
@@ -113,7 +119,8 @@ def status_app(
     async def metrics(request: Request) -> Response:
         if _member(request):
             return Response("metrics need the proxy's own token, WANE_PROXY_TOKEN\n", 403, headers=_HEADERS)
-        return Response(traffic.metrics(), media_type="text/plain; version=0.0.4", headers=_HEADERS)
+        text = traffic.metrics() if workers is None else merged_metrics(await workers.all())
+        return Response(text, media_type="text/plain; version=0.0.4", headers=_HEADERS)
 
     routes = [Route("/", page), Route("/status", status), Route("/shadow", shadow), Route("/metrics", metrics)]
     return _with_slash(Starlette(routes=routes))
@@ -133,6 +140,19 @@ def _with_slash(app: ASGIApp) -> ASGIApp:
     return slashed
 
 
+def figures_of(sessions: SessionIndex, traffic: Traffic, started: datetime) -> Figures:
+    """Return the figures of this process, for `Workers`."""
+    in_memory = sessions.status()
+    return {
+        "started": started.isoformat(timespec="milliseconds"),
+        "requests": traffic.outcomes(),
+        "open": traffic.open_requests(),
+        "sessions_in_memory": len(in_memory),
+        "sessions": [_session(session) for session in in_memory[:MOST_SESSIONS]],
+        "metrics": traffic.metrics().decode(),
+    }
+
+
 def _member(request: Request) -> str:
     """The member of a team who sent a request; empty for anyone who may see all."""
     return str(request.scope.get("state", {}).get("member", ""))
@@ -143,6 +163,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
     return {
         "id": facts.session,
         "owner": facts.owner,
+        "client": session.client,
         "title": session.title,
         "api": facts.api,
         "model": facts.model,
@@ -150,6 +171,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "last": session.last.isoformat(timespec="milliseconds"),
         "requests": session.requests,
         "used": asdict(session.used),
+        "calls": session.money.account.calls,
         "money": session.money.to_dict(),
         "views": [[round(view.at.timestamp(), 3), view.view, view.evicted] for view in session.views],
         "budget": facts.budget,

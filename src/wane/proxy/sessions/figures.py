@@ -156,6 +156,7 @@ class SessionStatus:
         views: its latest requests, oldest first.
         rewritten: what its requests in this process paid again although it was cached: `requests` and `tokens`, by
             cause.
+        client: the id that its client has for the session; empty if it tells none.
     """
 
     facts: Facts
@@ -172,3 +173,4 @@ class SessionStatus:
     money: Money = UNSPENT
     views: tuple[ViewStatus, ...] = ()
     rewritten: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    client: str = ""

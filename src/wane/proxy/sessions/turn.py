@@ -74,6 +74,7 @@ class CachedSession:
         lost: whether the store has lost it.
         memory: the sessions in memory.
         views: views of its latest requests in this process.
+        client: the id that its client has for the session; empty if it tells none.
         corrections: corrections without which the provider has refused requests.
         caching: what its requests paid again, and why.
     """
@@ -93,6 +94,7 @@ class CachedSession:
     remark: str = ""
     lost: bool = False
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
+    client: str = ""
     corrections: list[Correction] = field(default_factory=list)
     caching: CacheWatch = field(default_factory=CacheWatch)
     # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
@@ -237,6 +239,7 @@ class CachedSession:
             self.session.ledger.money,
             tuple(self.views),
             self.caching.to_dict(),
+            self.client,
         )
 
     def _warn(self, error: StoreError) -> None:
@@ -293,6 +296,10 @@ class SessionTurn:
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
         self._recalls = 0
         cached.turns.add(self)
+
+    def came_from(self, client: str) -> None:
+        """Note the id that the client has for the session; an empty one changes nothing."""
+        self._cached.client = client or self._cached.client
 
     def refused(self, correction: Correction) -> None:
         """Apply a correction to all later requests, since the provider has refused reasoning without it.

@@ -172,9 +172,11 @@ class Store(Protocol):
 
     Attributes:
         persistent: whether records are stored at all, so that a session which left memory can be restored.
+        shared: whether several processes can have a session open.
     """
 
     persistent: bool
+    shared: bool
 
     async def check(self) -> None:
         """Check that sessions can be stored, as far as possible without storing one.
@@ -388,6 +390,7 @@ class MemoryStore:
     """
 
     persistent = False
+    shared = False
 
     def __init__(self, wait: float = WAIT) -> None:
         self._wait = wait

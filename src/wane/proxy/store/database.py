@@ -166,6 +166,7 @@ class DatabaseStore(ABC):
     """
 
     persistent = True
+    shared = True
     errors: ClassVar[tuple[type[Exception], ...]]
     unreachable: ClassVar[tuple[type[Exception], ...]]
     late: ClassVar[tuple[type[Exception], ...]] = (TimeoutError,)

@@ -60,6 +60,7 @@ class DiskStore:
     """
 
     persistent = True
+    shared = False
 
     def __init__(
         self,

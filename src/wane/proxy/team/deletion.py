@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wane.core.errors import ConfigError
+from wane.proxy import jsons
+from wane.proxy.server.workers import WORKERS
 from wane.proxy.store.base import SessionBusyError, Store, StoredSession, StoreError
 from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.members import MEMBERS, Member
@@ -48,7 +50,7 @@ async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSessi
 
 
 async def delete_name(store: Store, name: str) -> None:
-    """Delete the spend, the requests and the limits of a name.
+    """Delete the spend, the requests and the limits of a name, and what processes have published of its sessions.
 
     Raises:
         StoreError: if the store cannot be reached.
@@ -59,6 +61,10 @@ async def delete_name(store: Store, name: str) -> None:
                 break
         else:
             raise StoreError(f"other processes keep changing the record of {name}; try again")
+    # Those that live publish again, without the sessions of a revoked token.
+    for process, document in (await store.documents(WORKERS)).items():
+        if any(session.get("owner") == name for session in jsons.loads(document.encode()).get("sessions", ())):
+            await store.replace_document(WORKERS, process, document, None)
 
 
 async def _exists(store: Store, session_id: str) -> bool:

@@ -12,7 +12,8 @@ function facts(data) {
     ["Upstream", data.upstream],
     ["Strategy", data.strategy === "cwl" || data.strategy === "paper" ? `${data.strategy}, ${data.annotate === "model" ? "marked by the model" : "inferred"}` : data.strategy],
     ["Budget", `${short(data.budget)} tokens`],
-    ["Requests", data.open ? `${n0(ended)}, ${n0(data.open)} open` : n0(ended)],
+    data.member ? ["Name", data.member] : ["Requests", data.open ? `${n0(ended)}, ${n0(data.open)} open` : n0(ended)],
+    ...(data.workers > 1 ? [["Processes", n0(data.workers)]] : []),
     ["Up for", span(between(data.started, data.now))],
   ];
   if (data.money) {
@@ -66,7 +67,7 @@ function inOrder(data) {
 
 function list(data) {
   const wanted = byId("find").value.trim().toLowerCase();
-  const found = (it) => !wanted || [it.title, it.model, it.api, it.id].some((text) => text.toLowerCase().includes(wanted));
+  const found = (it) => !wanted || [it.owner, it.title, it.model, it.api, it.id].some((text) => text.toLowerCase().includes(wanted));
   const there = new Set();
   let before = null;
   for (const session of inOrder(data)) {

@@ -35,7 +35,7 @@ function drawSession(card, session, now) {
   card.known = known;
   card.session = session;
   card.title.textContent = session.title.trim() || "(no words)";
-  const facts = [session.model, session.api.replace("_", " "), many(session.requests, "request"), session.id];
+  const facts = [...(session.owner ? [session.owner] : []), session.model, session.api.replace("_", " "), many(session.requests, "request"), session.id];
   card.meta.replaceChildren(...facts.map((text) => h("bdi", {}, text)));
   drawBar(card.bar, session);
   drawFigures(card, session);
