@@ -13,9 +13,11 @@ from tests.oracle import (
     Reading,
     Rules,
     State,
+    abandoned,
     assistant_messages,
     eligible,
     exempt,
+    innermost,
     read,
     run_pass,
     settled,
@@ -24,7 +26,7 @@ from tests.oracle import (
 from wane.core import ContextWindow, Episode, FitReport, Item, Kind, Pinned, Policy
 
 
-def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = None) -> Rules:
+def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = None, *, tasks: bool = False) -> Rules:
     """The oracle's words for a policy."""
     return Rules(
         budget,
@@ -36,6 +38,7 @@ def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = 
         policy.guarded(1.0),
         policy.prologue,
         policy.overflow,
+        tasks,
     )
 
 
@@ -93,9 +96,13 @@ class Life:
             self.ratio = max(0.5, min(4.0, input_tokens / self.sent)) if self.sent else 1.0
             self.drift = input_tokens - self.sent * self.ratio
 
+    def read(self) -> Reading:
+        """The history so far."""
+        return read(self.items, self.rules.tasks)
+
     def pinned(self) -> Pinned:
         """R13: what no pass could take now, by what holds it."""
-        reading = read(self.items)
+        reading = self.read()
         tokens: dict[str, int] = {}
         for index in visible(self.items, self.state):
             holder = _holder(reading, self.state, self.rules, index)
@@ -111,6 +118,8 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     owner, kind = reading.owner.get(index), reading.items[index].kind
     if owner is None:
         return {Kind.USER: "user", Kind.NOTICE: "notices"}.get(kind, "system")
+    if owner.type == "task" and not state.removed(owner):
+        return "tasks"
     if exempt(owner, rules):
         return "prologue"
     if owner is reading.active:
@@ -118,7 +127,7 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     if not settled(reading, owner):
         return "unsettled"
     if state.removed(owner):
-        described = owner.type == "expl" and index in owner.closing and owner.number not in state.dropped
+        described = owner.type != "act" and index in owner.closing and owner.number not in state.dropped
         return "descriptions" if described else "needed"
     return "evictable" if eligible(reading, state, rules, owner) else "needed"
 
@@ -130,6 +139,7 @@ def summary(window: ContextWindow) -> dict[str, object]:
         "tokens": window.tokens,
         "count": window.item_count,
         "active": window.active and window.active.number,
+        "task": window.task and window.task.number,
         "episodes": [_shown(episode) for episode in window.episodes],
         "pinned": window.pinned,
         "notices": window.notices,
@@ -138,17 +148,18 @@ def summary(window: ContextWindow) -> dict[str, object]:
 
 
 def _shown(episode: Episode) -> tuple[object, ...]:
-    names = "number name type implicit closed removed level dependencies tokens description"
-    return tuple(getattr(episode, name) for name in names.split())
+    names = "number name type implicit closed removed level dependencies tokens description abandoned"
+    return (*(getattr(episode, name) for name in names.split()), episode.task and episode.task.number)
 
 
 def assert_agree(window: ContextWindow, life: Life) -> None:
     """The window shows what the oracle says."""
-    reading, state = read(life.items), life.state
+    reading, state = life.read(), life.state
     shown = visible(life.items, state)
     assert window.visible == shown
     assert window.tokens == life.meter.total(life.held)
     assert (window.active and window.active.number) == (reading.active and reading.active.number)
+    assert window.task is None if (task := innermost(reading)) is None else window.task.number == task.number
     expected = []
     for ep in reading.episodes:
         if state.removed(ep):
@@ -156,7 +167,10 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
         held = sum(life.items[index].tokens for index in ep.members if index in shown)
         level = state.reached.get(ep.number, "none")
         expected.append(
-            (ep.number, ep.name, ep.type, ep.implicit, ep.closed, False, level, ep.dependencies, held, ep.description)
+            (
+                *(ep.number, ep.name, ep.type, ep.implicit, ep.closed, False, level, ep.dependencies, held),
+                *(ep.description, abandoned(ep), ep.task and ep.task.number),
+            )
         )
     assert [_shown(episode) for episode in window.episodes] == expected
     notices: dict[int, int] = {}

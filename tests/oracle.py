@@ -1,4 +1,4 @@
-"""A naive model of the rules R1 to R16, written apart from the core, to hold it against.
+"""A naive model of the rules R1 to R17, written apart from the core, to hold it against.
 
 It is slow on purpose: every question is answered by reading the whole history again. Nothing is
 kept but what a pass decided (`State`), there is no heap, no running total and no incremental
@@ -23,7 +23,12 @@ BULK = {
 DURABLE = {"edit", "write", "write_file", "edit_file", "apply_patch", "multiedit"}
 TAGS = ("system-reminder", "task-notification", "local-command-stdout", "local-command-stderr")
 IMPLICIT_TOKENS = 8_000
-LEVELS = {"expl": ("reasoning", "bulk", "artifact", "remove"), "act": ("bulk", "artifact", "remove")}
+LEVELS = {
+    "expl": ("reasoning", "bulk", "artifact", "remove"),
+    "act": ("bulk", "artifact", "remove"),
+    "task": ("remove",),
+}
+MOST_OPEN_TASKS = 8
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 
 
@@ -83,8 +88,8 @@ def assistant_messages(items: Sequence[Item]) -> list[range]:
 # R3: the protocol
 
 
-def arguments_of(raw: str | None) -> dict[str, Any] | None:
-    """The known arguments, stripped, without the absent ones; None if they cannot be read (R3)."""
+def arguments_of(raw: str | None, tasks: bool = False) -> dict[str, Any] | None:
+    """The known arguments, stripped, without the absent ones; None if they cannot be read (R3, R17)."""
     try:
         given = json.loads(raw or "", parse_constant=int)  # no JSON: int takes no name
     except (ValueError, RecursionError):
@@ -93,6 +98,10 @@ def arguments_of(raw: str | None) -> dict[str, Any] | None:
         return None
     known = {key: given.get(key) for key in ("action", "name", "type", "description", "dependencies")}
     arguments: dict[str, Any] = {}
+    if tasks and (abandoned := given.get("abandoned")) is not None:
+        if abandoned not in (True, False) or not isinstance(abandoned, bool):
+            return None
+        arguments["abandoned"] = abandoned
     for key, value in known.items():
         if value is None:
             continue
@@ -107,11 +116,11 @@ def arguments_of(raw: str | None) -> dict[str, Any] | None:
     return arguments
 
 
-def start_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> bool:
-    """R3, the start."""
+def start_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep], tasks: bool = False) -> bool:
+    """R3, R17: the start."""
     named = [episode for episode in episodes if not episode.implicit]
     explored = {episode.name for episode in named if episode.type == "expl" and episode.closed}
-    if any(not episode.closed for episode in named):
+    if any(not episode.closed for episode in named if episode.type != "task"):
         return False
     if "name" not in arguments or arguments["name"] in {episode.name for episode in named}:
         return False
@@ -119,18 +128,31 @@ def start_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> b
         return not arguments.get("dependencies")
     if arguments.get("type") == "act" and "dependencies" in arguments:
         return set(arguments["dependencies"]) <= explored
-    return False
+    return tasks and arguments.get("type") == "task" and len(open_tasks(episodes)) < MOST_OPEN_TASKS
 
 
-def end_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> bool:
-    """R3, the end."""
-    active = [episode for episode in episodes if not episode.implicit and not episode.closed]
-    if not active or arguments.get("name", active[0].name) != active[0].name:
-        return False
+def open_tasks(episodes: Iterable[Ep]) -> list[Ep]:
+    """R17: the open tasks, the outermost first."""
+    return [episode for episode in episodes if episode.type == "task" and not episode.closed]
+
+
+def ended(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> Ep | None:
+    """R3, R17: what an end ends, if it is accepted: the active episode, or the innermost task by its name."""
+    open_ones = [episode for episode in episodes if not episode.implicit and not episode.closed]
+    active = [episode for episode in open_ones if episode.type != "task"] or open_ones[-1:]
+    if not active:
+        return None
+    default = None if active[0].type == "task" else active[0].name
+    accepted = arguments.get("name", default) == active[0].name and rightly_described(arguments, active[0])
+    return active[0] if accepted else None
+
+
+def rightly_described(arguments: Mapping[str, Any], episode: Ep) -> bool:
+    """R3: whether an end has a description if, and only if, it needs one."""
     description = arguments.get("description", "")
     if description.startswith("<") and description.endswith(">"):
         return False
-    return bool(description) == (active[0].type == "expl")
+    return bool(description) == (episode.type != "act")
 
 
 # R2, R4, R5: who owns what
@@ -138,7 +160,7 @@ def end_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> boo
 
 @dataclass
 class Ep:
-    """An episode, as far as the history was read."""
+    """An episode or a task, as far as the history was read."""
 
     number: int
     name: str | None
@@ -148,6 +170,8 @@ class Ep:
     description: str | None = None
     closed: bool = False
     prologue: bool = False
+    task: Ep | None = None
+    given_up: bool = False
     members: list[int] = field(default_factory=list)
     closing: list[int] = field(default_factory=list)
 
@@ -157,16 +181,18 @@ class Reading:
     """A whole history, read once from its first item."""
 
     items: Sequence[Item]
+    tasks: bool = False
     episodes: list[Ep] = field(default_factory=list)
     owner: dict[int, Ep] = field(default_factory=dict)
     partner: dict[int, int] = field(default_factory=dict)
     verdicts: dict[int, bool] = field(default_factory=dict)
     stood: set[int] = field(default_factory=set)
+    latest: Ep | None = None
 
     @property
     def current(self) -> Ep | None:
         """The episode that is open at the end, annotated or implicit."""
-        return next((episode for episode in self.episodes if not episode.closed), None)
+        return next((episode for episode in self.episodes if not episode.closed and episode.type != "task"), None)
 
     @property
     def active(self) -> Ep | None:
@@ -174,9 +200,9 @@ class Reading:
         return self.current if self.current and not self.current.implicit else None
 
 
-def read(items: Sequence[Item]) -> Reading:
-    """Walk the history and give each item its owner: an episode, or nobody."""
-    reading = Reading(items)
+def read(items: Sequence[Item], tasks: bool = False) -> Reading:
+    """Walk the history and give each item its owner: an episode, a task (its own calls), or nobody."""
+    reading = Reading(items, tasks)
     open_calls: list[int] = []
     stood_in: dict[int, Ep] = {}
     starts = [message.start for message in assistant_messages(items)]
@@ -195,7 +221,8 @@ def read(items: Sequence[Item]) -> Reading:
                 reading.current.closed = True  # R5
         elif item.kind is Kind.NOTICE:
             if item.standing and starts and index > starts[0]:
-                stood_in[index] = reading.episodes[-1]
+                assert reading.latest is not None
+                stood_in[index] = reading.latest
             elif starts and index > starts[0]:  # R15
                 _give(reading, index, reading.current or _open_implicit(reading))
         elif item.kind in ASSISTANT:
@@ -220,13 +247,31 @@ def in_force(items: Sequence[Item], index: int) -> bool:
 def _give(reading: Reading, index: int, owner: Ep) -> None:
     reading.owner[index] = owner
     owner.members.append(index)
+    if reading.items[index].kind is not Kind.RESULT:
+        reading.latest = owner
 
 
 def _open_implicit(reading: Reading) -> Ep:
     """R5: an implicit episode; R2: it is prologue if nothing was started yet."""
     ahead = all(episode.implicit for episode in reading.episodes)
     reading.episodes.append(Ep(len(reading.episodes), None, "expl", implicit=True, prologue=ahead))
+    reading.episodes[-1].task = innermost(reading)
     return reading.episodes[-1]
+
+
+def innermost(reading: Reading) -> Ep | None:
+    """R17: the innermost open task."""
+    return next(reversed(open_tasks(reading.episodes)), None)
+
+
+def around(episode: Ep) -> list[Ep]:
+    """R17: the tasks that an episode or a task is in, the innermost first."""
+    return [] if episode.task is None else [episode.task, *around(episode.task)]
+
+
+def abandoned(episode: Ep) -> bool:
+    """R17: whether it is an abandoned task, or in one."""
+    return any(one.given_up for one in (episode, *around(episode)))
 
 
 def _cut(reading: Reading) -> None:
@@ -238,23 +283,28 @@ def _cut(reading: Reading) -> None:
 
 def _delimit(reading: Reading, index: int, item: Item) -> bool:
     """Take a `delimiter` call: open or close an episode if it is accepted, and say whether it was."""
-    arguments = arguments_of(item.arguments) or {}
+    arguments = arguments_of(item.arguments, reading.tasks) or {}
     action, accepted = arguments.get("action"), False
     if action == "start":
-        accepted = start_is_accepted(arguments, reading.episodes)
+        accepted = start_is_accepted(arguments, reading.episodes, reading.tasks)
         if accepted:
             if reading.current:
                 reading.current.closed = True  # R5: the implicit one
-            needs = tuple(arguments.get("dependencies", ()))
+            needs = tuple(arguments.get("dependencies", ())) if arguments["type"] == "act" else ()
             episode = Ep(len(reading.episodes), arguments["name"], arguments["type"], False, dependencies=needs)
+            episode.task = innermost(reading)
             reading.episodes.append(episode)
             _give(reading, index, episode)
     elif action == "end":
-        accepted = end_is_accepted(arguments, reading.episodes)
-        if accepted and (active := reading.active) is not None:
-            active.closed, active.closing = True, [index]
-            active.description = arguments.get("description")
-            _give(reading, index, active)
+        ending = ended(arguments, reading.episodes)
+        accepted = ending is not None
+        if ending is not None:
+            if ending.type == "task" and reading.current:
+                reading.current.closed = True  # R17: the implicit one
+            ending.closed, ending.closing = True, [index]
+            ending.description = arguments.get("description")
+            ending.given_up = ending.type == "task" and bool(arguments.get("abandoned"))
+            _give(reading, index, ending)
     reading.verdicts[index] = accepted
     return accepted
 
@@ -289,9 +339,9 @@ def settled(reading: Reading, episode: Ep) -> bool:
 
 
 def needed(reading: Reading, state: State, episode: Ep) -> bool:
-    """Whether an act that declares it has not been removed (R7, R11, R16)."""
+    """Whether an act that declares it has not been removed (R7, R11, R16) nor given up with its task (R17)."""
     dependents = [other for other in reading.episodes if not episode.implicit and episode.name in other.dependencies]
-    return not all(state.removed(other) for other in dependents)
+    return not all(state.removed(other) or abandoned(other) for other in dependents)
 
 
 def exempt(episode: Ep, rules: Rules) -> bool:
@@ -301,7 +351,7 @@ def exempt(episode: Ep, rules: Rules) -> bool:
 
 def eligible(reading: Reading, state: State, rules: Rules, episode: Ep) -> bool:
     """R7."""
-    free = not state.removed(episode) and not needed(reading, state, episode)
+    free = episode.type != "task" and not state.removed(episode) and not needed(reading, state, episode)
     return free and settled(reading, episode) and not exempt(episode, rules)
 
 
@@ -312,9 +362,10 @@ def last_use(reading: Reading, episode: Ep) -> int:
 
 
 def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] = ()) -> Ep | None:
-    """R8."""
+    """R8; R17: what was abandoned goes first, spared or not."""
     candidates = [episode for episode in reading.episodes if eligible(reading, state, rules, episode)]
-    candidates = [episode for episode in candidates if episode.number not in spared]
+    candidates = [episode for episode in candidates if episode.number not in spared or abandoned(episode)]
+    candidates = [episode for episode in candidates if abandoned(episode)] or candidates
     if rules.order == "paper":
         candidates.sort(key=lambda episode: (episode.type != "act", episode.number))
     else:
@@ -331,7 +382,7 @@ def guarded(reading: Reading, state: State, rules: Rules, meter: Meter) -> set[i
     out: set[int] = set()
     shown = 0
     for episode in reversed(reading.episodes):
-        if state.removed(episode):
+        if state.removed(episode) or episode.type == "task" or abandoned(episode):
             continue
         shown += sum(tokens[index] for index in episode.members if index in tokens)
         if shown > spared or spared <= 0:
@@ -368,12 +419,13 @@ def level_of(reading: Reading, index: int, overrides: Mapping[str, str]) -> str:
 
 def due(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int]:
     """Every item that the levels reached, and the descriptions dropped, cover."""
-    out: set[int] = set()
+    # R15: what stood when a task began or ended last, and has been replaced, has no episode to wait for.
+    out = {index for index in reading.stood if reading.owner[index].type == "task"}
     for number, reached in state.reached.items():
         episode = reading.episodes[number]
         covered = LEVELS[episode.type][: LEVELS[episode.type].index(reached) + 1]
         for index in episode.members:
-            keeps = episode.type == "expl" and index in episode.closing and number not in state.dropped
+            keeps = episode.type != "act" and index in episode.closing and number not in state.dropped
             if not keeps and level_of(reading, index, overrides) in covered:
                 out.add(index)
     return out
@@ -457,6 +509,7 @@ class Rules:
     guard: float = 0.0
     prologue: str = "whole"
     overflow: str = "surface"
+    tasks: bool = False
 
 
 @dataclass(frozen=True)
@@ -504,7 +557,7 @@ class Pass:
     """One run of the policy over the whole history."""
 
     def __init__(self, items: Sequence[Item], state: State, rules: Rules, meter: Meter) -> None:
-        self.reading, self.state, self.rules, self.meter = read(items), state, rules, meter
+        self.reading, self.state, self.rules, self.meter = read(items, rules.tasks), state, rules, meter
         self.steps: list[Line] = []
 
     def total(self) -> int:
@@ -529,13 +582,31 @@ class Pass:
         self.move(episode, level, replace(self.state, reached={**self.state.reached, episode.number: level}))
 
     def described(self) -> list[Ep]:
-        """R11: the removed explorations that still keep their closing pair, oldest first."""
-        return [
+        """R11: the removed that keep their closing pair, oldest first; R17: explorations, inner tasks, outer ones."""
+        keeping = [
             episode
             for episode in self.reading.episodes
-            if self.state.removed(episode) and episode.closing and episode.type == "expl"
+            if self.state.removed(episode) and episode.closing and episode.type != "act"
             if episode.number not in self.state.dropped
         ]
+        return sorted(keeping, key=lambda one: (one.type == "task", -len(around(one)) if one.type == "task" else 0))
+
+    def close_tasks(self) -> None:
+        """R17 (b): of a task whose episodes are removed, only its own closing pair stays."""
+        while emptied := [episode for episode in self.reading.episodes if self.is_empty(episode)]:
+            task = emptied[0]
+            self.strip(task, "remove")
+            described = [one for one in self.described() if one.task is task]
+            for one in sorted(described, key=lambda one: one.number):
+                self.move(one, "description", replace(self.state, dropped=self.state.dropped | {one.number}))
+
+    def is_empty(self, task: Ep) -> bool:
+        """R17 (b): whether a task has ended, and nothing of what was in it is left but what no act needs."""
+        if task.type != "task" or self.state.removed(task) or not settled(self.reading, task):
+            return False
+        inside = [one for one in self.reading.episodes if one.task is task]
+        needs = [one for one in self.described() if one.task is task and needed(self.reading, self.state, one)]
+        return all(self.state.removed(one) for one in inside) and not needs
 
     def drop_while(self, excess: Callable[[], bool]) -> None:
         """R11: drop descriptions that no act needs, oldest first, for as long as there is an excess."""
@@ -568,6 +639,7 @@ class Pass:
     def run(self) -> None:
         """R10."""
         self.take_overdue()
+        self.close_tasks()
         self.evict_until(self.rules.low_water, guarded(self.reading, self.state, self.rules, self.meter))
         self.evict_until(1.0)
         self.drop_while(lambda: not self.within(1.0))
@@ -577,7 +649,7 @@ class Pass:
     def overflow(self) -> None:
         """R16."""
         reading, state = self.reading, self.state
-        alive = [episode for episode in reading.episodes if not state.removed(episode)]
+        alive = [one for one in reading.episodes if not state.removed(one) and one.type != "task"]
         wanted = [e for e in alive if settled(reading, e) and needed(reading, state, e)]
         unfinished = [e for e in alive if not settled(reading, e) and not exempt(e, self.rules)]
         for episode in wanted:
@@ -615,6 +687,7 @@ class Pass:
             for level in levels[levels.index(reached) + 1 if reached else 0 :]:
                 self.strip(episode, level)
                 if level == "remove":
+                    self.close_tasks()
                     self.drop_while(self.too_much_described)
                 if self.within(share):
                     break

@@ -23,19 +23,22 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.lives import rules_of
 from tests.oracle import (
     Ep,
+    Reading,
     Rules,
     State,
     arguments_of,
     assistant_messages,
-    end_is_accepted,
+    ended,
     items_of,
+    open_tasks,
     read,
     run_pass,
     start_is_accepted,
 )
-from wane.core import Item, Kind, Policy, Standing
+from wane.core import ContextWindow, Item, Kind, Policy, Standing
 
 
 def times(factor: float) -> settings:
@@ -75,7 +78,7 @@ RAW = (
 """Arguments that are no JSON object, or no JSON at all."""
 
 VALUES: tuple[Any, ...] = (
-    *(None, True, 0, 1.5, "", "  ", "start", "end", "expl", "act", "Start", "EXPL", "nobody", " e0 "),
+    *(None, True, 0, 1.5, "", "  ", "start", "end", "expl", "act", "task", "Start", "EXPL", "nobody", " e0 "),
     *(
         "<what you learned>",
         "<",
@@ -94,15 +97,19 @@ VALUES: tuple[Any, ...] = (
 )
 """What may stand in a field, right or wrong."""
 
-FIELDS = ("action", "name", "type", "dependencies", "description", "extra")
+FIELDS = ("action", "name", "type", "dependencies", "description", "abandoned", "extra")
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A delimiter call to make: the next one that is right, or one that is spoilt on purpose."""
+    """A delimiter call to make: the next one that is right, or one that is spoilt on purpose.
+
+    Where no episode is active, and there are tasks, `task` starts or ends one.
+    """
 
     way: str = "next"
     act: bool = False
+    task: bool = False
     pick: int = 0
     pad: str = ""
     frill: int = 0
@@ -148,14 +155,25 @@ def often(*pairs: tuple[int, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
 def marks() -> st.SearchStrategy[Mark]:
     """Delimiter calls, mostly right."""
     frills, pads = st.sampled_from((0, 0, 0, 1, 2, 3)), st.sampled_from(PADS)
-    right = st.builds(Mark, act=st.booleans(), pick=st.integers(0, 7), pad=pads, frill=frills)
+    right = st.builds(Mark, act=st.booleans(), task=of_a_task(), pick=st.integers(0, 7), pad=pads, frill=frills)
     field_spoilt = st.tuples(st.sampled_from(FIELDS), st.sampled_from(VALUES))
     spoils = st.one_of(field_spoilt, st.sampled_from(FIELDS[:5]), st.sampled_from(RAW))
     spoilt = st.builds(
-        Mark, way=st.sampled_from(("next", "start", "end")), act=st.booleans(), pick=st.integers(0, 7), spoil=spoils
+        Mark,
+        way=st.sampled_from(("next", "start", "end")),
+        act=st.booleans(),
+        task=of_a_task(),
+        pick=st.integers(0, 7),
+        spoil=spoils,
     )
-    out_of_turn = st.builds(Mark, way=st.sampled_from(("start", "end", "again")), act=st.booleans())
+    out_of_turn = st.builds(Mark, way=st.sampled_from(("start", "end", "again")), act=st.booleans(), task=of_a_task())
     return often((8, right), (1, spoilt), (1, out_of_turn))
+
+
+@cache
+def of_a_task() -> st.SearchStrategy[bool]:
+    """Whether a mark is of a task, where there are tasks."""
+    return st.sampled_from((False, False, True))
 
 
 @cache
@@ -181,7 +199,7 @@ def turns() -> st.SearchStrategy[Turn]:
 @cache
 def steps() -> st.SearchStrategy[Turn]:
     """Assistant messages that do little but mark: many short episodes, for a full graph."""
-    mark = st.builds(Mark, act=st.booleans(), pick=st.integers(0, 7))
+    mark = st.builds(Mark, act=st.booleans(), task=of_a_task(), pick=st.integers(0, 7))
     also = st.lists(st.builds(Use, tool=st.sampled_from(TOOLS)), max_size=1)
     calls = st.tuples(mark, also).map(lambda pair: (pair[0], *pair[1]))
     return st.builds(Turn, calls=calls, text=st.sampled_from((0, 0, 30)), result=st.integers(0, 12))
@@ -207,6 +225,7 @@ def reminded() -> st.SearchStrategy[Turn | Word]:
 class Author:
     """Writes moves out as OpenAI messages, keeping the protocol's state to know what would be right next."""
 
+    tasks: bool = False
     messages: list[dict[str, Any]] = field(default_factory=list)
     episodes: list[Ep] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
@@ -245,9 +264,14 @@ class Author:
         return {"id": name, "type": "function", "function": function}
 
     def _arguments(self, mark: Mark) -> str:
-        active = next((episode for episode in self.episodes if not episode.closed), None)
-        way = mark.way if mark.way != "next" else "end" if active else "start"
-        arguments = self._end(active) if way == "end" else self._start(mark)
+        active = next((one for one in self.episodes if not one.closed and one.type != "task"), None)
+        way = mark.way
+        if way == "next":
+            over = active or (self.tasks and mark.task and mark.pick % 2 and open_tasks(self.episodes))
+            way = "end" if over else "start"
+        if active is None and self.tasks and mark.task:
+            active = next(reversed(open_tasks(self.episodes)), None)
+        arguments = self._end(active, mark) if way == "end" else self._start(mark)
         if way == "again" and self.episodes:
             arguments["name"] = self.episodes[0].name
         self._decorate(arguments, mark, active)
@@ -261,13 +285,18 @@ class Author:
 
     def _start(self, mark: Mark) -> dict[str, Any]:
         start: dict[str, Any] = {"action": "start", "name": f"e{len(self.episodes)}"}
+        if self.tasks and mark.task:
+            return start | {"type": "task"}
         if not mark.act:
             return start | {"type": "expl"}
         explored = [episode.name for episode in self.episodes if episode.type == "expl" and episode.closed]
         chosen = [name for place, name in enumerate(reversed(explored)) if mark.pick >> min(place, 3) & 1]
         return start | {"type": "act", "dependencies": chosen}
 
-    def _end(self, active: Ep | None) -> dict[str, Any]:
+    def _end(self, active: Ep | None, mark: Mark) -> dict[str, Any]:
+        if active is not None and active.type == "task":
+            came = {"action": "end", "name": active.name, "description": "what came of it"}
+            return came | ({"abandoned": mark.act} if mark.pick % 4 == 3 else {})
         if active is not None and active.type == "act":
             return {"action": "end"}
         return {"action": "end", "description": "what was found " * (len(self.episodes) % 3 + 1)}
@@ -285,12 +314,12 @@ class Author:
                 arguments[key] = mark.pad + value + mark.pad
 
     def _take(self, raw: str) -> None:
-        arguments = arguments_of(raw) or {}
-        if arguments.get("action") == "start" and start_is_accepted(arguments, self.episodes):
+        arguments = arguments_of(raw, self.tasks) or {}
+        if arguments.get("action") == "start" and start_is_accepted(arguments, self.episodes, self.tasks):
             named = Ep(len(self.episodes), arguments["name"], arguments["type"], implicit=False)
             self.episodes.append(named)
-        elif arguments.get("action") == "end" and end_is_accepted(arguments, self.episodes):
-            next(episode for episode in self.episodes if not episode.closed).closed = True
+        elif arguments.get("action") == "end" and (ending := ended(arguments, self.episodes)):
+            ending.closed = True
 
 
 def _spoken(word: Word) -> dict[str, Any]:
@@ -300,22 +329,22 @@ def _spoken(word: Word) -> dict[str, Any]:
     return {"role": word.role, "content": text}
 
 
-def write(played: Sequence[Turn | Word]) -> list[dict[str, Any]]:
-    """Write moves out as a session."""
-    author = Author()
+def write(played: Sequence[Turn | Word], *, tasks: bool = False) -> list[dict[str, Any]]:
+    """Write moves out as a session; `tasks` says whether its author knows of tasks (R17)."""
+    author = Author(tasks)
     for move in played:
         author.write(move)
     return author.messages
 
 
 @st.composite
-def sessions(draw: st.DrawFn, *, max_moves: int = 30) -> list[dict[str, Any]]:
+def sessions(draw: st.DrawFn, *, max_moves: int = 30, tasks: bool = False) -> list[dict[str, Any]]:
     """Sessions as OpenAI chat messages."""
     opening = draw(st.sampled_from(([], [Word("system", 8)], [Word("system", 8), Word("user", 20)])))
     # Short ones find the corners, long ones fill the graph.
     length = draw(often((1, st.integers(0, 6)), (2, st.integers(max_moves // 2, max_moves))))
     move = draw(st.sampled_from((moves(), moves(), steps(), reminded())))
-    return write([*opening, *draw(st.lists(move, min_size=length, max_size=length))])
+    return write([*opening, *draw(st.lists(move, min_size=length, max_size=length))], tasks=tasks)
 
 
 # Items
@@ -356,9 +385,9 @@ def standing() -> st.SearchStrategy[tuple[Standing, ...]]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = None) -> list[Item]:
+def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = None, tasks: bool = False) -> list[Item]:
     """Histories as items; `coupled` says whether items may need others, None leaves it to chance."""
-    items = items_of(draw(sessions(max_moves=max_moves)))
+    items = items_of(draw(sessions(max_moves=max_moves, tasks=tasks)))
     if draw(st.booleans()):
         items = [replace(item, message=None) for item in items]
     if draw(st.integers(0, 3)) == 0:
@@ -399,13 +428,13 @@ def policies() -> st.SearchStrategy[Policy]:
     )
 
 
-def budgets(items: Sequence[Item], policy: Policy) -> st.SearchStrategy[int]:
+def budgets(items: Sequence[Item], policy: Policy, *, tasks: bool = False) -> st.SearchStrategy[int]:
     """Budgets that strain a history: tiny, below its total, just at it, or just where a pass could stop (R9 to R11)."""
     total = sum(item.tokens for item in items)
     near = st.integers(max(1, total - 2), total + 2)
     below = st.integers(1, max(2, total))
-    stops = [step.after / policy.low_water for step in run_pass(items, State(), Rules(0, share=1.0)).steps]
-    closings = [sum(items[index].tokens for index in episode.closing) for episode in read(items).episodes]
+    stops = [step.after / policy.low_water for step in run_pass(items, State(), Rules(0, share=1.0, tasks=tasks)).steps]
+    closings = [sum(items[index].tokens for index in episode.closing) for episode in read(items, tasks).episodes]
     if policy.description_share:
         stops += [held / policy.description_share for held in accumulate(closings)]
     at = st.sampled_from(sorted({max(1, round(stop)) for stop in (*stops, total)}))
@@ -414,20 +443,39 @@ def budgets(items: Sequence[Item], policy: Policy) -> st.SearchStrategy[int]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A history with the budget and policy to run it under."""
+    """A history with the budget and policy to run it under, and whether there are tasks (R17)."""
 
     items: list[Item]
     budget: int
     policy: Policy
+    tasks: bool = False
+
+    def window(self, **settings: Any) -> ContextWindow:
+        """A new window for it."""
+        return ContextWindow(self.budget, self.policy, tasks=self.tasks, **settings)
+
+    def rules(self, tool_classes: dict[str, str] | None = None) -> Rules:
+        """The oracle's words for its settings."""
+        return rules_of(self.policy, self.budget, tool_classes, tasks=self.tasks)
+
+    def read(self, count: int | None = None) -> Reading:
+        """The oracle's reading of its first items, or of all."""
+        return read(self.items[:count], self.tasks)
 
 
 @st.composite
 def scenarios(
-    draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = None, shares: Sequence[float | None] = ()
+    draw: st.DrawFn,
+    *,
+    max_moves: int = 30,
+    coupled: bool | None = None,
+    shares: Sequence[float | None] = (),
+    tasks: bool | None = None,
 ) -> Scenario:
     """A history, and a budget and a policy for it; `shares` are the description shares to choose from."""
-    items = draw(histories(max_moves=max_moves, coupled=coupled))
+    tasks = draw(st.booleans()) if tasks is None else tasks
+    items = draw(histories(max_moves=max_moves, coupled=coupled, tasks=tasks))
     policy = draw(policies())
     if shares:
         policy = replace(policy, description_share=draw(st.sampled_from(shares)))
-    return Scenario(items, draw(budgets(items, policy)), policy)
+    return Scenario(items, draw(budgets(items, policy, tasks=tasks)), policy, tasks)

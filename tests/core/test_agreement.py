@@ -8,15 +8,14 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, summary, turns_of
-from tests.oracle import BULK, DURABLE, read
-from tests.strategies import TOOLS, Scenario, histories, scenarios, times
+from tests.oracle import BULK, DURABLE
+from tests.strategies import TOOLS, Scenario, scenarios, times
 from wane.core import DEFAULT_TOOL_CLASSES, ContextWindow, Item
 
 
 def pair(scenario: Scenario) -> tuple[ContextWindow, Life]:
     """The window of a scenario and the oracle's."""
-    window = ContextWindow(scenario.budget, scenario.policy)
-    return window, Life(rules_of(scenario.policy, scenario.budget))
+    return scenario.window(), Life(scenario.rules())
 
 
 def take(window: ContextWindow, life: Life, items: list[Item]) -> None:
@@ -25,17 +24,18 @@ def take(window: ContextWindow, life: Life, items: list[Item]) -> None:
     life.items += items
 
 
-@given(histories(max_moves=40))
-def test_protocol(items: list[Item]) -> None:
-    """R2 to R5: verdicts, owners, episodes."""
-    window = ContextWindow()
+@times(2)
+@given(scenarios(max_moves=40))
+def test_protocol(scenario: Scenario) -> None:
+    """R2 to R5, R17: verdicts, owners, episodes, tasks."""
+    window, items = ContextWindow(tasks=scenario.tasks), scenario.items
     added = window.extend(items)
-    reading = read(items)
+    reading = scenario.read()
     assert {one.index: one.verdict.accepted for one in added if one.verdict} == reading.verdicts
     owners = {one.index: one.episode.number for one in added if one.episode}
     # A notice that stood belongs to none when it comes (R15).
     assert owners == {index: owner.number for index, owner in reading.owner.items() if index not in reading.stood}
-    assert_agree(window, Life(rules_of(window.policy, window.budget), items=items))
+    assert_agree(window, Life(rules_of(window.policy, window.budget, tasks=scenario.tasks), items=items))
     for episode in reading.episodes:
         if episode.name is not None:
             assert [i for span in window.members(episode.name) for i in span] == sorted(episode.members)
@@ -141,8 +141,8 @@ CLASSES = st.dictionaries(
 @given(scenarios(), CLASSES)
 def test_the_users_tool_classes(scenario: Scenario, classes: dict[str, str]) -> None:
     """A user's class for a tool goes before the default, by name without case."""
-    window = ContextWindow(scenario.budget, scenario.policy, tool_classes=classes)
-    life = Life(rules_of(scenario.policy, scenario.budget, classes))
+    window = scenario.window(tool_classes=classes)
+    life = Life(scenario.rules(classes))
     take(window, life, scenario.items)
     assert_same_pass(window.fit(), life.fit())
     assert_agree(revive(window), life)

@@ -1,4 +1,4 @@
-"""Properties of the core for the rules R1 to R16, over random histories, each told without the oracle's pass."""
+"""Properties of the core for the rules R1 to R17, over random histories, each told without the oracle's pass."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.oracle import (
     guarded,
     latest_message,
     needed,
+    open_tasks,
     read,
     settled,
 )
@@ -35,7 +36,7 @@ from wane.core.items import ASSISTANT
 
 
 def window_of(scenario: Scenario) -> ContextWindow:
-    return ContextWindow(scenario.budget, scenario.policy)
+    return scenario.window()
 
 
 def state_of(window: ContextWindow, reports: Sequence[FitReport]) -> State:
@@ -50,8 +51,8 @@ def state_of(window: ContextWindow, reports: Sequence[FitReport]) -> State:
 
 
 def described(reading: Reading, state: State) -> list[Ep]:
-    """R11: the removed explorations whose closing pair is kept."""
-    kept = [ep for ep in reading.episodes if state.removed(ep) and ep.type == "expl" and ep.closing]
+    """R11, R17: the removed explorations and tasks whose closing pair is kept."""
+    kept = [ep for ep in reading.episodes if state.removed(ep) and ep.type != "act" and ep.closing]
     return [ep for ep in kept if ep.number not in state.dropped]
 
 
@@ -82,16 +83,16 @@ def test_calls_keep_their_results(scenario: Scenario) -> None:
     window = window_of(scenario)
     for _ in live(window, scenario.items):
         seen = set(window.visible)
-        partner = read(scenario.items[: window.item_count]).partner
+        partner = scenario.read(window.item_count).partner
         assert all((call in seen) == (result in seen) for call, result in partner.items())
 
 
 @given(scenarios())
 def test_what_is_never_evicted(scenario: Scenario) -> None:
-    """R13, R15: what the system and the user said, what is active, and the latest message with its results."""
+    """R13, R15, R17: what the system and the user said, what is active, open tasks, the latest message with results."""
     window, policy = window_of(scenario), scenario.policy
     for _ in live(window, scenario.items):
-        reading = read(scenario.items[: window.item_count])
+        reading = scenario.read(window.item_count)
         keep = {index for index in range(len(reading.items)) if index not in reading.owner}
         assert keep >= {n for n, item in enumerate(reading.items) if item.kind in (Kind.SYSTEM, Kind.USER)}
         keep |= {
@@ -101,6 +102,7 @@ def test_what_is_never_evicted(scenario: Scenario) -> None:
             or reading.verdicts.get(index)
             or reading.verdicts.get(reading.partner.get(index, -1))
         }
+        keep |= {index for task in open_tasks(reading.episodes) for index in task.members if index not in reading.stood}
         if policy.prologue == "whole":
             keep |= {index for episode in reading.episodes if episode.prologue for index in episode.members}
         latest = range(latest_message(reading.items), len(reading.items))
@@ -127,7 +129,7 @@ def test_no_message_is_left_with_nothing_but_reasoning(scenario: Scenario) -> No
     """R9: unless the reasoning is another episode's than those that lost something, or more than one episode's."""
     window = window_of(scenario)
     list(live(window, scenario.items))
-    reading, seen = read(scenario.items), set(window.visible)
+    reading, seen = scenario.read(), set(window.visible)
     for message in assistant_messages(scenario.items):
         left, lost = seen & set(message), set(message) - seen
         if left and lost and all(scenario.items[index].kind is Kind.REASONING for index in left):
@@ -152,16 +154,16 @@ def test_needed_items_stay(scenario: Scenario) -> None:
 def test_a_pass_stops_only_at_its_target_or_with_nothing_left(scenario: Scenario) -> None:
     """R7, R10: never over the target while something eligible is left, but for what the guard spares."""
     window, reports = window_of(scenario), list[FitReport]()
-    rules = rules_of(scenario.policy, scenario.budget)
+    rules = scenario.rules()
     for report in live(window, scenario.items):
-        before = read(scenario.items[: window.item_count])
+        before = scenario.read(window.item_count)
         taken = {index for step in report.steps for index in step.removed}
         earlier = state_of(window, reports)
         begun = replace(earlier, gone=earlier.gone - taken)
         spared = guarded(before, begun, rules, Meter())
         reports.append(report)
         assert report.ran == (report.tokens_before > scenario.budget)
-        reading, state = read(scenario.items[: window.item_count]), state_of(window, reports)
+        reading, state = scenario.read(window.item_count), state_of(window, reports)
         left = [episode.number for episode in reading.episodes if eligible(reading, state, rules, episode)]
         if report.ran and report.tokens_after > scenario.budget * scenario.policy.low_water:
             # What the guard spares goes last, down to the budget only; what becomes free by that is left too.
@@ -196,7 +198,7 @@ def test_a_pass_makes_progress_and_ends(scenario: Scenario) -> None:
 @given(scenarios(), st.integers(0, 500))
 def test_tokens_add_up(scenario: Scenario, overhead: int) -> None:
     """Steps chain from the total before to the total after, and each total is that of the visible items."""
-    window = ContextWindow(scenario.budget, scenario.policy, overhead=overhead)
+    window = scenario.window(overhead=overhead)
     for report in live(window, scenario.items):
         chain = [report.tokens_before]
         for step in report.steps:
@@ -214,7 +216,7 @@ def test_levels_only_rise(scenario: Scenario) -> None:
     order = ["none", "reasoning", "bulk", "artifact", "remove", "description"]
     window, reached = window_of(scenario), dict[int, int]()
     for report in live(window, scenario.items):
-        stood = read(scenario.items[: window.item_count]).stood
+        stood = scenario.read(window.item_count).stood
         for step in report.steps:
             # What stood leaves as soon as it does not, even if its episode has lost its notices before (R15).
             if step.level is Level.OVERFLOW or stood.issuperset(step.removed):
@@ -234,11 +236,11 @@ def test_descriptions_keep_to_their_share(scenario: Scenario) -> None:
     share = scenario.policy.description_share
     for report in live(window, scenario.items):
         reports.append(report)
-        reading, state = read(scenario.items[: window.item_count]), state_of(window, reports)
+        reading, state = scenario.read(window.item_count), state_of(window, reports)
         kept = described(reading, state)
         free = [episode for episode in kept if not needed(reading, state, episode)]
         if share is None:
-            assert not state.dropped
+            assert all(reading.episodes[number].task for number in state.dropped)  # R17 (b)
             continue
         assert closing_tokens(reading, kept) <= share * scenario.budget or not (report.steps and free)
         assert report.satisfied or not free
@@ -280,7 +282,7 @@ def test_rebuilt_from_history_and_recorded_passes(
     scenario: Scenario, stop: int, budget: int, usage: list[int | None]
 ) -> None:
     """R14: history, recorded passes and usage give the window back, whatever its settings were while it was rebuilt."""
-    steady, rebuilt = window_of(scenario), ContextWindow(budget, Policy.paper())
+    steady, rebuilt = window_of(scenario), ContextWindow(budget, Policy.paper(), tasks=scenario.tasks)
     for place, turn in enumerate(turns_of(scenario.items)):
         report = steady.fit()
         if place == stop:
@@ -311,18 +313,19 @@ def argument_texts() -> st.SearchStrategy[str | None]:
 
 def filled(lesson: str, items: Sequence[Item]) -> str:
     """A call that was shown, its placeholders in angle brackets filled in."""
-    closed = [episode.name for episode in read(items).episodes if episode.closed and episode.type == "expl"]
+    closed = [episode.name for episode in read(items, True).episodes if episode.closed and episode.type == "expl"]
     names = [name for name in closed if name is not None]
-    for placeholder, value in (("<what you learned>", "seen"), ("<an expl it will use>", (names or ["raw"])[0])):
+    values = {"<what you learned>": "seen", "<what came of it>": "done", "<an expl it will use>": (names or ["raw"])[0]}
+    for placeholder, value in values.items():
         lesson = lesson.replace(json.dumps(placeholder), json.dumps(value))
     return lesson
 
 
-@times(2)
-@given(histories(max_moves=10), st.lists(argument_texts(), min_size=1, max_size=6))
-def test_a_refusal_shows_the_call_that_would_be_right(items: list[Item], texts: list[str | None]) -> None:
-    """R3: no argument raises, and making the call that a refusal shows is accepted."""
-    window = ContextWindow()
+@times(3)
+@given(histories(max_moves=10, tasks=True), st.lists(argument_texts(), min_size=1, max_size=6), st.booleans())
+def test_a_refusal_shows_the_call_that_would_be_right(items: list[Item], texts: list[str | None], tasks: bool) -> None:
+    """R3, R17: no argument raises, and making the call that a refusal shows is accepted."""
+    window = ContextWindow(tasks=tasks)
     window.extend(items)
     for number, text in enumerate(texts):
         call = Item(Kind.CALL, 1, call_id=f"x{number}", tool="delimiter", arguments=text, message=10_000 + number)
@@ -374,7 +377,7 @@ def test_a_bad_item_is_refused_and_changes_nothing(items: list[Item], answered: 
 def test_members_can_be_recalled_after_eviction(scenario: Scenario) -> None:
     window = window_of(scenario)
     list(live(window, scenario.items))
-    for episode in read(scenario.items).episodes:
+    for episode in scenario.read().episodes:
         if episode.name is not None:
             assert [i for span in window.members(episode.name) for i in span] == sorted(episode.members)
 

@@ -1,8 +1,8 @@
 """The annotation protocol: one tool, `delimiter`, judged by state and never by its result (R3).
 
 The paper's section 4.2 gives the schema. The protocol is a state machine of two states, idle and
-inside an episode; every call is accepted or rejected by the state at its position in the history,
-so the same history always gives the same episodes.
+inside an episode, and knows the open tasks, if there are tasks (R17); every call is accepted or rejected by the state
+at its position in the history, so the same history always gives the same episodes.
 """
 
 from __future__ import annotations
@@ -53,6 +53,37 @@ DESCRIPTION: Final = (
 )
 """What the model reads about the tool."""
 
+TASKS_SCHEMA: Final[dict[str, Any]] = {
+    **SCHEMA,
+    "properties": {
+        **SCHEMA["properties"],
+        "type": {
+            "type": "string",
+            "enum": ["expl", "act", "task"],
+            "description": "start: expl gathers information, act changes the environment, task groups episodes.",
+        },
+        "description": {
+            "type": "string",
+            "description": "end of an expl: what was learned; of a task: what came of it. "
+            "The answer first. It stays when the rest leaves.",
+        },
+        "abandoned": {
+            "type": "boolean",
+            "description": "end of a task: true if this way was given up. Its work leaves first.",
+        },
+    },
+}
+"""The same for a model that has tasks (R17)."""
+
+TASKS_DESCRIPTION: Final = (
+    f'{DESCRIPTION} · {{"action":"start","name":"<goal>","type":"task"}} · '
+    '{"action":"end","name":"<the task>","description":"<what came of it>"}'
+)
+"""What such a model reads about the tool."""
+
+MAX_OPEN_TASKS: Final = 8
+"""How many tasks may be open at once: the start of each stays in view until it ends (R17)."""
+
 Absence: TypeAlias = Literal["none", "some", "all"]
 """How much of an exploration has left the view, besides its description. Its reasoning alone does not count."""
 
@@ -74,6 +105,7 @@ Refusal: TypeAlias = Literal[
     "no description",
     "act with description",
     "placeholder",
+    "too many tasks",
 ]
 """What is wrong with a call that is rejected."""
 
@@ -85,13 +117,14 @@ class Verdict:
     """Outcome of one `delimiter` call.
 
     Attributes:
-        accepted: whether it opened or closed an episode.
+        accepted: whether it opened or closed an episode or a task.
         text: the tool result for the model; a rejection says what was wrong and shows the call that would be right.
         action: "start" or "end" when accepted.
-        name: the episode's name when accepted.
-        type: the episode's type when accepted.
+        name: the name of the episode or task when accepted.
+        type: its type when accepted.
         dependencies: for an accepted start of an act, the explorations it builds on, in the order given.
-        description: for an accepted end of an expl, what it learned.
+        description: for an accepted end of an expl or a task, what it learned or what came of it.
+        abandoned: for an accepted end of a task, whether it was given up.
         absent: the `dependencies` of which something has left the view, with how much.
         refusal: what was wrong, when rejected.
     """
@@ -103,6 +136,7 @@ class Verdict:
     type: EpisodeType | None = None
     dependencies: tuple[str, ...] = ()
     description: str | None = None
+    abandoned: bool = False
     absent: Mapping[str, Absence] = field(default_factory=dict)
     refusal: Refusal | None = None
 
@@ -135,10 +169,16 @@ class Protocol:
         started: every name ever started; the value says whether it is a *closed exploration*, which an act may
             depend on.
         active: name and type of the active episode.
+        tasks: names of the open tasks, the outermost first; None if there are no tasks (R17).
     """
 
     started: dict[str, bool] = field(default_factory=dict)
     active: tuple[str, EpisodeType] | None = None
+    tasks: list[str] | None = None
+
+    def copy(self) -> Protocol:
+        """Return the same state, to go on from apart."""
+        return Protocol(dict(self.started), self.active, None if self.tasks is None else list(self.tasks))
 
     def judge(self, arguments: str | None, absence: AbsenceOf = lambda _: "none") -> Verdict:
         """Accept or reject one call and move to the state after it.
@@ -148,7 +188,7 @@ class Protocol:
             absence: how much of the exploration of a name has left the view. Only the answer depends on it.
         """
         try:
-            fields = _parse(arguments)
+            fields = _parse(arguments, tasks=self.tasks is not None)
             verdict = self._start(fields, absence) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
             text = f"Error: {rejection.why}. {self._lesson(rejection)}"
@@ -159,7 +199,14 @@ class Protocol:
     def _advance(self, verdict: Verdict) -> None:
         assert verdict.name is not None
         assert verdict.type is not None
-        if verdict.action == "start":
+        if verdict.type is EpisodeType.TASK:
+            assert self.tasks is not None
+            if verdict.action == "start":
+                self.started[verdict.name] = False
+                self.tasks.append(verdict.name)
+            else:
+                self.tasks.pop()
+        elif verdict.action == "start":
             self.started[verdict.name] = False
             self.active = (verdict.name, verdict.type)
         else:
@@ -181,8 +228,11 @@ class Protocol:
             return self._start_expl(name, fields["dependencies"])
         if type_ == "act":
             return self._start_act(name, fields["dependencies"], absence)
+        if type_ == "task" and self.tasks is not None:
+            return self._start_task(name, self.tasks)
         problem = f"{quote(type_)} is no type" if type_ else "no type was given"
-        raise _Rejection("no type", f'a start needs a "type", "expl" or "act", and {problem}', name)
+        types = '"expl" or "act"' if self.tasks is None else '"expl", "act" or "task"'
+        raise _Rejection("no type", f'a start needs a "type", {types}, and {problem}', name)
 
     def _start_expl(self, name: str, dependencies: list[str] | None) -> Verdict:
         if dependencies:
@@ -205,26 +255,39 @@ class Protocol:
         absent = {name: much for name in dependencies if (much := absence(name)) != "none"}
         return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), absent=absent)
 
+    def _start_task(self, name: str, tasks: list[str]) -> Verdict:
+        if len(tasks) >= MAX_OPEN_TASKS:
+            raise _Rejection("too many tasks", f"{len(tasks)} tasks are open, and there may be no more", ends_task=True)
+        text = f"Started task {quote(name)}. After its episodes, end it with a description of what came of it."
+        return Verdict(True, text, "start", name, EpisodeType.TASK)
+
     def _end(self, fields: dict[str, Any]) -> Verdict:
+        if self.active is None and self.tasks:
+            return self._end_task(self.tasks[-1], fields)
         if self.active is None:
             raise _Rejection("none active", "no episode is active, so there is nothing to end")
         name, type_ = self.active
         if fields["name"] and fields["name"] != name:
             raise _Rejection("other name", f"the active episode is {quote(name)}, not {quote(fields['name'])}")
-        description = fields["description"] or None
         if type_ is EpisodeType.ACT:
-            if description is not None:
+            if fields["description"]:
                 raise _Rejection("act with description", "ending an act takes no description")
-        elif description is None:
-            raise _Rejection("no description", 'ending an expl needs a "description" of what was learned')
-        elif description.startswith("<") and description.endswith(">"):
-            why = f"the description {quote(description)} is a placeholder, and would be all that stays"
-            raise _Rejection("placeholder", why)
-        if type_ is EpisodeType.ACT:
             return Verdict(True, f"Ended action {quote(name)}.", "end", name, type_)
+        description = _described(fields, "an expl", "was learned")
         # This call and its result may be all that stays (R9), so the text says where the start went.
         text = f"Ended exploration {quote(name)}; its start and steps may leave your view."
         return Verdict(True, text, "end", name, type_, description=description)
+
+    def _end_task(self, name: str, fields: dict[str, Any]) -> Verdict:
+        if fields["name"] != name:
+            given = f"not {quote(fields['name'])}" if fields["name"] else 'and its end needs its "name"'
+            why = f"no episode is active, the innermost open task is {quote(name)}, {given}"
+            raise _Rejection("other name", why, ends_task=True)
+        description = _described(fields, "a task", "came of it", ends_task=True)
+        abandoned = fields["abandoned"]
+        fate = "the steps in it leave your view first" if abandoned else "the steps in it may leave your view"
+        text = f"{'Abandoned' if abandoned else 'Ended'} task {quote(name)}; {fate}."
+        return Verdict(True, text, "end", name, EpisodeType.TASK, description=description, abandoned=abandoned)
 
     def _lesson(self, rejection: _Rejection) -> str:
         """Show the call that is right in this state and closest to what the model meant."""
@@ -232,9 +295,14 @@ class Protocol:
             name, type_ = self.active
             learned = {"description": "<what you learned>"} if type_ is EpisodeType.EXPL else {}
             return _right(action="end", name=name, **learned)
+        if rejection.ends_task:
+            assert self.tasks
+            return _right(action="end", name=self.tasks[-1], description="<what came of it>")
         suggested = rejection.name or "<task-and-object>"
         candidates = (suggested if n == 1 else f"{suggested}-{n}" for n in count(1))
         name = next(candidate for candidate in candidates if candidate not in self.started)
+        if rejection.type == "task" and self.tasks is not None:
+            return _right(action="start", name=name, type="task")
         if rejection.type != "act":
             return _right(action="start", name=name, type="expl")
         closed = list(islice((n for n in reversed(self.started) if self.started[n]), _NAMES_SHOWN))
@@ -244,18 +312,39 @@ class Protocol:
 
 
 class _Rejection(Exception):  # noqa: N818 - control flow, never leaves this file
-    """A call that the protocol rejects: why, and what it says about the episode."""
+    """A call that the protocol rejects: why, what it says about the episode, and whether a task should end."""
 
-    def __init__(self, kind: Refusal, why: str, name: str | None = None, type: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        kind: Refusal,
+        why: str,
+        name: str | None = None,
+        type: str | None = None,  # noqa: A002
+        *,
+        ends_task: bool = False,
+    ) -> None:
         super().__init__(why)
         self.kind: Refusal = kind
         self.why = why
         self.name = name
         self.type = type
+        self.ends_task = ends_task
 
 
-def _parse(arguments: str | None) -> dict[str, Any]:
-    """Return the five fields, stripped, None where absent; raise `_Rejection` for a wrong JSON type."""
+def _described(fields: dict[str, Any], what: str, result: str, *, ends_task: bool = False) -> str:
+    """Return the description that an end needs; raise `_Rejection` if there is none."""
+    description: str | None = fields["description"]
+    if not description:
+        why = f'ending {what} needs a "description" of what {result}'
+        raise _Rejection("no description", why, ends_task=ends_task)
+    if description.startswith("<") and description.endswith(">"):
+        why = f"the description {quote(description)} is a placeholder, and would be all that stays"
+        raise _Rejection("placeholder", why, ends_task=ends_task)
+    return description
+
+
+def _parse(arguments: str | None, *, tasks: bool) -> dict[str, Any]:
+    """Return the fields, stripped, None where absent; raise `_Rejection` for a wrong JSON type."""
     try:
         raw = json.loads(arguments or "", parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -264,6 +353,8 @@ def _parse(arguments: str | None) -> dict[str, Any]:
         raise _Rejection("malformed", "the arguments are not a JSON object")
     fields: dict[str, Any] = {name: _string(name, raw.get(name)) for name in ("action", "name", "type", "description")}
     fields["dependencies"] = _names(raw.get("dependencies"))
+    if tasks:
+        fields["abandoned"] = _flag("abandoned", raw.get("abandoned"))
     if fields["action"] not in ("start", "end"):
         raise _Rejection("no action", '"action" must be "start" or "end"', fields["name"], fields["type"])
     return fields
@@ -280,6 +371,12 @@ def _string(name: str, value: object) -> str | None:
     if not isinstance(value, str):
         raise _Rejection("malformed", f'"{name}" must be a string')
     return value.strip()
+
+
+def _flag(name: str, value: object) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise _Rejection("malformed", f'"{name}" must be true or false')
+    return bool(value)
 
 
 def _names(value: object) -> list[str] | None:

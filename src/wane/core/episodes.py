@@ -4,7 +4,8 @@ Vertices are episodes; an edge says that an act declared a dependency on an expl
 invariants hold by construction: a dependency names a *closed* exploration, so there are no cycles;
 edges go from exploration to act only; system and user turns are not in the graph. The graph is
 append-only, except that an episode that was evicted whole is dropped (section 5). What is kept of it: its name
-(R3), its place in the history (for recall), and its closing pair as long as that is in view.
+(R3), its place in the history (for recall), and its closing pair as long as that is in view. Tasks (R17) form a forest
+above the episodes.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from wane.core.policy import Policy
 
 
 class EpisodeType(StrEnum):
-    """Whether an episode explores or acts."""
+    """Whether an episode explores or acts.
+
+    A `TASK` groups episodes and other tasks (R17). It is kept like an episode that holds nothing but its own two calls.
+    """
 
     EXPL = "expl"
     ACT = "act"
+    TASK = "task"
 
 
 class Level(StrEnum):
@@ -62,17 +67,22 @@ class Episode:
     Attributes:
         number: its place in the order of starts, from 0, over all episodes of the session.
         name: as the agent named it; None for an implicit episode.
-        type: exploratory or acting; implicit ones are exploratory.
+        type: exploratory or acting, or a task; implicit ones are exploratory.
+        task: the task that it belongs to, the innermost that was open when it started; None if there was none.
+        depth: number of tasks around it.
         inferred: whether it was inferred and not marked by the agent; see `wane.core.marks`.
         prologue: whether it is implicit and began ahead of the first accepted start (R2).
         closed: whether it has ended.
         settled: whether it may be evicted (R6).
         dependencies: names of the explorations that an act declared.
-        description: what an exploration learned, once it has ended.
+        description: what an exploration learned, or what came of a task, once it has ended.
+        given_up: of a task, whether its end said that it was abandoned.
         tokens: its tokens in view, by the counter.
         size: tokens of all that has ever entered it, by the counter (R5).
         used: number of the latest episode that used it: itself, or an act that declares it.
-        dependents: number of acts that declare it and are not removed (R7).
+        dependents: number of acts that declare it and are not removed, those of abandoned tasks aside (R7).
+        inside: of a task, number of its episodes and tasks that are not removed.
+        described: of a task, those of its explorations and tasks that are removed except for their closing pair.
         spans: its members' indexes in the history, as half-open ranges `[first, stop]`.
     """
 
@@ -80,6 +90,9 @@ class Episode:
     name: str | None = None
     type: EpisodeType = EpisodeType.EXPL
     dependencies: tuple[str, ...] = ()
+    task: Episode | None = None
+    depth: int = 0
+    given_up: bool = False
     inferred: bool = False
     prologue: bool = False
     description: str | None = None
@@ -89,6 +102,8 @@ class Episode:
     size: int = 0
     used: int = -1
     dependents: int = 0
+    inside: int = 0
+    described: list[Episode] = field(default_factory=list)
     rank: int = 0
     open_calls: int = 0
     queued: bool = False
@@ -131,6 +146,28 @@ class Episode:
         """Closed, with a result for each of its calls."""
         return self.closed and not self.open_calls
 
+    @property
+    def is_task(self) -> bool:
+        """Whether it is a task, which groups episodes (R17)."""
+        return self.type is EpisodeType.TASK
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it is a task that was given up, or in one (R17 a)."""
+        return any(task.given_up for task in self.lineage())
+
+    def lineage(self) -> Iterator[Episode]:
+        """Yield it and the tasks that it is in, the innermost first."""
+        episode: Episode | None = self
+        while episode is not None:
+            yield episode
+            episode = episode.task
+
+    @property
+    def empty(self) -> bool:
+        """Whether it is a task of which nothing is left but closing pairs that no act needs (R17 b)."""
+        return self.is_task and self.settled and not self.inside and not any(e.dependents for e in self.described)
+
     def enter(self, index: int, tokens: int, rank: int) -> None:
         """Take an item in as a member."""
         self.tokens += tokens
@@ -166,7 +203,7 @@ class OpenCall:
     index: int
 
 
-Key = tuple[int, int]
+Key = tuple[int, ...]
 
 ORDERS: Final[dict[str, Callable[[Episode], Key]]] = {
     "paper": lambda episode: (episode.type is EpisodeType.EXPL, episode.number),
@@ -179,16 +216,20 @@ class EpisodeGraph:
     """The live episodes, their edges and the queues from which the policy picks (R7, R8).
 
     Attributes:
-        live: the episodes that are not removed, by number.
+        live: the episodes and tasks that are not removed, by number.
+        tasks: the tasks among them.
         archive: spans of the members of removed episodes in the history, by name.
         described: removed explorations whose closing pair is in view, by name.
         unsettled: live episodes that are not settled, by number.
-        started: how many episodes were ever started.
+        started: how many episodes and tasks were ever started.
+        latest: the one that was started last, or has taken in an item since, other than a late result; it is live (R6).
         waiting: complete episodes that settle with the next assistant message.
     """
 
     def __init__(self) -> None:
         self.live: dict[int, Episode] = {}
+        self.tasks: dict[int, Episode] = {}
+        self.latest: Episode | None = None
         self.archive: dict[str, tuple[tuple[int, int], ...]] = {}
         self.described: dict[str, Episode] = {}
         self.unsettled: dict[int, Episode] = {}
@@ -196,17 +237,25 @@ class EpisodeGraph:
         self._by_name: dict[str, Episode] = {}
         self.waiting: list[Episode] = []
         self._queue: list[tuple[Key, Episode]] = []
-        self._key: Callable[[Episode], Key] = ORDERS["paper"]
+        self._order: Callable[[Episode], Key] = ORDERS["paper"]
         self._whole = False
 
     def start(
-        self, name: str | None = None, type_: EpisodeType = EpisodeType.EXPL, dependencies: Iterable[str] = ()
+        self,
+        name: str | None = None,
+        type_: EpisodeType = EpisodeType.EXPL,
+        dependencies: Iterable[str] = (),
+        task: Episode | None = None,
     ) -> Episode:
-        """Open an episode. If one of its dependencies is already removed, this protects its closing pair (R11)."""
-        episode = Episode(self.started, name, type_, tuple(dependencies), used=self.started)
+        """Open an episode or a task. If a dependency is already removed, this protects its closing pair (R11)."""
+        episode = Episode(self.started, name, type_, tuple(dependencies), task, used=self.started)
         self.started += 1
+        self.latest = episode
+        if task is not None:
+            task.inside += 1
+            episode.depth = task.depth + 1
         self.insert(episode)
-        for target in self._declared(episode):
+        for target in self.declared(episode):
             target.dependents += 1
             target.used = episode.number
         return episode
@@ -214,14 +263,17 @@ class EpisodeGraph:
     def insert(self, episode: Episode) -> None:
         """Add an episode to the live ones."""
         self.live[episode.number] = episode
+        if episode.is_task:
+            self.tasks[episode.number] = episode
         if episode.name is not None:
             self._by_name[episode.name] = episode
         if not episode.settled:
             self.unsettled[episode.number] = episode
 
     def targets(self, episode: Episode) -> Iterator[Episode]:
-        """The live explorations that an act depends on."""
-        return (self._by_name[name] for name in episode.dependencies if name in self._by_name)
+        """The live explorations that an act depends on, unless its task was abandoned (R17 a)."""
+        names = () if episode.abandoned else episode.dependencies
+        return (self._by_name[name] for name in names if name in self._by_name)
 
     def completed(self, episode: Episode, latest_message: int) -> None:
         """Note that an episode is complete: it settles once an assistant message stands after it (R6)."""
@@ -229,11 +281,6 @@ class EpisodeGraph:
             self._settle(episode)
         else:
             self.waiting.append(episode)
-
-    @property
-    def latest(self) -> Episode:
-        """The episode that was started last; while nothing was started after it, it is live (R6)."""
-        return next(reversed(self.live.values()))
 
     def message_started(self) -> None:
         """Note that a new assistant message begins: the model has seen all that was complete before it."""
@@ -248,14 +295,19 @@ class EpisodeGraph:
 
     def arrange(self, policy: Policy) -> None:
         """Set the order of `pick`, and what it skips. The queue is rebuilt only if these change."""
-        key, prologue_stays = ORDERS[policy.order], policy.prologue == "whole"
-        if key is self._key and prologue_stays == self._whole:
-            return
-        self._key, self._whole = key, prologue_stays
-        self._queue.clear()
+        order, prologue_stays = ORDERS[policy.order], policy.prologue == "whole"
+        if order is not self._order or prologue_stays != self._whole:
+            self._order, self._whole = order, prologue_stays
+            self._requeue()
+
+    def abandon(self, task: Episode) -> None:
+        """Put the episodes of a task ahead of all others, and release what its acts need (R17 a)."""
         for episode in self.live.values():
-            episode.queued = False
-            self.offer(episode)
+            if task in episode.lineage():
+                for target in self.declared(episode):
+                    target.dependents -= 1
+        task.given_up = True
+        self._requeue()
 
     def pick(self) -> Episode | None:
         """Take the first eligible episode out of the queue (R7, R8); `offer` puts it back. O(log n) amortised."""
@@ -269,11 +321,13 @@ class EpisodeGraph:
         return None
 
     def newest(self, tokens: float) -> int:
-        """Number of the oldest among the newest episodes that together hold at most `tokens`."""
+        """Number of the oldest among the newest episodes, abandoned ones aside, that together hold at most `tokens`."""
         first = self.started
         if tokens <= 0:
             return first
         for number, episode in reversed(self.live.items()):
+            if episode.is_task or episode.abandoned:
+                continue
             tokens -= episode.tokens
             if tokens < 0:
                 break
@@ -283,10 +337,13 @@ class EpisodeGraph:
     def drop(self, episode: Episode) -> None:
         """Drop a removed episode from the graph and release what it depended on."""
         del self.live[episode.number]
+        self.tasks.pop(episode.number, None)
+        if episode.task is not None:
+            episode.task.inside -= 1
         if episode.name is not None:
             del self._by_name[episode.name]
         self.archived(episode)
-        for target in self._declared(episode):
+        for target in self.declared(episode):
             target.dependents -= 1
             self.offer(target)
 
@@ -301,7 +358,7 @@ class EpisodeGraph:
 
     def offer(self, episode: Episode) -> None:
         """Queue an episode if it is eligible now."""
-        settled = episode.settled and not episode.removed and not episode.dependents
+        settled = episode.settled and not episode.removed and not episode.dependents and not episode.is_task
         if settled and not episode.queued and not self.exempt(episode):
             episode.queued = True
             heapq.heappush(self._queue, (self._key(episode), episode))
@@ -310,11 +367,21 @@ class EpisodeGraph:
         """The live episode of that name."""
         return self._by_name.get(name)
 
-    def _declared(self, episode: Episode) -> Iterator[Episode]:
-        for name in episode.dependencies:
+    def declared(self, episode: Episode) -> Iterator[Episode]:
+        """The explorations that an act holds back and of which something is in view."""
+        for name in () if episode.abandoned else episode.dependencies:
             target = self._by_name.get(name) or self.described.get(name)
             if target is not None:
                 yield target
+
+    def _key(self, episode: Episode) -> Key:
+        return (not episode.abandoned, *self._order(episode))
+
+    def _requeue(self) -> None:
+        self._queue.clear()
+        for episode in self.live.values():
+            episode.queued = False
+            self.offer(episode)
 
     def _settle(self, episode: Episode) -> None:
         episode.settled = True

@@ -1,11 +1,11 @@
-"""The eviction pass: Algorithm 1 of the paper, made incremental (R7 to R12)."""
+"""The eviction pass: Algorithm 1 of the paper, made incremental (R7 to R12, R16, R17)."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
-from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Level
+from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Key, Level
 from wane.core.errors import HistoryError
 from wane.core.policy import Policy
 from wane.core.report import Step
@@ -23,11 +23,21 @@ class Eviction:
 
     Attributes:
         overflowed: whether the latest pass had to take unfinished work (R16).
-        closings: removed explorations whose closing pair is still visible, as a heap by order of start.
+        closings: removed explorations and tasks whose closing pair is still visible, by number.
         closing_tokens: tokens of those pairs.
     """
 
-    __slots__ = ("_accounting", "_graph", "_standing", "_trace", "_view", "closing_tokens", "closings", "overflowed")
+    __slots__ = (
+        "_accounting",
+        "_graph",
+        "_oldest",
+        "_standing",
+        "_trace",
+        "_view",
+        "closing_tokens",
+        "closings",
+        "overflowed",
+    )
 
     def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting, standing: StandingNotices) -> None:
         self._graph = graph
@@ -36,7 +46,9 @@ class Eviction:
         self._accounting = accounting
         self._trace: list[Step] = []
         self.overflowed = False
-        self.closings: list[tuple[int, Episode]] = []
+        self.closings: dict[int, Episode] = {}
+        # The same as a heap, the first to go on top; it may hold some that have lost their pair.
+        self._oldest: list[tuple[Key, Episode]] = []
         self.closing_tokens = 0
 
     def run(self, policy: Policy, budget: int, fixed: int, latest: int, reserve: int = 0) -> tuple[Step, ...]:
@@ -59,11 +71,12 @@ class Eviction:
         for owner, notices in self._standing.overdue_by_episode():
             if self._accounting.total > target:
                 self._take_overdue(owner, notices)
+        self._close_tasks(self._graph.tasks.values())
         self._graph.arrange(policy)
         guarded: list[Episode] = []
         first_guarded = self._graph.newest(policy.guarded(budget - fixed) / self._accounting.ratio)
         while self._accounting.total > target and (episode := self._graph.pick()):
-            if episode.number >= first_guarded:
+            if episode.number >= first_guarded and not episode.abandoned:
                 guarded.append(episode)
                 continue
             self._empty(episode, target, limit)
@@ -82,8 +95,18 @@ class Eviction:
         """Estimated tokens of closing pairs that a pass may not drop (R11)."""
         if policy.description_share is None:
             return self.closing_tokens
-        needed = (episode for _, episode in self.closings if episode.dependents)
+        needed = (episode for episode in self.closings.values() if episode.dependents)
         return sum(self._view.tokens[index] for episode in needed for index in episode.buckets[_DESCRIPTION_RANK])
+
+    def keep_description(self, episode: Episode) -> None:
+        """Count the closing pair of a removed exploration or task, as long as it is in view."""
+        assert episode.name is not None
+        self._graph.described[episode.name] = episode
+        self.closings[episode.number] = episode
+        self.closing_tokens += sum(self._view.tokens[index] for index in episode.buckets[_DESCRIPTION_RANK])
+        heapq.heappush(self._oldest, ((episode.is_task, -episode.depth * episode.is_task, episode.number), episode))
+        if episode.task is not None:
+            episode.task.described.append(episode)
 
     def redo(self, trace: Iterable[Step]) -> None:
         """Repeat a recorded pass, whatever the policy is now (R14).
@@ -94,7 +117,8 @@ class Eviction:
         for step in trace:
             self._trace = []
             if step.level is Level.DESCRIPTION:
-                self._redo_description(step.number)
+                if closing := self.closings.get(step.number):
+                    self._drop_description(closing)
             elif step.level is Level.OVERFLOW:
                 self._take(self._find(step.number), Level.OVERFLOW, step.removed)
             elif overdue := self._overdue_at(step):
@@ -110,13 +134,36 @@ class Eviction:
     def _empty(self, episode: Episode, target: float, limit: float | None) -> None:
         """Strip an episode until the target is met (R9)."""
         for rank in range(episode.stage + 1, REMOVE_RANK + 1):
+            needed = tuple(self._graph.declared(episode)) if self._graph.tasks else ()
             self._strip(episode, rank)
+            if episode.removed:
+                self._close_tasks(one.task for one in (episode, *needed) if one.task)
             if episode.removed and limit is not None:
                 while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():
                     pass
             if self._accounting.total <= target:
                 break
         self._graph.offer(episode)
+
+    def _close_tasks(self, tasks: Iterable[Episode]) -> None:
+        """Leave only the closing pair of those tasks that are empty, and of tasks that this empties (R17 b)."""
+        empty = {task.number: task for task in tasks if task.empty}
+        while empty:
+            task = empty.pop(min(empty))
+            self._strip(task, REMOVE_RANK)
+            for episode in sorted(task.described, key=lambda episode: episode.number):
+                self._supersede(episode, task)
+            if task.task is not None and task.task.empty:
+                empty[task.task.number] = task.task
+
+    def _supersede(self, episode: Episode, task: Episode) -> None:
+        """Drop the closing pair of an episode for that of its task; if the task has none, leave it to the next one."""
+        if task.number in self.closings:
+            self._drop_description(episode)
+            return
+        episode.task = task.task
+        if task.task is not None:
+            task.task.described.append(episode)
 
     def _overflow(self, target: float, latest: int) -> None:
         """Take from unfinished work and from what it needs, the oldest first (R16)."""
@@ -167,11 +214,8 @@ class Eviction:
         self._take(episode, LEVELS[rank], [index for bucket in buckets for index in bucket if index in tokens])
         if rank == REMOVE_RANK:
             self._graph.drop(episode)
-            if pair := episode.buckets.get(_DESCRIPTION_RANK):
-                assert episode.name is not None
-                self._graph.described[episode.name] = episode
-                self.closing_tokens += sum(self._view.tokens[index] for index in pair)
-                heapq.heappush(self.closings, (episode.number, episode))
+            if _DESCRIPTION_RANK in episode.buckets:
+                self.keep_description(episode)
 
     def _take_overdue(self, episode: Episode, notices: Sequence[int]) -> None:
         """Take notices that would have left at a level that their episode has passed, had they not stood (R15)."""
@@ -197,32 +241,31 @@ class Eviction:
         self._trace.append(Step(episode.name, episode.number, level, before, after, tuple(removed)))
 
     def _drop_oldest_description(self) -> bool:
-        """Drop the oldest closing pair that no act needs; return whether there was one (R11)."""
-        needed = []
-        while self.closings and self.closings[0][1].dependents:
-            needed.append(heapq.heappop(self.closings))
-        dropped = bool(self.closings)
-        if dropped:
-            self._drop_description(heapq.heappop(self.closings)[1])
+        """Drop the oldest closing pair that no act needs, of tasks last (R17 c); return whether there was one (R11)."""
+        needed, dropped = [], False
+        while self._oldest and not dropped:
+            entry = heapq.heappop(self._oldest)
+            episode = entry[1]
+            if episode.number not in self.closings:
+                continue
+            if episode.dependents:
+                needed.append(entry)
+                continue
+            self._drop_description(episode)
+            dropped = True
         for entry in needed:
-            heapq.heappush(self.closings, entry)
+            heapq.heappush(self._oldest, entry)
         return dropped
 
     def _drop_description(self, episode: Episode) -> None:
         assert episode.name is not None
-        del self._graph.described[episode.name]
+        del self._graph.described[episode.name], self.closings[episode.number]
+        if episode.task is not None:
+            episode.task.described.remove(episode)
         pair = episode.buckets.pop(_DESCRIPTION_RANK)
         self.closing_tokens -= sum(self._view.tokens[index] for index in pair)
         episode.rank = _DESCRIPTION_RANK
         self._take(episode, Level.DESCRIPTION, pair)
-
-    def _redo_description(self, number: int) -> None:
-        for entry in self.closings:
-            if entry[0] == number:
-                self.closings.remove(entry)
-                heapq.heapify(self.closings)
-                self._drop_description(entry[1])
-                return
 
     def _find(self, number: int) -> Episode:
         episode = self._graph.live.get(number)

@@ -54,7 +54,8 @@ class Pinned:
         active_name: its name.
         unsettled: episodes that are closed or implicit but not yet settled, with the latest assistant message (R6).
         needed: explorations that an active or unsettled act builds on (R7), and items held by coupling (R12).
-        descriptions: closing pairs of removed explorations, where the policy keeps them all (R11).
+        descriptions: closing pairs of removed explorations and tasks, where the policy keeps them all (R11).
+        tasks: starts and ends of tasks that are open or of which something besides closing pairs is in view (R17).
     """
 
     overhead: int = 0
@@ -67,6 +68,7 @@ class Pinned:
     unsettled: int = 0
     needed: int = 0
     descriptions: int = 0
+    tasks: int = 0
 
     @property
     def total(self) -> int:
@@ -93,6 +95,7 @@ class Pinned:
             ("not yet settled", self.unsettled),
             ("needed by an unfinished act", self.needed),
             ("descriptions", self.descriptions),
+            ("tasks", self.tasks),
         ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -27,11 +26,15 @@ _PLAIN: Final = (
 """Attributes of an episode that need no conversion to JSON."""
 
 
+_OF_TASKS: Final = ("depth", "given_up", "inside")
+"""The same; written only for tasks and what is in one (R17)."""
+
+
 def export_parts(graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices) -> dict[str, Any]:
     """Return the episodes, closing pairs, visible items and standing notices of a window as JSON-able data."""
     return {
         "graph": _export_graph(graph),
-        "closings": [_export_episode(episode) for _, episode in sorted(eviction.closings)],
+        "closings": [_export_episode(episode) for _, episode in sorted(eviction.closings.items())],
         "view": _export_view(view, graph),
         "standing": {
             "in_force": {kind: list(indexes) for kind, indexes in standing.in_force.kinds.items()},
@@ -45,35 +48,37 @@ def restore_parts(
     graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices, state: Mapping[str, Any]
 ) -> None:
     """Fill the empty parts of a new window with what `export_parts` described."""
-    _restore_graph(graph, state["graph"])
+    live = [_restore_episode(row) for row in state["graph"]["live"]]
     closings = [_restore_episode(row) for row in state["closings"]]
-    eviction.closings = [(episode.number, episode) for episode in closings]
-    heapq.heapify(eviction.closings)
-    graph.described.update((episode.name, episode) for episode in closings if episode.name is not None)
-    episodes = {**graph.live, **{episode.number: episode for episode in closings}}
+    episodes = {episode.number: episode for episode in (*live, *closings)}
+    for entry in (*state["graph"]["live"], *state["closings"]):
+        if (task := entry.get("task")) is not None:
+            episodes[entry["number"]].task = episodes[task]
+    _restore_graph(graph, state["graph"], live)
     _restore_view(view, state["view"], episodes)
+    for episode in closings:
+        eviction.keep_description(episode)
     row = state["standing"]
     standing.in_force.kinds.update((kind, list(indexes)) for kind, indexes in row["in_force"].items())
     standing.stood_in.update(_restore_owners(row["stood_in"], episodes))
     standing.overdue.update(_restore_owners(row["overdue"], episodes))
-    eviction.closing_tokens = sum(
-        view.tokens[index] for episode in closings for bucket in episode.buckets.values() for index in bucket
-    )
 
 
 def _export_graph(graph: EpisodeGraph) -> dict[str, Any]:
     return {
         "started": graph.started,
+        "latest": graph.latest and graph.latest.number,
         "live": [_export_episode(episode) for episode in graph.live.values()],
         "archive": {name: [list(span) for span in spans] for name, spans in graph.archive.items()},
         "waiting": [episode.number for episode in graph.waiting],
     }
 
 
-def _restore_graph(graph: EpisodeGraph, row: Mapping[str, Any]) -> None:
+def _restore_graph(graph: EpisodeGraph, row: Mapping[str, Any], live: Iterable[Episode]) -> None:
     graph.started = row["started"]
-    for entry in row["live"]:
-        graph.insert(_restore_episode(entry))
+    for episode in live:
+        graph.insert(episode)
+    graph.latest = None if row["latest"] is None else graph.live[row["latest"]]
     graph.archive.update(
         (name, tuple((first, stop) for first, stop in spans)) for name, spans in row["archive"].items()
     )
@@ -94,12 +99,18 @@ def _export_episode(episode: Episode) -> dict[str, Any]:
         "loose": [list(entry) for entry in episode.loose.items()],
         "durable": [list(entry) for entry in episode.durable.items()],
         "texts": [list(entry) for entry in episode.texts.items()],
+        **(_export_task(episode) if episode.is_task or episode.task else {}),
     }
+
+
+def _export_task(episode: Episode) -> dict[str, Any]:
+    task = None if episode.task is None else episode.task.number
+    return {"task": task, **{name: getattr(episode, name) for name in _OF_TASKS}}
 
 
 def _restore_episode(row: Mapping[str, Any]) -> Episode:
     episode = Episode(row["number"], row["name"], EpisodeType(row["type"]), tuple(row["dependencies"]))
-    for name in _PLAIN:
+    for name in (*_PLAIN, *(_OF_TASKS if "task" in row else ())):
         setattr(episode, name, row[name])
     episode.spans = [list(span) for span in row["spans"]]
     episode.buckets = {rank: list(indexes) for rank, indexes in row["buckets"]}

@@ -32,7 +32,7 @@ _CLASS_RANK: Final = {
 IMPLICIT_TOKENS: Final = 8_000
 """Tokens after which an implicit episode closes ahead of the next assistant message (R5)."""
 
-STATE_VERSION: Final = 5
+STATE_VERSION: Final = 6
 """Version of the data that `ContextWindow.export` returns."""
 
 
@@ -47,9 +47,11 @@ class Added:
     Attributes:
         index: the item's index in the history.
         episode: the episode that it belongs to; None for system and user items, and for notices that count as such.
+            A start or end of a task belongs to the task (R17).
         verdict: for a `delimiter` call, whether it was accepted and what to tell the model.
-        opened: the episode that it opened, if any.
-        closed: the episode that it closed, if any; implicit ones included.
+        opened: the episode or task that it opened, if any.
+        closed: the episode or task that it closed, if any; implicit ones included. The end of a task closes unmarked
+            work, too.
         marks: the marks that were made right ahead of it.
     """
 
@@ -72,6 +74,7 @@ class ContextWindow:
         policy: what a pass evicts, and how far; `Policy()` by default.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
+        tasks: whether the agent may group its episodes in tasks (R17).
 
     Attributes:
         accounting: the tokens of the view.
@@ -87,11 +90,12 @@ class ContextWindow:
         *,
         overhead: int = 0,
         tool_classes: Mapping[str, ToolClass | str] | None = None,
+        tasks: bool = False,
     ) -> None:
         self._budget = parse_budget(budget, exact=True)
         self.policy = Policy() if policy is None else policy
         self._classes = read_tool_classes(tool_classes)
-        self._protocol = Protocol()
+        self._protocol = Protocol(tasks=[] if tasks else None)
         self._graph = EpisodeGraph()
         self.accounting = Accounting(overhead=overhead)
         self._view = View(self.accounting)
@@ -100,6 +104,7 @@ class ContextWindow:
         self._count = 0
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
         self._active: Episode | None = None
+        self._task: Episode | None = None
         self._implicit: Episode | None = None
         self._calls: dict[str, list[OpenCall]] = {}
         self._latest = -1  # index of the latest assistant message's first item
@@ -172,8 +177,13 @@ class ContextWindow:
         return self._active
 
     @property
+    def task(self) -> Episode | None:
+        """The innermost open task (R17)."""
+        return self._task
+
+    @property
     def episodes(self) -> list[Episode]:
-        """The live episodes, in order of start; removed ones are not kept (the paper's section 5)."""
+        """The live episodes and tasks, in order of start; removed ones are not kept (the paper's section 5)."""
         return list(self._graph.live.values())
 
     @property
@@ -188,12 +198,12 @@ class ContextWindow:
 
     @property
     def described(self) -> list[Episode]:
-        """The removed explorations whose closing pair is still in view (R11)."""
+        """The removed explorations and tasks whose closing pair is still in view (R11)."""
         return list(self._graph.described.values())
 
     @property
     def started(self) -> int:
-        """Number of episodes that were ever started, implicit ones included."""
+        """Number of episodes and tasks that were ever started, implicit episodes included."""
         return self._graph.started
 
     @property
@@ -201,7 +211,9 @@ class ContextWindow:
         """Tokens that no pass may take now, by what holds them (R13); overflow (R16) may still take exchanges of it."""
         accounting, active = self.accounting, self._active
         scaled = accounting.scaled
-        unsettled = [episode for episode in self._graph.unsettled.values() if episode is not active]
+        unsettled = [
+            episode for episode in self._graph.unsettled.values() if episode is not active and not episode.is_task
+        ]
         pinned_tokens = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
         return Pinned(
             overhead=accounting.beside,
@@ -214,6 +226,7 @@ class ContextWindow:
             unsettled=scaled(sum(episode.tokens for episode in unsettled if not self._is_exempt(episode))),
             needed=scaled(pinned_tokens + sum(episode.tokens for episode in self._graph.needed().values())),
             descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
+            tasks=scaled(sum(task.tokens for task in self._graph.tasks.values())),
         )
 
     @property
@@ -281,7 +294,7 @@ class ContextWindow:
         Args:
             arguments: the raw JSON arguments of each call.
         """
-        ahead = replace(self._protocol, started=dict(self._protocol.started))
+        ahead = self._protocol.copy()
         return [ahead.judge(raw, self._noted) for raw in arguments]
 
     # What the caller tells it
@@ -311,7 +324,7 @@ class ContextWindow:
         """
         self._check(item)
         if marks:
-            check_marks(marks, self._active, self._graph, self._protocol.started)
+            check_marks(marks, self._active, self._task, self._graph, self._protocol.started)
         index = self._count
         self._count += 1
         full = self._note_message(item, index)
@@ -409,12 +422,14 @@ class ContextWindow:
             "tool_classes": {name: cls.value for name, cls in self._classes.items()},
             "accounting": asdict(self.accounting),
             "index": self._index and asdict(self._index),
+            "tasks": self._protocol.tasks is not None,
             "started": dict(self._protocol.started),
             **export_parts(self._graph, self._eviction, self._view, self._standing),
             "count": self._count,
             "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
             "notices": [list(entry) for entry in self._view.notices.items()],
             "active": self._active and self._active.number,
+            "task": self._task and self._task.number,
             "implicit": self._implicit and self._implicit.number,
             "calls": [
                 [call_id, call.owner.number, call.rank, call.index]
@@ -434,7 +449,12 @@ class ContextWindow:
         if state.get("version") != STATE_VERSION:
             raise ConfigError(f"state has version {state.get('version')!r}; this Wane reads version {STATE_VERSION}")
         try:
-            window = cls(state["budget"], Policy(**state["policy"]), tool_classes=state["tool_classes"])
+            window = cls(
+                state["budget"],
+                Policy(**state["policy"]),
+                tool_classes=state["tool_classes"],
+                tasks=state["tasks"],
+            )
             window._restore(state)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise ConfigError(f"the state is damaged: {error!r}") from error
@@ -450,7 +470,11 @@ class ContextWindow:
         live = self._graph.live
         self._active = None if state["active"] is None else live[state["active"]]
         self._implicit = None if state["implicit"] is None else live[state["implicit"]]
-        self._protocol = Protocol(dict(state["started"]))
+        self._task = None if state["task"] is None else live[state["task"]]
+        self._protocol.started.update(state["started"])
+        if self._protocol.tasks is not None and self._task is not None:
+            lineage = reversed([task for task in self._task.lineage() if not task.inferred])
+            self._protocol.tasks.extend(task.name for task in lineage if task.name is not None)
         if (active := self._active) is not None and active.name is not None and not active.inferred:
             self._protocol.active = (active.name, active.type)
         self._count = state["count"]
@@ -509,6 +533,7 @@ class ContextWindow:
             return added
         self._fixed[item.kind] += item.tokens
         if item.standing and self._latest >= 0:
+            assert self._graph.latest is not None
             for earlier, episode in self._standing.enter(index, item.standing, self._graph.latest):
                 self._release(earlier, episode)
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
@@ -519,7 +544,7 @@ class ContextWindow:
         self._fixed[Kind.NOTICE] -= tokens
         self._view.notices[index] = episode.number
         episode.admit(index, tokens)
-        if episode.rank >= _ARTIFACT_RANK:
+        if episode.rank >= _ARTIFACT_RANK or episode.is_task:
             self._standing.overdue[index] = episode
             if episode.removed:
                 self._graph.archived(episode)
@@ -529,14 +554,24 @@ class ContextWindow:
             episode.loose[index] = index
 
     def _mark(self, mark: Mark) -> Episode | None:
-        """Make a mark; return the episode that it closed."""
+        """Make a mark; return the episode or task that it closed."""
         if mark.action == "end":
-            return self._close_inferred(mark.description)
+            if self._active is not None:
+                return self._close_inferred(mark.description)
+            self._close_implicit()
+            task = self._task
+            assert task is not None
+            self._end_task(mark.description, abandoned=mark.abandoned)
+            return task
         closed = self._close_implicit()
         # The agent may not use the name again (R3), nor depend on an episode that it did not mark.
         self._protocol.started[mark.name] = False
-        self._active = self._graph.start(mark.name, mark.type, mark.dependencies)
-        self._active.inferred = True
+        opened = self._graph.start(mark.name, mark.type, mark.dependencies, self._task)
+        opened.inferred = True
+        if opened.is_task:
+            self._task = opened
+        else:
+            self._active = opened
         return closed
 
     def _add_work(self, item: Item, index: int) -> Added:
@@ -557,11 +592,13 @@ class ContextWindow:
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
         """Take in an accepted `delimiter` call: a start opens its episode, an end is its last call (R4)."""
+        if verdict.type is EpisodeType.TASK:
+            return self._add_task_boundary(item, index, verdict)
         if verdict.action == "start":
             # The protocol accepts a start while an inferred episode is open: the agent is the authority.
             closed = self._close_implicit() or self._close_inferred()
             assert verdict.type is not None
-            opened = self._active = self._graph.start(verdict.name, verdict.type, verdict.dependencies)
+            opened = self._active = self._graph.start(verdict.name, verdict.type, verdict.dependencies, self._task)
             self._enter(opened, item, index, REMOVE_RANK)
             return Added(index, opened, verdict, opened, closed)
         episode = self._active
@@ -571,6 +608,30 @@ class ContextWindow:
         episode.description = verdict.description
         self._active = None
         return Added(index, episode, verdict, closed=episode)
+
+    def _add_task_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
+        """Take in an accepted start or end of a task, which owns its two calls (R17)."""
+        closed = self._close_implicit() or self._close_inferred()
+        if verdict.action == "start":
+            opened = self._task = self._graph.start(verdict.name, EpisodeType.TASK, task=self._task)
+            self._enter(opened, item, index, REMOVE_RANK)
+            return Added(index, opened, verdict, opened, closed)
+        while (task := self._task) is not None and task.inferred:  # the agent is the authority
+            self._end_task(None)
+        assert task is not None
+        self._enter(task, item, index, _DESCRIPTION_RANK)
+        self._end_task(verdict.description, abandoned=verdict.abandoned)
+        return Added(index, task, verdict, closed=task)
+
+    def _end_task(self, description: str | None, *, abandoned: bool = False) -> None:
+        task = self._task
+        assert task is not None
+        task.closed, task.description = True, description
+        self._task = task.task
+        if abandoned:
+            self._graph.abandon(task)
+        if task.complete:  # it was inferred: it has no calls, and settles with the next assistant message
+            self._graph.waiting.append(task)
 
     def _add_result(self, item: Item, index: int) -> Added:
         assert item.call_id is not None
@@ -595,7 +656,7 @@ class ContextWindow:
             return self._active, None
         if self._implicit is not None:
             return self._implicit, None
-        self._implicit = self._graph.start()
+        self._implicit = self._graph.start(task=self._task)
         self._implicit.prologue = not self._protocol.started
         return self._implicit, self._implicit
 
@@ -616,6 +677,7 @@ class ContextWindow:
 
     def _enter(self, owner: Episode, item: Item, index: int, rank: int) -> None:
         owner.enter(index, item.tokens, rank)
+        self._graph.latest = owner
         if item.kind is Kind.CALL:
             assert item.call_id is not None
             self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))
