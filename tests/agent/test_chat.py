@@ -581,6 +581,29 @@ def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve
         play(at, scene)
 
 
+def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Path) -> None:
+    pasted = "\n".join(f"line {number}" for number in range(30))
+
+    async def scene(at: Terminal) -> None:
+        at.type(f"look at \x1b[200~{pasted}\x1b[201~")
+        at.type("\x7f")  # removes it whole
+        at.type(f"\x1b[200~{pasted}\x1b[201~ now")
+        at.type("\n")  # Ctrl-J
+        at.type(f"and\\{ENTER}here{ENTER}")
+        shown = await at.asked("touch made")
+        assert "\n> look at [Pasted #2: 30 lines] now\nand\nhere\n" in shown
+        at.type(ENTER)
+        at.say("y")
+        await at.until("Done.")
+        at.type(CTRL_D)
+
+    replies = [Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply("Done.")]
+    with served(replies) as server, terminal(server.model(), repository) as at:
+        play(at, scene)
+        assert f"look at {pasted} now\nand\nhere" in server.requests[0].texts(Kind.USER)
+    assert (repository / "made").exists()
+
+
 def test_escape_refuses_what_is_asked(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("work")

@@ -66,6 +66,20 @@ def test_an_unknown_model_shows_how_to_name_one(spec: str) -> None:
         resolve_model(spec)
 
 
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("opnai:gpt-x", "openai:gpt-x"),
+        ("antropic:claude-x", "anthropic:claude-x"),
+        ("gpt-x", "openai:gpt-x"),
+        ("claude-x", "anthropic:claude-x"),
+    ],
+)
+def test_an_unknown_model_is_answered_with_the_likely_one(spec: str, meant: str) -> None:
+    with pytest.raises(ModelError, match=f"the model '{spec}' is unknown; did you mean {meant}\\?"):
+        resolve_model(spec)
+
+
 def test_a_client_that_is_not_installed_is_named_with_its_command() -> None:
     try:
         import groq  # type: ignore[import-not-found, unused-ignore]  # noqa: F401

@@ -277,7 +277,7 @@ def test_a_server_that_cannot_be_reached_is_named_with_its_setting(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:9/v1")
     assert main(["-p", "go", "-m", "openai-chat:x", "-C", str(repository), "--patience", "0.02"]) == 75
     waits, told = capsys.readouterr().err.strip().rsplit("\n", 1)
-    assert waits.endswith(" in a row)")
+    assert "; trying again at once (attempt 2)\n" in f"{waits}\n"
     assert "cannot reach http://127.0.0.1:9/v1/ for openai:x: Connection error (" in told
     assert told.partition("; given up after ")[0].endswith("; the address comes from OPENAI_BASE_URL")
     assert "secret" not in told

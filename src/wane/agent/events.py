@@ -123,8 +123,13 @@ class Waiting:
     @property
     def sentence(self) -> str:
         """The wait in a sentence."""
+        return f"{self.reason.rstrip('.')}; {self.next_try}"
+
+    @property
+    def next_try(self) -> str:
+        """When it is asked again, as a clause."""
         wait = "at once" if self.seconds < 1 else f"in {self.seconds:.0f} s"
-        return f"{self.reason.rstrip('.')}; trying again {wait} (failed {self.tries} in a row)"
+        return f"trying again {wait} (attempt {self.tries + 1})"
 
 
 SessionEvent: TypeAlias = (

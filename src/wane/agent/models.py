@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from wane.core.errors import MissingExtraError, WaneError
@@ -43,6 +44,8 @@ _KEY: Final = re.compile(r"[Ss]et the `([A-Z0-9_]*KEY)`")
 _NO_KEY: Final = re.compile(r"no api key", re.IGNORECASE)
 _KEY_VARIABLES: Final = {model.partition(":")[0]: variable for variable, model in DEFAULT_MODELS.items()}
 _EXTRA: Final = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+_FAMILIES: Final = {"claude": "anthropic", "gpt": "openai", "gemini": "google"}
+"""Who makes models whose names begin so."""
 _EXAMPLE: Final = " or ".join(list(DEFAULT_MODELS.values())[:2])
 
 
@@ -104,9 +107,23 @@ def _reason(spec: str, error: str) -> str:
     if variable and (match or _NO_KEY.search(error)):
         return f"no key for the model {spec}: set the environment variable {variable}; it is missing or empty"
     if error.startswith("Unknown model"):
-        hint = error.partition(". ")[2]
-        return f"the model {spec!r} is unknown; write provider:model, such as {_EXAMPLE}. {hint}".rstrip(". ")
+        meant = _meant(spec)
+        how = f"did you mean {meant}?" if meant else f"write provider:model, such as {_EXAMPLE}"
+        return f"the model {spec!r} is unknown; {how}"
     return f"the model {spec} cannot be used: {' '.join(error.split())}"
+
+
+def _meant(spec: str) -> str | None:
+    """Return the model that a user seems to mean: with its provider, or with the provider's right name."""
+    from pydantic_ai.models import KnownModelName
+
+    provider, colon, name = spec.partition(":")
+    if not colon:
+        family = next((family for family in _FAMILIES if spec.startswith(family)), None)
+        return f"{_FAMILIES[family]}:{spec}" if family else None
+    providers = dict.fromkeys(known.partition(":")[0] for known in get_args(KnownModelName.__value__))
+    near = get_close_matches(provider, providers, 1)
+    return f"{near[0]}:{name}" if near and near[0] != provider else None
 
 
 def explain(error: BaseException, model: Model | None = None) -> str:

@@ -7,6 +7,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from wane.cli.chat.pasted import Pastes
 from wane.cli.chat.typed import ChatCompleter, history_at, matching, project_paths
 
 
@@ -46,12 +47,12 @@ def test_names_come_before_folders() -> None:
 
 def test_the_history_is_kept_for_its_user_alone(tmp_path: Path) -> None:
     root = tmp_path / "state"
-    history = history_at(root, lambda line: line != "y")
+    history = history_at(root, lambda line: line != "y", Pastes())
     for line in ("first", "y", "two\nlines"):
         history.append_string(line)
-    assert list(history_at(root, bool).load_history_strings()) == ["two\nlines", "first"]
+    assert list(history_at(root, bool, Pastes()).load_history_strings()) == ["two\nlines", "first"]
     (file,) = root.iterdir()
     assert file.stat().st_mode & 0o077 == 0
-    unsaved = history_at(None, lambda line: line != "y")
+    unsaved = history_at(None, lambda line: line != "y", Pastes())
     unsaved.append_string("y")
     assert unsaved.get_strings() == []

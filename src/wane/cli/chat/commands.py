@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEYS: Final = (
     ("Enter", "Send. During a turn, what you type waits; Up takes it back."),
-    ("Alt-Enter", "Begin a new line."),
+    ("Alt-Enter, Ctrl-J", "Begin a new line; so does a backslash before Enter."),
     ("Esc", "Stop the turn."),
     ("Ctrl-C", "Stop the turn, or clear the line; twice at an empty prompt, quit."),
     ("Ctrl-D", "Quit."),

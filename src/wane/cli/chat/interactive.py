@@ -30,6 +30,7 @@ from wane.cli.chat.commands import COMMANDS, chosen
 from wane.cli.chat.footer import Activity, footer
 from wane.cli.chat.narration import Narration, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
+from wane.cli.chat.pasted import Pastes
 from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
 from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
@@ -81,6 +82,7 @@ class Chat:
 
     Attributes:
         store: the saved sessions.
+        pastes: the long texts that were pasted.
         unseen: the last search in this session and the places of it that were shown, if there are more; None if not.
 
     Raises:
@@ -91,6 +93,7 @@ class Chat:
         self.console = console
         self.store = session_store()
         self.unseen: tuple[str, int] | None = None
+        self.pastes = Pastes()
         self._options = options
         self._settings, self._resumed = check_options(options)
         self._session: AgentSession | None = None
@@ -111,7 +114,7 @@ class Chat:
             key_bindings=chat_keys(self),
             completer=ThreadedCompleter(ChatCompleter(self._names, options.cwd)),
             complete_while_typing=True,
-            history=history_at(self.store.root if options.save else None, self._remembers),
+            history=history_at(self.store.root if options.save else None, self._remembers, self.pastes),
             # What is above the prompt at that moment would stay: `_line_typed` writes the line itself.
             erase_when_done=True,
         )
@@ -255,8 +258,10 @@ class Chat:
     def _line_typed(self, line: str) -> None:
         self._leaving = False
         if self._question.open:
+            if not line:
+                return  # it may have been meant for another line
             self.console.print(Text(f"> {safe(line)}", style="cyan"))
-            if not self._question.take(line):
+            if not self._question.take(self.pastes.full(line)):
                 self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
@@ -268,7 +273,7 @@ class Chat:
     def _do(self, line: str) -> None:
         choices, self._choices = self._choices, None
         if line:
-            self.console.print(Text(f"> {safe(line, keep=_LINES)}", style="cyan"))
+            self.console.print(Text(f"\n> {safe(line, keep=_LINES)}", style="cyan"))
         if choices is None and (not is_command(line) or self._custom(line)):
             self._turn = asyncio.get_running_loop().create_task(self._work(line))
             return
@@ -314,6 +319,7 @@ class Chat:
             raise
 
     async def _work(self, line: str) -> None:
+        line = self.pastes.full(line)
         loop = asyncio.get_running_loop()
         self._activity = Activity(loop.time(), self.session.account, self.session.account)
         ticking = loop.create_task(self._tick())
@@ -400,7 +406,8 @@ class Chat:
 
     def _names(self) -> list[tuple[str, str]]:
         own = [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
-        return [*((name, command.help) for command in COMMANDS for name in command.names), *own]
+        aliases = [(name, command.help) for command in COMMANDS for name in command.aliases]
+        return [*((command.name, command.help) for command in COMMANDS), *own, *aliases]
 
     def _remembers(self, line: str) -> bool:
         return bool(line.strip()) and not self._question.open and self._choices is None

@@ -88,6 +88,7 @@ class Narration:
         self._asked = ""
         self._unmet = False
         self._latest = ""
+        self._waiting_for = ""
 
     def event(self, event: SessionEvent) -> None:
         """Write an event."""
@@ -124,7 +125,7 @@ class Narration:
         """Write how the turn ended."""
         self.flush()
         self._end_output()
-        self._unmet = False
+        self._unmet, self._waiting_for = False, ""
         if result.outcome is Outcome.INTERRUPTED:
             self._write(Text("Stopped. The session keeps what was done.", style="yellow"))
         elif result.error is not None:
@@ -189,8 +190,10 @@ class Narration:
             case StrategyActed(strategy, _, _, before, after):
                 effect = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {effect}", style="yellow")
-            case Waiting():
-                return Text(f"{printable(event.sentence)}. {HINT}", style="yellow")
+            case Waiting(reason):
+                sentence = f"Still failing; {event.next_try}" if reason == self._waiting_for else event.sentence
+                self._waiting_for = reason
+                return Text(f"{printable(sentence)}. {HINT}", style="yellow")
             case Warned(text):
                 return Text(printable(text), style="yellow")
             case BudgetUnmet(report) if not self._unmet:

@@ -24,7 +24,7 @@ _ANSWERS: Final = {
     "v": Approval(allowed=False, scope=Scope.PROJECT),
 }
 _SPELLED: Final = {
-    "yes": "y", "always": "a", "project": "p", "session": "s", "each": "e", "no": "n", "never": "v", "": "n",
+    "yes": "y", "always": "a", "project": "p", "session": "s", "each": "e", "no": "n", "never": "v",
 }  # fmt: skip
 
 

@@ -9,12 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.keys import Keys
 from typing_extensions import override
+
+from wane.cli.chat.pasted import Pastes
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
@@ -84,12 +88,13 @@ def project_paths(directory: Path) -> list[str]:
     return list(paths)
 
 
-def history_at(root: Path | None, keeps: Callable[[str], bool]) -> History:
+def history_at(root: Path | None, keeps: Callable[[str], bool], pastes: Pastes) -> History:
     """Return the history of what was typed, in a file that only its user can read.
 
     Args:
         root: directory of the file; None keeps nothing beyond this chat.
         keeps: whether a line belongs to the history; answers to questions do not.
+        pastes: has the texts for the marks in a line.
     """
     path = Path(os.devnull)  # lines that are kept nowhere still belong to this chat
     if root is not None:
@@ -97,22 +102,29 @@ def history_at(root: Path | None, keeps: Callable[[str], bool]) -> History:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(root / HISTORY_FILE, os.O_WRONLY | os.O_CREAT, 0o600))
             path = root / HISTORY_FILE
-    return _History(path, keeps)
+    return _History(path, keeps, pastes)
 
 
 class _History(FileHistory):
-    def __init__(self, path: Path, keeps: Callable[[str], bool]) -> None:
+    def __init__(self, path: Path, keeps: Callable[[str], bool], pastes: Pastes) -> None:
         self._keeps = keeps
+        self._pastes = pastes
         super().__init__(path)
 
     @override
     def append_string(self, string: str) -> None:
         if self._keeps(string):
-            super().append_string(string)
+            super().append_string(self._pastes.full(string))
 
 
 class Host(Protocol):
-    """The chat, as the keys use it."""
+    """The chat, as the keys use it.
+
+    Attributes:
+        pastes: the long texts that were pasted.
+    """
+
+    pastes: Pastes
 
     @property
     def working(self) -> bool:
@@ -144,9 +156,25 @@ def chat_keys(chat: Host) -> KeyBindings:
         else:
             chat.interrupt(event.current_buffer)
 
+    # Ctrl-J is a key of its own in every terminal; few tell Shift-Enter from Enter.
     @keys.add("escape", "enter")
+    @keys.add("c-j")
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
+
+    @keys.add("enter", filter=Condition(lambda: get_app().current_buffer.document.text_before_cursor.endswith("\\")))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.delete_before_cursor()
+        event.current_buffer.insert_text("\n")
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(chat.pastes.folded(event.data))
+
+    @keys.add("backspace")
+    def _(event: KeyPressEvent) -> None:
+        before = event.current_buffer.document.text_before_cursor
+        event.current_buffer.delete_before_cursor(max(event.arg, chat.pastes.mark_at_end(before)))
 
     @keys.add("c-o")
     def _(_event: KeyPressEvent) -> None:
