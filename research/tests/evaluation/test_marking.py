@@ -22,6 +22,7 @@ from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 from wane_research.evaluation.report import report, to_markdown
 from wane_research.evaluation.report.marking import MEASURES, MarkingEffect
 from wane_research.evaluation.results import FILE_NAME, VERSION, Arm, Run, Trial, append, begin
+from wane_research.evaluation.results import read as read_results
 from wane_research.evaluation.running.config import Config
 from wane_research.evaluation.running.journals import SESSIONS
 from wane_research.evaluation.running.runner import Evaluation
@@ -66,18 +67,23 @@ def plan(model: str, task: int, *, marks: bool) -> list[tuple[Call, ...]]:
     steps = [(call,) for call in (*reads, write("answer.txt", f"{task}\n"), *after, *other, *busy)]
     steps += [(shell("true"),)] * checks
     if marks:
-        steps[0] = (explore("look"), *steps[0])
-        steps[len(reads)] = (end("look", "Read the parts."), act("write", ["look"]), *steps[len(reads)])
+        look, change = f"look-{task}", f"write-{task}"
+        steps[0] = (explore(look), *steps[0])
+        steps[len(reads)] = (end(look, "Read the parts."), act(change, [look]), *steps[len(reads)])
         if model != "open":
-            steps[-1] = (*steps[-1], end("write"))
+            steps[-1] = (*steps[-1], end(change))
     return steps
 
 
 def decide(request: Request) -> Reply:
-    """Take the next step of the plan: as many are done as the request has answers."""
-    (task,) = re.findall(r"Task (\d+)\.", " ".join(request.texts(Kind.USER)))
-    steps = plan(request.model, int(task), marks=DELIMITER in request.tools)
-    done = sum(message.role == "assistant" for message in request.messages)
+    """Take the next step of the plan: as many are done as there are answers since the task was given."""
+    task, done = 0, 0
+    for message in request.messages:
+        told = " ".join(part.text for part in message.parts if part.kind is Kind.USER)
+        if given := re.search(r"Task (\d+)\.", told):
+            task, done = int(given[1]), 0
+        done += message.role == "assistant"
+    steps = plan(request.model, task, marks=DELIMITER in request.tools)
     return Reply("Go on.", calls=steps[done]) if done < len(steps) else Reply("Done.")
 
 
@@ -96,7 +102,7 @@ class Trials:
         settings = Settings(model=model, budget=arm.budget or DEFAULT_BUDGET, yolo=True)
         settings = settings.changed(strategy=arm.strategy, annotate=arm.annotate or "model")
         store = SessionStore(attempt.directory / "agent" / SESSIONS)
-        session = AgentSession.create(SessionConfig(app, settings, store))
+        session = self._session(attempt.earlier, SessionConfig(app, settings, store))
         number = attempt.task.name.removeprefix("task-")
         await session.run(f"Task {number}. Write its number to answer.txt.")
         session.close()
@@ -113,6 +119,16 @@ class Trials:
             journal=session.journal.path.relative_to(attempt.folder).as_posix(),
             directory=attempt.directory.relative_to(attempt.folder).as_posix(),
         )
+
+    def _session(self, earlier: Path | None, config: SessionConfig) -> AgentSession:
+        """A new session, or the one of the trials before, copied into the folder of this one."""
+        if earlier is None:
+            return AgentSession.create(config)
+        assert config.store is not None
+        journal = config.store.root / earlier.parent.name / earlier.name
+        journal.parent.mkdir(parents=True)
+        journal.write_bytes(earlier.read_bytes())
+        return AgentSession.resume(journal, config)
 
 
 def evaluate(folder: Path, models: list[str], tasks: int, **changes: Any) -> Path:
@@ -166,6 +182,17 @@ def test_figures_are_those_of_the_plans(out: Path) -> None:
     assert (found["model calls"].value, found["model calls"].other) == pytest.approx((calls[False], calls[True]))
     assert (found["repeated reads"].value, found["repeated reads"].other) == (0, 2)
     assert found["score"].value == found["score"].other == 1
+
+
+def test_in_one_session_each_task_has_its_own_figures(tmp_path: Path) -> None:
+    out = evaluate(tmp_path, ["forgetful"], 3, protocols=("single",), annotate=("model",))
+    (results,) = map(read_results, out.rglob(FILE_NAME))
+    for trial in results.trials:
+        steps = plan("forgetful", int(trial.task.removeprefix("task-")), marks=True)
+        reads = next(number for number, calls in enumerate(steps) if any(call.tool == "write_file" for call in calls))
+        assert trial.usage.model_calls == len(steps) + 1
+        assert trial.context is not None
+        assert (trial.context.explored_first, trial.context.repeated, trial.context.unended) == (reads, 2, 0)
 
 
 def test_an_evaluation_has_an_arm_for_each_marker(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_in_a_session_over_tasks_each_counts_what_it_did_itself(tmp_path: Path) 
     chat = worked()
     before = figures_of(saved(tmp_path / "before", chat))
     chat.user("The next task.")
+    chat.call("read_file", {"path": "a.py", "offset": 1}, "another a, in a new environment")
     chat.call("read_file", {"path": "b.py"}, "b")
     chat.call("read_file", {"path": "b.py"}, "b")
     chat.call("write_file", {"path": "c.py", "content": "c"}, "Wrote c.py.")
@@ -71,4 +72,4 @@ def test_in_a_session_over_tasks_each_counts_what_it_did_itself(tmp_path: Path) 
     assert first is not None
     assert second is not None
     assert (first.explored_first, first.repeated, first.unended) == (2, 1, 1)
-    assert (second.explored_first, second.repeated, second.unended) == (2, 1, 0)
+    assert (second.explored_first, second.repeated, second.unended) == (3, 1, 0)

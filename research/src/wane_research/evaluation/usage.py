@@ -98,7 +98,7 @@ class ContextFigures:
         over_budget: requests over the budget.
         read_again: results that the agent fetched again after they had left the view.
         explored_first: calls that explored before the first one that changed something; all of them if none did.
-        repeated: calls that explored and repeated an earlier one of the session, with nothing changed in between.
+        repeated: calls that explored and repeated an earlier one of the user's turn, with nothing changed in between.
         unended: episodes that the model began in this trial and had not ended when it was over.
     """
 

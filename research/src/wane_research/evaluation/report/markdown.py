@@ -30,8 +30,9 @@ _OF_TOOK = (
 _OF_MARKING = (
     "Arms that differ only in who marks episodes, paired by task; means of a trial. The intervals are the wider of "
     "that over tasks and that over runs, and hold together at 95 %. Would find: the smallest true difference that an "
-    "experiment like this finds in four of five cases. Repeated reads are calls that explore as an earlier one did, "
-    "with nothing changed in between. Only a model leaves episodes without end: inference and a host end theirs."
+    "experiment like this finds in four of five cases. Repeated reads are calls that explore as an earlier one of the "
+    "task did, with nothing changed in between. Only a model leaves episodes without end: "
+    "inference and a host end theirs."
 )
 _OF_PAPER = (
     f"{MODEL}, {BUDGET:,} tokens; no variance was published. Chance: how far apart two equal arms of that size land in "

@@ -21,7 +21,7 @@ class ToolUse:
     Attributes:
         explores: whether it gathers information.
         changes: whether it changes something.
-        repeats: whether it explores as an earlier call of the session did, with nothing changed in between.
+        repeats: whether it explores as an earlier call of the user's turn did, with nothing changed in between.
     """
 
     explores: bool = False
@@ -33,6 +33,8 @@ def tool_uses(session: RecordedSession) -> Iterator[ToolUse]:
     """Yield the tool calls of a session, in order, by what their names and arguments show."""
     since_change: set[tuple[str, str]] = set()
     for part in session.parts:
+        if part.kind is Kind.USER:
+            since_change.clear()  # the user may have changed something, and a new task has a new environment
         if part.kind is not Kind.CALL or part.tool in (DELIMITER, RECALL):
             continue
         activity = judge_call(part.tool or "", part.arguments).activity
