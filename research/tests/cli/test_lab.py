@@ -78,9 +78,9 @@ class TestLab:
     @pytest.mark.parametrize(
         ("args", "why"),
         [
-            ((), "wane: the following arguments are required: COMMAND; see wane lab --help"),
-            (("guess",), "invalid choice: 'guess'"),
-            (("validate",), "the following arguments are required: SESSION...; see wane lab validate --help"),
+            ((), "wane: COMMAND is missing; see wane lab --help"),
+            (("guess",), "wane: unknown command 'guess'. See wane lab --help"),
+            (("validate",), "SESSION... is missing; see wane lab validate --help"),
         ],
     )
     def test_what_is_no_command_of_the_group(self, run: Run, args: tuple[str, ...], why: str) -> None:

@@ -53,7 +53,11 @@ class ProviderReader:
             )
         formats = [_format_of(chat) if self.NAME == "auto" else self.NAME for chat in several]
         making = builders(name, formats, problems)
-        return [_session(*triple) for triple in zip(several, formats, making, strict=True)]
+        sessions = [_session(*triple) for triple in zip(several, formats, making, strict=True)]
+        unread = [problem.what for session in sessions for problem in session.problems]
+        if unread and not any(session.parts for session in sessions):
+            raise FormatError(f"none of its messages can be read as {', '.join(sorted(set(formats)))}: {unread[0]}")
+        return sessions
 
 
 def _format_of(chat: Chat) -> str:

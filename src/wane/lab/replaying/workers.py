@@ -50,10 +50,12 @@ def run_in_processes(
     others = multiprocessing.active_children()
     context: Any = multiprocessing.get_context(_METHOD)
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_begin, initargs=(work,))
-    with _uninterrupted():
-        running = {pool.submit(_do, job): job for job in jobs}
-        processes = [process for process in multiprocessing.active_children() if process not in others]
+    processes: list[Any] = []
     try:
+        # Ctrl-C that came meanwhile is raised at the end of this block.
+        with _uninterrupted():
+            running = {pool.submit(_do, job): job for job in jobs}
+            processes += [process for process in multiprocessing.active_children() if process not in others]
         for future in as_completed(running):
             yield running[future], future.result()
     except BrokenProcessPool:
@@ -61,9 +63,10 @@ def run_in_processes(
             "a worker process was ended from outside, most often because memory ran out; try fewer --workers"
         ) from None
     finally:
-        # The pool itself would wait for the jobs that have begun.
+        # The pool itself would wait for the jobs that have begun. A process that has only just been forked still has
+        # our handlers, and would survive a softer signal.
         for process in processes:
-            process.terminate()
+            process.kill()
         pool.shutdown(cancel_futures=True)
 
 
