@@ -64,6 +64,7 @@ def run_in_processes(
         ) from None
     finally:
         # The pool itself would wait for the jobs that have begun. A process that has only just been forked still has
+        # The pool itself would wait for the jobs that have begun. A process that has only just been forked still has
         # our handlers, and would survive a softer signal.
         for process in processes:
             process.kill()
