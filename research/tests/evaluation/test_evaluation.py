@@ -23,6 +23,8 @@ from research.tests.evaluation.study import Model as StudyModel
 from research.tests.evaluation.study import short_study, write_task
 from research.tests.evaluation.whole import COMMAND, PATIENCE, SOURCES, TASKS, ended, results
 
+from wane.core import DELIMITER
+from wane.scripted.calls import act
 from wane.scripted.sight import asks_for_summary
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 from wane_research.evaluation.results import FILE_NAME, RunResults, Trial, read
@@ -36,7 +38,7 @@ Trajectory.model_validate_json(open(sys.argv[1]).read())
 
 @dataclass
 class Model:
-    """Does each task in one command, and says so.
+    """Does each task in one command, in an episode that it leaves open if it has `delimiter`, and says so.
 
     Attributes:
         stuck_in: the task in which it does not answer, once.
@@ -61,9 +63,9 @@ class Model:
         if name == self.stuck_in and not self.stuck.is_set():
             self.stuck.set()
             self.go_on.wait(PATIENCE)
-        start = Call("delimiter", {"action": "start", "name": name, "type": "act", "dependencies": []})
+        starts = (act(name, ()),) if DELIMITER in request.tools else ()
         wait = "; sleep 1000" if name == self.slow_in else ""
-        return Reply(calls=(start, Call("shell", {"command": f"echo {name} >/app/{name}.txt{wait}"})))
+        return Reply(calls=(*starts, Call("shell", {"command": f"echo {name} >/app/{name}.txt{wait}"})))
 
 
 def essence(found: RunResults) -> list[tuple[Any, ...]]:
@@ -108,6 +110,19 @@ def test_both_protocols_and_the_report(evaluate: Callable[..., Any], python: str
     assert code == 0, out
     assert "trees" in out
     assert "100" in out
+
+
+@pytest.mark.full
+def test_each_marker_has_an_arm_and_its_effect_a_row(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    with ScriptedServer(Model()) as server:
+        code, out = ended(evaluate(server.url, annotate=["model", "infer"], protocols=["isolated"]))
+        assert code == 0, out
+        assert not server.refusals
+    code, out = ended(evaluate("", "report", str(tmp_path / "out"), "--json"))
+    assert code == 0, out
+    effects = {it["measure"]: (it["value"], it["other"], it["tasks"]) for it in json.loads(out)["marking"]}
+    assert effects["model calls"] == (2, 2, 3)
+    assert effects["episodes without end"] == (0, 1, 3)
 
 
 @pytest.mark.full
