@@ -138,7 +138,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         assert r"It is \x1b[31m42 now." in shown
         assert "use make test" in shown
         at.say("/context")
-        shown = await at.until("A pass runs when it is full")
+        shown = await at.until("A pass runs when the view is full")
         assert re.search(r"E +look +\d+ +\d+ +none +needed by fix", shown)
         assert "What the next pass would evict" in shown
         at.say("/episodes")
@@ -156,7 +156,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         at.say("/context")
         shown = " ".join((await at.until("may be evicted: ", "user turns", "Set a budget of")).split())
         assert re.search(
-            r"A pass is due before the next model call; it would free [\d,]+\. [\d,]+ tokens stay, ", shown
+            r"A pass is due before the next model call; it would free [\d,]+ tokens\. [\d,]+ tokens stay, ", shown
         )
         assert "over the budget of 1,000, and nothing more may be evicted: system prompt and tools " in shown
         at.say("/budget 9k")
@@ -259,7 +259,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         assert "a  always, as shown above, until the session ends" in shown
         assert at.asks("Allow it? y/a/p/s/e/n, or")
         at.say("v")
-        await at.until("This question has no such answer.")
+        await at.until("Answer with one of the letters above, or in your own words.")
         at.say("e")
         shown = await at.asked("v  never: touch with any arguments, in this project for good")
         assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
@@ -272,7 +272,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         assert "always" not in shown.partition("xargs rm")[2]
         assert at.asks("Allow it? y/s/n, or")
         at.say("a")
-        await at.until("This question has no such answer.")
+        await at.until("Answer with one of the letters above, or in your own words.")
         at.say("n")
         await at.until("One.")
         at.say("/permissions")
@@ -337,11 +337,11 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path)
         at.say("/episodes")
         await at.until("not finished")
         at.type(CTRL_C)
-        await at.until("Stopped. The session keeps what")
+        await at.until("Stopped. What was done")
         at.type("half a word")
         at.type(CTRL_C)
         at.type(CTRL_C)
-        await at.until("Ctrl-C again quits")
+        await at.until("Press Ctrl-C again to quit")
         at.say("go on")
         await at.until("Again.")
         at.type(CTRL_D)
@@ -686,11 +686,11 @@ def test_ctrl_c_twice_at_an_empty_prompt_quits(served: Serve, repository: Path) 
         at.say("go")
         await at.until("One.")
         at.type(CTRL_C)
-        await at.until("Ctrl-C again quits")
+        await at.until("Press Ctrl-C again to quit")
         at.say("/budget")
         await at.until("of 80,000 tokens")
         at.type(CTRL_C)
-        await at.until("Ctrl-C again quits")
+        await at.until("Press Ctrl-C again to quit")
         at.type(CTRL_C)
         await at.until("wane --resume")
 
@@ -820,7 +820,7 @@ def test_in_a_real_terminal(repository: Path) -> None:
         while not (repository / "begun").exists():
             time.sleep(0.01)
         os.write(fd, b"\x03")
-        until("Stopped. The session keeps what")
+        until("Stopped. What was done")
         os.write(fd, b"and now\r")
         until("All is well.")
         until("wane --resume", after=b"\x04")

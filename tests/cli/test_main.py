@@ -72,7 +72,11 @@ class TestHelp:
 
     def test_it_says_what_there_is(self, run: Run) -> None:
         page = run("--help").out
-        assert all(f"\n  {command.name} " in page for command in COMMANDS)
+        for command in COMMANDS:
+            group = command.name.partition(" ")[0]
+            listed = page if command.name == group else run(group, "--help").out
+            assert f"\n  {command.name} " in listed
+            assert f"\n  {group} " in page
         assert all(flag.usage in page for flag in AGENT.flags)
 
     @pytest.mark.parametrize("command", [AGENT, *COMMANDS], ids=lambda command: command.name or "agent")

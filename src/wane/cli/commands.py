@@ -34,8 +34,8 @@ AGENT_TEXT: Final = """\
 A coding agent that keeps its context within a budget, and tools to see how it does.
 
 Without a command, an interactive session starts in this directory. The agent marks its work as episodes. When the
-window is over the budget, Wane evicts what is easiest to get again: by rules, without a model call or a summary. The
-session on disk keeps everything.
+window is over the budget, Wane evicts what is easiest to recover, by fixed rules, without a model call or a summary.
+The session on disk keeps everything.
 
 Examples:
   wane                                talk to the agent

@@ -201,7 +201,7 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
     from wane import __version__
 
     parser = _Parser("wane", allow_abbrev=False)
-    parser.page = lambda: _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), commands)
+    parser.page = lambda: _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), _outline(commands, groups))
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
     for field in declared(agent.options):
         _add(parser, field, _PREFIX)
@@ -215,7 +215,7 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
             if owner is None:
                 inside = [member for member in commands if member.name.startswith(f"{group} ")]
                 owner = parsers[group] = parser.commands[group] = choices[""].add_parser(group, allow_abbrev=False)
-                owner.page = partial(_page, f"wane {group} [OPTIONS] COMMAND", groups[group], (HELP,), inside)
+                owner.page = partial(_page, f"wane {group} [OPTIONS] COMMAND", groups[group], (HELP,), _listed(inside))
             choices[group] = owner.add_subparsers(
                 prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=not alone
             )
@@ -223,7 +223,7 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
                 owner.set_defaults(**{_NAME: group})
         child = choices[group].add_parser(name, allow_abbrev=False)
         parsers[command.name] = parsers[group].commands[name] = child
-        child.page = partial(_command_page, command)
+        child.page = partial(_command_page, command, commands)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
         # It takes time to read the flags of all commands, so only those that the line may mean get theirs.
@@ -250,14 +250,26 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
     parser.add_argument(*flag.spelled.split(", "), dest=prefix + field.key, default=argparse.SUPPRESS, **options)
 
 
-def _command_page(command: Command) -> str:
-    return _page(command.usage, command.text, (*command.flags, HELP))
+def _command_page(command: Command, commands: Sequence[Command]) -> str:
+    inside = [member for member in commands if member.name.startswith(f"{command.name} ")]
+    return _page(command.usage, command.text, (*command.flags, HELP), _listed(inside))
 
 
-def _page(usage: str, text: str, flags: Sequence[Flag], commands: Iterable[Command] = ()) -> str:
+def _listed(commands: Iterable[Command]) -> list[tuple[str, str]]:
+    """Return each command's name and what it does."""
+    return [(command.name, paragraphs(command.text)[0]) for command in commands]
+
+
+def _outline(commands: Sequence[Command], groups: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the commands of one word, and the groups; those of two words stand in the help of their first."""
+    own = _listed(command for command in commands if " " not in command.name)
+    return own + [(group, paragraphs(text)[0]) for group, text in groups.items()]
+
+
+def _page(usage: str, text: str, flags: Sequence[Flag], commands: Sequence[tuple[str, str]] = ()) -> str:
     columns = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
     sections = {
-        "Commands": [(command.name, paragraphs(command.text)[0]) for command in commands],
+        "Commands": list(commands),
         "Arguments": [(flag.usage, flag.help) for flag in flags if not flag.is_option],
         "Options": [(flag.usage, flag.help) for flag in flags if flag.is_option],
     }

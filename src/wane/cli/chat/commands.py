@@ -92,9 +92,9 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     if not freed:
         return f"{state} Nothing could be evicted now.{f' {report.shortfall}' if due else ''}"
     if due:
-        forecast = f"{state} A pass is due before the next model call; it would free {freed:,}."
+        forecast = f"{state} A pass is due before the next model call; it would free {freed:,} tokens."
         return f"{forecast} {report.shortfall}".rstrip()
-    return f"{state} A pass runs when it is full; of what it holds now it would free {freed:,}."
+    return f"{state} A pass runs when the view is full; now it would free {freed:,} tokens."
 
 
 def _episodes(chat: Host, _: str) -> None:
@@ -247,7 +247,7 @@ def _search(chat: Host, text: str) -> None:
     offset = 0
     if not text:
         if chat.unseen is None:
-            raise ConfigError("/search needs a text or a pattern to look for: no places of an earlier search are left")
+            raise ConfigError("/search needs a text or a pattern to look for; no earlier search has more to show")
         text, offset = chat.unseen
     page = chat.session.search(text, offset)
     remainder = _MORE.search(page)

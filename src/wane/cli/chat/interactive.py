@@ -237,7 +237,7 @@ class Chat:
             self._leave()
             return
         else:
-            self.console.print("Ctrl-C again quits, and so does Ctrl-D.", style="dim")
+            self.console.print("Press Ctrl-C again to quit, or Ctrl-D.", style="dim")
             self._leaving = True
             return
         self._leaving = False
@@ -262,7 +262,7 @@ class Chat:
                 return  # it may have been meant for another line
             self.console.print(Text(f"> {safe(line)}", style="cyan"))
             if not self._question.take(self.pastes.full(line)):
-                self.console.print("This question has no such answer.", style="yellow")
+                self.console.print("Answer with one of the letters above, or in your own words.", style="yellow")
         elif not line and self._choices is None:
             return
         elif self._session is None or (self._turn is not None and (self._custom(line) or not self._looks(line))):

@@ -127,7 +127,7 @@ class Narration:
         self._end_output()
         self._unmet, self._waiting_for = False, ""
         if result.outcome is Outcome.INTERRUPTED:
-            self._write(Text("Stopped. The session keeps what was done.", style="yellow"))
+            self._write(Text("Stopped. What was done so far is kept.", style="yellow"))
         elif result.error is not None:
             self._write(Text(safe(result.error), style="red"))
         calls = counted(result.spent.calls, "model call")
@@ -146,7 +146,7 @@ class Narration:
         for line in lines[-MAX_ALL:]:
             self._write(Text(f"    {safe(line)}", style="dim"))
         if not lines:
-            self._write(Text("Nothing was folded.", style="dim"))
+            self._write(Text("There is no folded output.", style="dim"))
         elif len(lines) > MAX_ALL:
             self._write(Text(f"    (the last {MAX_ALL:,} of {len(lines):,} lines)", style="dim"))
 

@@ -139,8 +139,8 @@ class ReplayOptions:
 
     Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
     proxy, or be messages of OpenAI, Anthropic or Pydantic AI; wane sessions --all lists those on this machine. It needs
-    no key and no network, and changes nothing. The agent's recorded output stays the same: what it would have done with
-    another view is unknown, only what it used and would have missed.
+    no key and no network, and changes nothing. The agent's recorded output stays the same: a replay can tell what the
+    agent used and would have missed, but not what it would have done with another view.
 
     Examples:
       wane replay session.jsonl
@@ -169,8 +169,8 @@ class ReplayOptions:
 class SweepOptions:
     """Replay recorded sessions at several budgets: what a larger window buys, and what a smaller one saves.
 
-    The plot has a letter for each strategy and budget, with cost to the right and reference recall upwards; points that
-    nothing beats at both are on the frontier.
+    The plot has a letter for each strategy and budget, with cost to the right and reference recall upwards. A point
+    is on the frontier if no other one costs less and recalls more.
 
     Examples:
       wane sweep session.jsonl

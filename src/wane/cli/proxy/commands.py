@@ -186,7 +186,7 @@ class ProxyCommandOptions:
     What to set in the client:
       ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs
       OPENAI_BASE_URL=http://127.0.0.1:8484/v1    openai SDKs, and most others
-      base_url = "http://127.0.0.1:8484/v1"       in Codex' config.toml
+      base_url = "http://127.0.0.1:8484/v1"       in Codex's config.toml
 
     To serve other machines, it needs a token: set WANE_PROXY_TOKEN and --listen 0.0.0.0:8484. Clients then send the
     header x-wane-token, or put the token into their base URL, before the path: http://HOST:8484/~TOKEN/v1.
