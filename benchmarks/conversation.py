@@ -130,7 +130,7 @@ def history(name: str, messages: int) -> list[Message]:
 def settled(name: str, messages: list[Message], count: int) -> Conversation[Any]:
     """A conversation that has taken in so many messages and made its request."""
     conversation: Conversation[Any] = Conversation(name, budget=BUDGET, remind_at=None)
-    conversation.ingest(messages[:count])
+    conversation.host.ingest(messages[:count])
     conversation.request()
     return conversation
 
@@ -159,12 +159,12 @@ def appended(conversation: Conversation[Any], messages: list[Message], stop: int
 
 def ingested(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
     """A framework gives all it has, in a list of its own."""
-    conversation.ingest(messages[:stop])
+    conversation.host.ingest(messages[:stop])
 
 
 def copied(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
     """A framework gives all it has, each message another object."""
-    conversation.ingest([dict(message) for message in messages[:stop]])
+    conversation.host.ingest([dict(message) for message in messages[:stop]])
 
 
 def turn_table() -> Table:

@@ -339,10 +339,10 @@ def test_a_view_that_the_provider_calls_too_long_is_made_to_fit(repository: Path
         result = run(session, events)
     assert result.outcome is Outcome.DONE
     assert server.refusals
-    assert session.conversation.budget < 12_000
+    assert session.conversation.settings.budget < 12_000
     assert [event for event in events if isinstance(event, Warned) and "takes no view of" in event.text]
     resumed = _resumed(session)
-    assert resumed.conversation.budget == session.conversation.budget
+    assert resumed.conversation.settings.budget == session.conversation.settings.budget
     assert resumed.tokens == session.tokens
     resumed.close()
 

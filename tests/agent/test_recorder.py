@@ -48,15 +48,15 @@ def test_what_could_not_be_written_is_written_later_in_its_order(tmp_path: Path)
     conversation = new_conversation()
     recorder = Recorder(journal, conversation)
     history: list[ModelMessage] = [asked("one")]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     journal.full = True
     history += [ModelResponse([TextPart("two")]), asked("three")]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     with pytest.raises(JournalError, match="no space left"):
         recorder.flush()
     journal.full = False
     history.append(ModelResponse([TextPart("four")]))
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     recorder.flush()
     journal.close()
     texts = [
@@ -71,7 +71,9 @@ def test_instructions_are_recorded_where_they_change(tmp_path: Path) -> None:
     journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
     conversation = new_conversation()
     recorder = Recorder(journal, conversation)
-    conversation.ingest([asked("a", "be brief"), asked("b", "be brief"), asked("c", "be long"), asked("d", "be long")])
+    conversation.host.ingest(
+        [asked("a", "be brief"), asked("b", "be brief"), asked("c", "be long"), asked("d", "be long")]
+    )
     recorder.flush()
     journal.close()
     said = [
@@ -84,9 +86,9 @@ def test_a_rewritten_history_is_not_recorded_over_the_old_one(tmp_path: Path) ->
     journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
     conversation = new_conversation()
     recorder = Recorder(journal, conversation)
-    conversation.ingest([asked("a"), ModelResponse([TextPart("b")])])
+    conversation.host.ingest([asked("a"), ModelResponse([TextPart("b")])])
     before = journal.path.read_bytes()
-    conversation.ingest([asked("other"), ModelResponse([TextPart("answer")])])
+    conversation.host.ingest([asked("other"), ModelResponse([TextPart("answer")])])
     with pytest.raises(JournalError, match="rewritten"):
         recorder.flush()
     assert journal.path.read_bytes() == before
@@ -102,7 +104,7 @@ def test_a_report_that_is_not_believed_or_missing_counts_as_a_call_and_anchors_n
     recorder = Recorder(journal, conversation)
     # Some services leave out what they had cached.
     partial = RequestUsage(input_tokens=tokens, output_tokens=2)
-    conversation.ingest([asked("x" * 8_000), ModelResponse([TextPart("b")], usage=partial, model_name="m")])
+    conversation.host.ingest([asked("x" * 8_000), ModelResponse([TextPart("b")], usage=partial, model_name="m")])
     recorder.flush()
     journal.close()
     file = read(journal.path)

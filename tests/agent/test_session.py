@@ -346,7 +346,7 @@ def test_settings_outlive_the_session_unless_chosen_anew(served: Serve, project:
         chosen = AgentSession.resume(path_of(session), replace(later, chosen=frozenset({"budget", "strategy"})))
         assert chosen.window.budget == 80_000
         assert chosen.settings.context.strategy == "cwl"
-        assert chosen.conversation.manage
+        assert chosen.conversation.settings.manage
         chosen.close()
 
 

@@ -369,7 +369,7 @@ def test_switching_eviction_on_again_keeps_the_papers_policy(served: Serve, proj
         assert session.settings.context.eviction == Policy.paper()
         resumed = AgentSession.resume(path_of(session), given)
         resumed.close()
-        assert resumed.settings.context.strategy == resumed.conversation.strategy == "paper"
+        assert resumed.settings.context.strategy == resumed.conversation.settings.strategy == "paper"
         assert resumed.window.policy == Policy.paper()
 
 

@@ -307,5 +307,5 @@ def test_a_queue_warns_once_before_each_flush_and_offers_a_search() -> None:
     assert all(warned[place] < flushed[place] for place in range(len(flushed)))
     assert "note 0" not in str(conversation.request().messages)
     assert "note 0" in conversation.search("note 0 ")
-    conversation.manage = False
+    conversation.change(manage=False)
     assert conversation.own_tools == ()

@@ -119,10 +119,10 @@ def live(conversation: Conversation[Any], messages: Sequence[Any], known: int = 
     """Ingest a history step by step as a run makes it grow, with a request ahead of each answer and one at the end."""
     for stop in range(known, len(messages)):
         if made(conversation.format.parts(messages[stop])):
-            conversation.ingest(messages[:stop])
+            conversation.host.ingest(messages[:stop])
             conversation.request()
-        conversation.ingest(messages[: stop + 1])
-    conversation.ingest(messages)
+        conversation.host.ingest(messages[: stop + 1])
+    conversation.host.ingest(messages)
     conversation.request()
 
 

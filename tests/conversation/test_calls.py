@@ -154,14 +154,14 @@ def test_an_own_call_whose_answer_is_interrupted_is_answered_later(monkeypatch: 
     conversation = Conversation(recall=True)
     conversation.extend([user("Go."), answer(("c1", "recall", {"search": "Go"}))])
     with monkeypatch.context() as patched:
-        patched.setattr("wane.conversation.conversation.answer", interrupted)
+        patched.setattr("wane.conversation.common.answer", interrupted)
         with pytest.raises(KeyboardInterrupt):
             conversation.request()
     assert "was found in 1 place" in conversation.request().messages[-1]["content"]
 
 
 def test_calls_of_other_tools_are_not_answered() -> None:
-    assert "'read' is not a tool of this conversation" in Conversation().answer(Call("read"))
+    assert "'read' is not a tool of this conversation" in Conversation().host.answer(Call("read"))
 
 
 def test_results_stand_ahead_of_what_the_user_says_next() -> None:
@@ -210,10 +210,10 @@ def test_a_result_that_comes_with_a_whole_history_is_not_written_again(followed:
     history = [user("Go."), answer(("m1", "delimiter", start("look"))), result("m1", "as it was")]
     conversation = Conversation()
     if followed:
-        conversation.follow(MessageRecord(message) for message in history)
+        conversation.log.follow(MessageRecord(message) for message in history)
     else:
         conversation.extend(history[:2])
-        conversation.ingest(history)
+        conversation.host.ingest(history)
     assert conversation.request().messages == history
     assert conversation.messages == history
 
@@ -268,7 +268,7 @@ def test_open_calls_are_known_wherever_the_history_came_from() -> None:
     ]
     first, ingested, restored = (Conversation() for _ in range(3))
     first.extend(history)
-    ingested.ingest(history)
+    ingested.host.ingest(history)
     assert restored.restore(json.loads(json.dumps(first.state())), history)
     for conversation in (first, ingested, restored, first.branch()):
         (call,) = conversation.calls
@@ -288,9 +288,9 @@ def test_a_branch_from_before_the_result_of_an_own_call_answers_it() -> None:
     branch.append(call.result("ok"))
     assert branch.request().messages == messages
     ingested = Conversation()
-    ingested.ingest(messages)
+    ingested.host.ingest(messages)
     other = ingested.branch(2)
-    other.ingest(messages)
+    other.host.ingest(messages)
     assert other.request().messages == messages
 
 
@@ -307,16 +307,16 @@ def test_the_start_of_an_act_says_what_has_left_and_goes_on_saying_so_wherever_t
     assert lived.request().report is not None
     lived.append(user("Fix it."))
     lived.request()
-    before = lived.records()
+    before = lived.log.records()
     lived.append(answer(("m3", "delimiter", act)))
     text = results_of(lived, lived.messages)["m3"]
     assert 'steps of "look" have left your view.' in text
     assert how in text
     # Judged in another process, which had the calls alone, and brought along by one that has the results, too.
     judged, brought = Conversation(budget="4k", recall=recall), Conversation(budget="400k", recall=recall)
-    judged.follow(before)
+    judged.log.follow(before)
     judged.append(answer(("m3", "delimiter", act)))
-    brought.follow(lived.records())
+    brought.log.follow(lived.log.records())
     assert judged.messages == brought.messages == lived.branch().messages == lived.messages
     restored = Conversation(budget="400k", recall=recall)
     assert restored.restore(json.loads(json.dumps(lived.state())), lived.messages)
@@ -347,17 +347,17 @@ def asked() -> Conversation[Any]:
 
 
 def verdicts(conversation: Conversation[Any]) -> list[bool]:
-    return [not conversation.answer(call).startswith("Error") for call in CALLS if call.name == "delimiter"]
+    return [not conversation.host.answer(call).startswith("Error") for call in CALLS if call.name == "delimiter"]
 
 
 def test_calls_are_judged_ahead_as_they_will_be_judged() -> None:
     conversation = asked()
-    conversation.foresee(CALLS)
-    told = {call.id: conversation.answer(call) for call in CALLS if call.name == "delimiter"}
+    conversation.host.foresee(CALLS)
+    told = {call.id: conversation.host.answer(call) for call in CALLS if call.name == "delimiter"}
     assert [text.split()[0] for text in told.values()] == ["Started", "Error:", "Ended", "Started"]
     said = answer(*((call.id or "", call.name, call.arguments) for call in CALLS))
-    conversation.ingest([user("Go."), said])
-    assert {call.id: conversation.answer(call) for call in CALLS if call.name == "delimiter"} == told
+    conversation.host.ingest([user("Go."), said])
+    assert {call.id: conversation.host.answer(call) for call in CALLS if call.name == "delimiter"} == told
     assert conversation.window.active is not None
     assert conversation.window.active.name == "y"
 
@@ -365,16 +365,16 @@ def test_calls_are_judged_ahead_as_they_will_be_judged() -> None:
 def test_an_answer_may_be_foreseen_piece_by_piece_and_twice() -> None:
     conversation = asked()
     for call in (*CALLS, *CALLS):
-        conversation.foresee([call])
+        conversation.host.foresee([call])
     assert verdicts(conversation) == [True, False, True, True]
 
 
 def test_an_answer_that_came_to_nothing_is_forgotten() -> None:
     conversation = asked()
-    conversation.foresee(ahead(("a", start("x"))))
+    conversation.host.foresee(ahead(("a", start("x"))))
     conversation.request()
-    conversation.foresee(ahead((None, start("x"))))
-    assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
+    conversation.host.foresee(ahead((None, start("x"))))
+    assert conversation.host.answer(Call("delimiter", start("x"))).startswith("Started")
 
 
 def test_verdicts_are_found_without_ids() -> None:
@@ -383,15 +383,15 @@ def test_verdicts_are_found_without_ids() -> None:
 
     def foreseen() -> Conversation[Any]:
         conversation = asked()
-        conversation.foresee(calls)
+        conversation.host.foresee(calls)
         return conversation
 
     by_arguments = foreseen()
     spelled = {"type": "expl", "dependencies": None, "name": "y", "action": "start"}
-    assert 'exploration "y"' in by_arguments.answer(Call("delimiter", spelled))
-    assert by_arguments.answer(Call("delimiter", json.dumps(END))).startswith("Ended")
+    assert 'exploration "y"' in by_arguments.host.answer(Call("delimiter", spelled))
+    assert by_arguments.host.answer(Call("delimiter", json.dumps(END))).startswith("Ended")
     in_order = foreseen()
-    assert [in_order.answer(Call("delimiter", {"x": n})).split()[0] for n in range(5)] == [
+    assert [in_order.host.answer(Call("delimiter", {"x": n})).split()[0] for n in range(5)] == [
         *("Started", "Error:", "Ended", "Started"),
         NOT_A_CALL.split()[0],
     ]
@@ -400,9 +400,9 @@ def test_verdicts_are_found_without_ids() -> None:
 def test_calls_with_the_same_arguments_are_answered_once_each_whatever_thread_asks() -> None:
     conversation = asked()
     calls = [Call("delimiter", start("x")) for _ in range(40)]
-    conversation.foresee(calls)
+    conversation.host.foresee(calls)
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(conversation.answer, calls))
+        told = list(pool.map(conversation.host.answer, calls))
     assert sum(text.startswith("Started") for text in told) == 1
     assert sum(text.startswith("Error: episode") for text in told) == 39
 
@@ -410,10 +410,10 @@ def test_calls_with_the_same_arguments_are_answered_once_each_whatever_thread_as
 def test_what_was_given_out_ahead_is_not_given_out_again() -> None:
     conversation = asked()
     calls = [Call("delimiter", start("x")), Call("delimiter", start("x"))]
-    conversation.foresee(calls)
-    assert conversation.answer(calls[0]).startswith("Started")
-    conversation.ingest([user("Go."), answer(("p1", "delimiter", start("x")), ("p2", "delimiter", start("x")))])
-    assert conversation.answer(calls[1]).startswith("Error: episode")
+    conversation.host.foresee(calls)
+    assert conversation.host.answer(calls[0]).startswith("Started")
+    conversation.host.ingest([user("Go."), answer(("p1", "delimiter", start("x")), ("p2", "delimiter", start("x")))])
+    assert conversation.host.answer(calls[1]).startswith("Error: episode")
 
 
 @pytest.mark.parametrize("given", BAD, ids=repr)
@@ -423,27 +423,27 @@ def test_a_bad_call_is_told_what_is_wrong_and_raises_nothing(given: Any) -> None
     conversation.request()
     good = Call("delimiter", start("x"), "g")
     bad, unknown = Call("delimiter", given, "b"), Call("delimiter", given, "nobody")
-    conversation.foresee([bad, good])
-    assert conversation.answer(bad).startswith("Error")
-    assert conversation.answer(good).startswith("Started")
-    assert conversation.answer(unknown) == NOT_A_CALL
-    assert conversation.answer(Call("recall", given)).startswith("Error: `recall` needs")
-    assert conversation.answer(Call("delimiter", given)) == NOT_A_CALL
+    conversation.host.foresee([bad, good])
+    assert conversation.host.answer(bad).startswith("Error")
+    assert conversation.host.answer(good).startswith("Started")
+    assert conversation.host.answer(unknown) == NOT_A_CALL
+    assert conversation.host.answer(Call("recall", given)).startswith("Error: `recall` needs")
+    assert conversation.host.answer(Call("delimiter", given)) == NOT_A_CALL
 
 
 def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
     conversation = Conversation()
-    conversation.ingest([user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END))])
-    assert conversation.answer(Call("delimiter", {}, "b")).startswith("Ended")
-    assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
-    assert conversation.answer(Call("delimiter", END)) == NOT_A_CALL
+    conversation.host.ingest([user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END))])
+    assert conversation.host.answer(Call("delimiter", {}, "b")).startswith("Ended")
+    assert conversation.host.answer(Call("delimiter", start("x"))).startswith("Started")
+    assert conversation.host.answer(Call("delimiter", END)) == NOT_A_CALL
 
 
 def test_open_calls_of_earlier_answers_keep_their_verdicts() -> None:
     conversation = Conversation()
     history = [user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END)), result("b")]
-    conversation.ingest([*history, answer(("c", "delimiter", start("y")))])
-    assert [conversation.answer(Call("delimiter", "", it)).split()[0] for it in "abc"] == [
+    conversation.host.ingest([*history, answer(("c", "delimiter", start("y")))])
+    assert [conversation.host.answer(Call("delimiter", "", it)).split()[0] for it in "abc"] == [
         "Started",
         "Error:",
         "Started",
@@ -452,11 +452,11 @@ def test_open_calls_of_earlier_answers_keep_their_verdicts() -> None:
 
 def test_an_episode_that_is_not_there_yet_is_recalled_as_soon_as_it_is() -> None:
     conversation = Conversation(recall=True)
-    conversation.ingest([user("Go.")])
+    conversation.host.ingest([user("Go.")])
     look = Call("recall", {"name": "x"}, "c")
-    assert conversation.answer(look).startswith("Error: no episode is named 'x'")
-    conversation.ingest([user("Go."), answer(("a", "delimiter", start("x")))])
-    assert conversation.answer(look).startswith('Episode "x", whole')
+    assert conversation.host.answer(look).startswith("Error: no episode is named 'x'")
+    conversation.host.ingest([user("Go."), answer(("a", "delimiter", start("x")))])
+    assert conversation.host.answer(look).startswith('Episode "x", whole')
 
 
 CALLED: dict[str, Any] = {

@@ -73,7 +73,7 @@ def test_what_users_write_is_read_once() -> None:
 def test_settings_as_a_whole_and_one_by_one_are_the_same() -> None:
     whole = Conversation(settings=ContextSettings(20_000, strategy="truncate"), recall=True)
     single = Conversation(budget=20_000, strategy="truncate", recall=True)
-    assert whole.config == single.config
+    assert whole.log.config == single.log.config
     assert whole.own_tools == single.own_tools
 
 

@@ -102,8 +102,8 @@ def test_a_setting_that_cannot_work_is_refused(settings: dict[str, Any], error: 
 
 def test_a_budget_is_written_as_people_write_it() -> None:
     conversation = Conversation(budget="80k")
-    assert conversation.budget == 80_000
-    conversation.budget = "1.5m"
+    assert conversation.settings.budget == 80_000
+    conversation.change(budget="1.5m")
     assert conversation.window.budget == 1_500_000
 
 
@@ -111,24 +111,26 @@ def test_settings_may_be_changed_between_requests_and_outlive_the_history() -> N
     conversation = Conversation(budget=100_000)
     live(conversation, LONG)
     assert conversation.evicted == 0
-    conversation.budget, conversation.policy, conversation.overhead = "0.3k", Policy.paper(), 20
-    conversation.set_tool_classes({"read": "durable"})
+    conversation.overhead = 20
+    conversation.change(budget="0.3k", policy=Policy.paper(), tool_classes={"read": "durable"})
     conversation.append(user("On."))
     assert conversation.request().tokens <= 300
-    conversation.ingest([user("Else.")])
-    assert (conversation.budget, conversation.policy, conversation.overhead) == (300, Policy.paper(), 20)
+    conversation.host.ingest([user("Else.")])
+    settings = conversation.settings
+    assert (settings.budget, settings.policy, conversation.overhead) == (300, Policy.paper(), 20)
     assert conversation.window.export()["tool_classes"] == {"read": "durable"}
 
 
 def test_a_policy_by_name_is_refused_and_the_old_one_stays() -> None:
     conversation = Conversation(policy=Policy.paper())
-    for holder in (conversation, conversation.window):
-        with pytest.raises(ConfigError, match="policy is 'paper'; it must be a Policy"):
-            holder.policy = "paper"  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match="policy is 'paper'; it must be a Policy"):
+        conversation.window.policy = "paper"  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match="policy is 'paper'; it must be a Policy"):
+        conversation.change(policy="paper")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="policy is 'paper'; it must be a Policy"):
         Conversation(policy="paper")  # type: ignore[arg-type]
-    assert conversation.policy == Policy.paper()
-    assert conversation.branch().policy == Policy.paper()
+    assert conversation.settings.policy == Policy.paper()
+    assert conversation.branch().settings.policy == Policy.paper()
 
 
 def test_what_it_looks_like() -> None:
@@ -151,11 +153,11 @@ def test_with_management_off_all_that_is_new_is_shown_and_no_tool_offered() -> N
     assert conversation.request().view == LONG
     assert (conversation.tools, conversation.instructions) == ([], "")
     assert not log.of(PassRan)
-    conversation.manage = True
+    conversation.change(manage=True)
     conversation.append(user("On."))
     evicted = conversation.request()
     assert len(evicted.view) < len(LONG)
-    conversation.manage = False
+    conversation.change(manage=False)
     conversation.extend([said("x" * 4_000), user("More.")])
     assert len(conversation.request().view) == len(evicted.view) + 2
 
@@ -202,7 +204,7 @@ def test_a_format_that_writes_nothing_does_for_histories_of_a_framework() -> Non
     with pytest.raises(ConfigError, match="the format 'plain' writes none"):
         _ = conversation.tools
     clearing: Conversation[dict[str, Any]] = Conversation(Plain(), budget="0.3k", strategy="clear-tools")
-    clearing.ingest(LONG)
+    clearing.host.ingest(LONG)
     with pytest.raises(ConfigError, match="the strategy 'clear-tools' needs messages"):
         clearing.request()
 
@@ -218,7 +220,7 @@ def test_a_strategy_shows_what_it_shows_anywhere(strategy: str, session: Session
     views = []
     for stop in range(len(session) + 1):
         if stop == len(session) or is_answer("openai", session[stop]):
-            conversation.ingest(session[:stop])
+            conversation.host.ingest(session[:stop])
             request = conversation.request()
             while request.for_summary:
                 assert request.messages[-1]["role"] == "user"
@@ -314,7 +316,7 @@ def test_cleared_results_keep_their_calls(dialect: Dialect) -> None:
 def test_episodes_are_known_and_recalled_under_every_strategy() -> None:
     for strategy in STRATEGY_NAMES:
         conversation = Conversation(budget="0.3k", strategy=strategy)
-        conversation.ingest(LONG)
+        conversation.host.ingest(LONG)
         conversation.request()
         assert [episode.name for episode in conversation.episodes if episode.name] == [f"e{n}" for n in range(6)]
         assert "x" * 100 in conversation.recall("e0")
@@ -353,11 +355,11 @@ def test_what_is_told_after_the_fact_counts_for_the_request_it_was_about() -> No
     at_once, late = Conversation(), Conversation()
     history = [user("x" * 400), said("y" * 400), user("z" * 400)]
     for conversation in (at_once, late):
-        conversation.ingest(history[:1])
+        conversation.host.ingest(history[:1])
         conversation.request()
     at_once.observe(150)
-    at_once.ingest(history)
-    late.ingest(history)
+    at_once.host.ingest(history)
+    late.host.ingest(history)
     late.observe(150)
     assert at_once.request().tokens == late.tokens == 450
 
@@ -378,7 +380,7 @@ def test_the_room_is_that_of_the_next_request() -> None:
     conversation.request()
     conversation.overhead = 90
     assert conversation.room == Room(200, system=90, user=1)
-    conversation.manage = False
+    conversation.change(manage=False)
     assert conversation.room is None
     assert Conversation(strategy="none").room is None
 
@@ -410,7 +412,7 @@ def test_a_pass_may_run_early_when_the_cache_has_expired(pause: float, passes: i
     dated = [message | {"at": 1_000.0} for message in LONG]
     logs = [Log() for _ in range(4)]
     by_adapter = Conversation(budget=1_000, adapter=Dated(), on_event=logs[0])
-    by_adapter.ingest([*dated, user("On.") | {"at": 1_000.0 + pause}])
+    by_adapter.host.ingest([*dated, user("On.") | {"at": 1_000.0 + pause}])
     by_adapter.request()
     by_host, by_request, by_word = (Conversation(budget=1_000, on_event=log) for log in logs[1:])
     for conversation in (by_host, by_request, by_word):
@@ -426,8 +428,8 @@ def test_a_pass_may_run_early_when_the_cache_has_expired(pause: float, passes: i
 
 
 def switched(conversation: Conversation[Any]) -> Conversation[Any]:
-    conversation.strategy = "truncate"
-    conversation.strategy = "cwl"
+    conversation.change(strategy="truncate")
+    conversation.change(strategy="cwl")
     return conversation
 
 
@@ -464,9 +466,9 @@ def test_instructions_in_the_messages_are_overhead() -> None:
     log = Log()
     conversation = Conversation(adapter=Dated(), on_event=log)
     conversation.overhead = 5
-    conversation.ingest([user("Go.") | {"instructions": "x" * 40}])
+    conversation.host.ingest([user("Go.") | {"instructions": "x" * 40}])
     assert conversation.request().tokens == 16
-    conversation.ingest([*conversation.messages, said("Yes."), user("On.") | {"instructions": "x" * 80}])
+    conversation.host.ingest([*conversation.messages, said("Yes."), user("On.") | {"instructions": "x" * 80}])
     assert conversation.request().tokens == 28
     assert log.of(OverheadChanged) == [OverheadChanged(15), OverheadChanged(25)]
 
@@ -525,7 +527,7 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost() -> None:
     live(sound, LONG)
     for _ in range(4):
         try:
-            tested.ingest(LONG)
+            tested.host.ingest(LONG)
             tested.request()
             break
         except OSError:
@@ -612,7 +614,7 @@ def test_a_reminder_takes_no_request_over_the_budget(session: Session, budget: i
     conversation = Conversation(budget=exact_budget(budget), strategy=strategy, remind_at=0.001)
     for stop, message in enumerate(session):
         if is_answer("openai", message):
-            conversation.ingest(session[:stop])
+            conversation.host.ingest(session[:stop])
             request = conversation.request()
             if request.for_summary:
                 request = conversation.summarised("In short.")
@@ -716,7 +718,7 @@ def test_a_run_that_begins_while_another_of_its_history_awaits_an_answer_has_its
         run.request()
         conversations.answered(run, [Call("delimiter", start, call_id)], ())
         runs.append(run)
-        assert run.answer(Call("delimiter", start, call_id)).startswith("Started")
+        assert run.host.answer(Call("delimiter", start, call_id)).startswith("Started")
     assert runs[0] is not runs[1]
 
 
@@ -757,12 +759,12 @@ def test_a_history_that_comes_again_while_an_answer_is_under_way_is_another_run(
     for call_id in ("a", "b"):
         run = conversations.of(history)
         run.request()
-        run.foresee([Call("delimiter", start, call_id), Call("read", {}, f"read-{call_id}")])
+        run.host.foresee([Call("delimiter", start, call_id), Call("read", {}, f"read-{call_id}")])
         runs.append(run)
     first, second = runs
     assert first is not second
     for run, call_id in zip(runs, ("a", "b"), strict=True):
-        assert run.answer(Call("delimiter", start, call_id)).startswith("Started")
+        assert run.host.answer(Call("delimiter", start, call_id)).startswith("Started")
         assert conversations.answering(Call("read", {}, f"read-{call_id}"), None) is run
     for run, call_id in zip(runs, ("a", "b"), strict=True):
         answer = said(None, (call_id, "delimiter", start))
@@ -832,6 +834,6 @@ def test_an_episode_that_was_never_started_is_not_recalled() -> None:
 def test_a_fork_is_told() -> None:
     log = Log()
     conversation = Conversation(on_event=log)
-    conversation.ingest([user("Go."), said("Yes."), user("On.")])
-    conversation.ingest([user("Go."), said("Yes."), user("Back.")])
+    conversation.host.ingest([user("Go."), said("Yes."), user("On.")])
+    conversation.host.ingest([user("Go."), said("Yes."), user("Back.")])
     assert log.of(HistoryForked) == [HistoryForked(2)]

@@ -49,7 +49,7 @@ def test_it_comes_to_what_the_core_comes_to_however_the_history_is_given(
 
     lived, at_once, appended, extended = make(), make(), make(), make()
     live(lived, messages)
-    at_once.ingest(messages)
+    at_once.host.ingest(messages)
     for message in messages:
         appended.append(message)
     extended.extend(messages)
@@ -68,7 +68,7 @@ def test_the_view_is_a_part_of_the_history_with_every_users_word(
 ) -> None:
     messages = dialect.write(session)
     conversation = Conversation(dialect.name, budget=exact_budget(budget))
-    conversation.ingest(messages)
+    conversation.host.ingest(messages)
     view = parts_of(conversation, conversation.request().view)
     whole = parts_of(conversation, messages)
     shown = [whole[index] for index in conversation.window.visible]
@@ -91,7 +91,7 @@ def test_asking_again_and_ingesting_again_changes_nothing(dialect: Dialect, sess
     live(conversation, messages)
     before, told = standing(conversation), len(log)
     for again in (messages, list(messages), fresh(messages)):
-        change = conversation.ingest(again)
+        change = conversation.host.ingest(again)
         assert (change.kept, change.dropped, change.added) == (len(messages), 0, 0)
         assert change.continued
         assert standing(conversation) == before
@@ -153,7 +153,7 @@ def test_a_fork_is_what_a_run_that_never_knew_better_would_be(
     plain = Conversation(dialect.name, budget=exact_budget(budget), adapter=told)
     live(forked, messages)
     live(plain, messages[:cut])
-    change = forked.ingest(branch)
+    change = forked.host.ingest(branch)
     live(plain, branch, known=cut)
     assert standing(forked) == standing(plain)
     shared = len(messages) if branch[: len(messages)] == messages else common(dialect, messages, branch)
@@ -201,11 +201,11 @@ def test_what_was_evicted_stays_out_of_a_fork_whatever_the_budget_is_now() -> No
     evicted = set(range(16)) - set(conversation.window.visible)
     assert evicted
     live(conversation, LONG, known=16)
-    conversation.budget = 100_000
-    change = conversation.ingest([*LONG[:16], user("Instead.")])
+    conversation.change(budget=100_000)
+    change = conversation.host.ingest([*LONG[:16], user("Instead.")])
     assert change.forked
     assert not evicted & set(conversation.window.visible)
-    assert conversation.budget == 100_000
+    assert conversation.settings.budget == 100_000
 
 
 def test_a_branch_goes_on_beside_the_first() -> None:
@@ -214,9 +214,9 @@ def test_a_branch_goes_on_beside_the_first() -> None:
     before = standing(conversation)
     branch = conversation.branch(16)
     assert branch.length == 16
-    branch.ingest([*LONG[:16], user("Instead."), said("y")])
+    branch.host.ingest([*LONG[:16], user("Instead."), said("y")])
     assert branch.request().view[-1] == said("y")
-    conversation.ingest([*LONG, user("On.")])
+    conversation.host.ingest([*LONG, user("On.")])
     assert standing(conversation.branch(len(LONG))) == before
     assert conversation.branch(1).messages == LONG[:1]
     assert conversation.branch().messages == conversation.messages
@@ -227,8 +227,8 @@ def test_a_branch_goes_on_beside_the_first() -> None:
 def test_a_history_of_which_only_the_beginning_is_known_is_another_one() -> None:
     log = Log()
     conversation = Conversation(budget="0.5k", on_event=log)
-    conversation.ingest([user("One."), user("Two.")])
-    assert conversation.ingest([user("One."), user("Three.")]).replaced
+    conversation.host.ingest([user("One."), user("Two.")])
+    assert conversation.host.ingest([user("One."), user("Three.")]).replaced
     assert conversation.messages == [user("One."), user("Three.")]
     taken = [event.message["content"] for event in log.of(MessageTaken)]
     assert taken == ["One.", "Two.", "One.", "Three."]
@@ -246,33 +246,33 @@ def test_messages_are_known_by_their_own_ids() -> None:
     log = Log()
     conversation = Conversation(adapter=Ids(), on_event=log)
     history = [user("Go.") | {"id": "1"}, said("Same.") | {"id": "2"}, user("On.") | {"id": "3"}]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     # Metadata may be newer; what is sent is what the history holds now.
     newer = [m | {"seen": True} for m in history]
-    assert conversation.ingest(newer).continued
+    assert conversation.host.ingest(newer).continued
     assert all(a is b for a, b in zip(conversation.request().view, newer, strict=True))
     # The same words under another id are another message.
-    assert conversation.ingest([*newer[:2], user("On.") | {"id": "4"}]).forked
+    assert conversation.host.ingest([*newer[:2], user("On.") | {"id": "4"}]).forked
     assert log.of(HistoryForked) == [HistoryForked(2)]
     # And so are other words under the same id.
     changed = [*newer[:2], user("Off.") | {"id": "4"}]
-    assert conversation.ingest(changed).forked
+    assert conversation.host.ingest(changed).forked
     assert conversation.request().view == changed
 
 
 def test_a_message_that_was_changed_in_place_is_noticed_while_it_is_the_last() -> None:
     conversation = Conversation()
     history = [user("Go."), said("Yes."), user("On.")]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     history[-1]["content"] = "On, then."
-    assert conversation.ingest(history).forked
+    assert conversation.host.ingest(history).forked
     assert conversation.request().view[-1]["content"] == "On, then."
 
 
 def test_an_unanswered_request_may_be_tried_again_with_other_words() -> None:
     conversation = Conversation(budget="0.5k")
     live(conversation, [*LONG, user("First try.")])
-    conversation.ingest([*LONG, user("Second try.")])
+    conversation.host.ingest([*LONG, user("Second try.")])
     plain = Conversation(budget="0.5k")
     live(plain, [*LONG, user("Second try.")])
     assert standing(conversation) == standing(plain)
@@ -287,22 +287,22 @@ def test_a_result_without_its_call_is_refused_and_changes_nothing(dialect: Diale
     orphan: Session = [*good, {"role": "tool", "tool_call_id": "nobody", "content": "x"}]
     messages = dialect.write(orphan)
     conversation = Conversation(dialect.name)
-    conversation.ingest(messages[:2])
+    conversation.host.ingest(messages[:2])
     before = standing(conversation)
-    for feed in (conversation.ingest, conversation.extend):
+    for feed in (conversation.host.ingest, conversation.extend):
         with pytest.raises(HistoryError, match="a result answers the call 'nobody'"):
-            feed(messages if feed == conversation.ingest else messages[2:])
+            feed(messages if feed == conversation.host.ingest else messages[2:])
         assert standing(conversation) == before
-    assert conversation.ingest([*messages[:2], *dialect.write([user("On.")])]).added == 1
+    assert conversation.host.ingest([*messages[:2], *dialect.write([user("On.")])]).added == 1
 
 
 def test_messages_of_another_format_are_refused_and_change_nothing() -> None:
     conversation = Conversation()
-    conversation.ingest(LONG[:4])
+    conversation.host.ingest(LONG[:4])
     before = standing(conversation)
     for wrong in ([*LONG[:4], {"role": "robot"}], [{"role": "robot"}], [*LONG[:3], {"role": 7}]):
         with pytest.raises(ValueError, match="role"):
-            conversation.ingest(wrong)
+            conversation.host.ingest(wrong)
         assert standing(conversation) == before
 
 
@@ -344,9 +344,9 @@ def test_items_of_one_answer_are_one_answer() -> None:
         output(4),
     ]
     conversation = Conversation("openai_responses", budget="0.15k", policy=Policy.paper(), on_event=log)
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     assert [event.items for event in log.of(PassRan)] == [5]
     look = next(episode for episode in conversation.episodes if episode.name == "look")
     assert not look.settled
-    conversation.ingest([*history, {"role": "assistant", "content": "Done."}])
+    conversation.host.ingest([*history, {"role": "assistant", "content": "Done."}])
     assert look.settled

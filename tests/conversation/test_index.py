@@ -93,12 +93,12 @@ def test_gone_on_in_any_way_it_is_the_same_to_the_byte(dialect: Dialect) -> None
         half += 1
     views = [*requests(run, messages[:half])]
     followed, restored, branched, switched = (conversation(dialect) for _ in range(4))
-    followed.follow(run.records())
+    followed.log.follow(run.log.records())
     assert restored.restore(json.loads(json.dumps(run.state())), messages[:half])
     branched = run.branch(half)
-    switched.follow(run.records())
-    switched.strategy = "truncate"
-    switched.strategy = "cwl"
+    switched.log.follow(run.log.records())
+    switched.change(strategy="truncate")
+    switched.change(strategy="cwl")
     expected = [*requests(run, messages[half:])]
     assert any(OPENING in entry for entry in views[-1])
     assert views[-1] == expected[0]
@@ -115,13 +115,13 @@ def test_switched_on_in_the_middle_it_tells_of_what_left_before(share: float) ->
     left = {f"module_{step}" for step in range(10)} - {
         f"module_{step}" for step in range(10) if any(f"module_{step}." in it for it in text("openai", run.view))
     }
-    run.policy = POLICY
+    run.change(policy=POLICY)
     last = [*requests(run, messages[31:])][-1]
     index = next(entry for entry in last if OPENING in entry)
     assert sum(name in index for name in left) > 3
-    run.policy = Policy(index_share=0.0)
+    run.change(policy=Policy(index_share=0.0))
     [*requests(run, [message for message in work() if message["role"] != "tool" and "tool_calls" not in message])]
-    run.budget = "0.5k"
+    run.change(budget="0.5k")
     assert not any(OPENING in entry for entry in text("openai", run.request().view))
 
 
@@ -133,9 +133,9 @@ def test_a_format_that_writes_no_messages_has_none() -> None:
             self.parts, self.keep = get_format("openai").parts, get_format("openai").keep
 
     run: Conversation[Any] = Conversation(Plain(), budget="0.7k", policy=POLICY, annotate="infer")
-    assert run.policy.index_share == 0
-    run.policy = POLICY
-    assert run.policy.index_share == 0
+    assert run.settings.policy.index_share == 0
+    run.change(policy=POLICY)
+    assert run.settings.policy.index_share == 0
     for message in work():
         if message["role"] == "assistant":
             assert run.request().view

@@ -26,7 +26,7 @@ def test_a_request_while_a_call_waits_is_refused() -> None:
 def test_a_framework_may_ask_while_a_call_waits() -> None:
     """Its own rules decide what it sends."""
     conversation = wane.Conversation()
-    conversation.ingest([{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [CALL]}])
+    conversation.host.ingest([{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [CALL]}])
     assert len(conversation.request().messages) == 2
 
 
@@ -36,9 +36,9 @@ def test_a_budget_that_lacks_its_unit_is_refused(budget: Any) -> None:
         wane.Conversation(budget=budget)
     conversation = wane.Conversation()
     with pytest.raises(wane.ConfigError, match="has no unit; did you mean"):
-        conversation.budget = budget
-    assert conversation.budget == 80_000
-    assert wane.Conversation(budget="0.08k").budget == 80
+        conversation.change(budget=budget)
+    assert conversation.settings.budget == 80_000
+    assert wane.Conversation(budget="0.08k").settings.budget == 80
 
 
 def test_threads_share_a_conversation() -> None:

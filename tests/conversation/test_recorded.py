@@ -22,14 +22,14 @@ def test_requests_of_other_budgets_and_those_not_managed_are_repeated_with_their
     history.append({"role": "user", "content": "Go."})
     lived = Conversation(budget=100_000)
     live(lived, history[:5])  # so far nothing fills a share
-    lived.manage, lived.budget = False, 1_000
+    lived.change(manage=False, budget=1_000)
     live(lived, history[:15], known=5)
-    lived.manage = True
+    lived.change(manage=True)
     live(lived, history, known=15)
     reminder = lived.request().reminder
     assert reminder is not None
     revived = Conversation(budget=1_000)
-    revived.follow(lived.records())
+    revived.log.follow(lived.log.records())
     assert revived.request().reminder == reminder
     # It has been reminded, so it is not reminded again.
     for conversation in (lived, revived):
@@ -44,7 +44,7 @@ def test_a_usage_that_is_told_late_counts_for_its_own_request() -> None:
     lived.request()
     lived.append({"role": "assistant", "content": "y" * 4_000})
     lived.observe(1_400)
-    revived.follow(lived.records())
+    revived.log.follow(lived.log.records())
     assert revived.tokens == lived.tokens > 2_400
 
 
@@ -54,25 +54,25 @@ def test_records_are_given_in_pieces() -> None:
         if message["role"] == "assistant":
             lived.request()
         lived.append(message)
-        kept += lived.records(len(kept))
-    revived.follow(kept)
+        kept += lived.log.records(len(kept))
+    revived.log.follow(kept)
     assert revived.evicted == lived.evicted > 0
-    assert revived.records() == kept
+    assert revived.log.records() == kept
 
 
 def test_what_was_not_done_here_is_not_done_again() -> None:
     lived = Conversation(budget="0.3k")
     live(lived, LONG)
-    records = lived.records()
+    records = lived.log.records()
     ran = next(number for number, record in enumerate(records) if isinstance(record, PassRecord) and record.steps)
     with pytest.raises(JournalError, match=r"line 2 \(pass\): it was recorded after \d+ items, but comes after 0"):
-        Conversation(budget="0.3k").follow(records[ran:])
+        Conversation(budget="0.3k").log.follow(records[ran:])
 
 
 def test_messages_of_a_format_without_json_are_not_kept() -> None:
     conversation = Conversation(StrandsFormat())
     with pytest.raises(ConfigError, match="cannot be kept as JSON"):
-        conversation.records()
+        conversation.log.records()
 
 
 def test_verdicts_on_calls_that_are_still_open_are_known() -> None:
@@ -80,8 +80,8 @@ def test_verdicts_on_calls_that_are_still_open_are_known() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "delimiter", "arguments": start}}
     conversation = Conversation()
     messages = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": None, "tool_calls": [call]}]
-    conversation.follow(MessageRecord(message) for message in messages)
-    assert conversation.answer(Call("delimiter", start, "c1")).startswith('Started exploration "x"')
+    conversation.log.follow(MessageRecord(message) for message in messages)
+    assert conversation.host.answer(Call("delimiter", start, "c1")).startswith('Started exploration "x"')
 
 
 # Another strategy
@@ -105,18 +105,18 @@ def test_another_strategy_begins_with_all_that_has_happened_and_what_one_took_st
     conversation.append({"role": "user", "content": "And?"})
     kept.append("And?")
     assert texts(conversation.view) == kept
-    conversation.strategy = "none"
-    assert (conversation.strategy, conversation.delimits) == ("none", False)
+    conversation.change(strategy="none")
+    assert (conversation.settings.strategy, conversation.settings.delimits) == ("none", False)
     # What its requests held says nothing of requests that show all.
     whole = [*texts(LONG), "And?"]
     assert conversation.tokens == sum(-(-len(text) // 4) for text in whole)
     assert texts(conversation.request().view) == whole
-    conversation.strategy, conversation.budget = "truncate", 10_000
+    conversation.change(strategy="truncate", budget=10_000)
     assert texts(conversation.request().view) == kept
-    conversation.strategy = "cwl"
-    assert conversation.delimits
+    conversation.change(strategy="cwl")
+    assert conversation.settings.delimits
     assert texts(conversation.view) == whole
-    conversation.budget = "0.6k"
+    conversation.change(budget="0.6k")
     conversation.append({"role": "user", "content": "On."})
     report = conversation.request().report
     assert report is not None
@@ -133,13 +133,13 @@ def test_messages_that_were_left_out_do_not_confuse_forks() -> None:
     log = Log()
     conversation = Conversation(adapter=Leaving(), on_event=log)
     history = [LONG[0], LONG[1], orphan(0), LONG[2], LONG[3], orphan(1), LONG[4]]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     assert conversation.messages == LONG[:5]
-    assert conversation.ingest([*history, LONG[5]]).continued
-    change = conversation.ingest([*history[:5], {"role": "user", "content": "Something else."}])
+    assert conversation.host.ingest([*history, LONG[5]]).continued
+    change = conversation.host.ingest([*history[:5], {"role": "user", "content": "Something else."}])
     assert (change.kept, change.dropped, change.added) == (4, 2, 1)
     assert texts(conversation.messages)[-1] == "Something else."
-    assert conversation.ingest([LONG[0], LONG[1], orphan(2), LONG[2]]).kept == 2
+    assert conversation.host.ingest([LONG[0], LONG[1], orphan(2), LONG[2]]).kept == 2
     # One that is renewed is not taken for its neighbour.
-    conversation.ingest([LONG[0], LONG[1], {**orphan(2), "more": 1}, LONG[2]])
+    conversation.host.ingest([LONG[0], LONG[1], {**orphan(2), "more": 1}, LONG[2]])
     assert conversation.messages == LONG[:3]

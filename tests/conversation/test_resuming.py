@@ -31,7 +31,7 @@ def by_records(lived: Conversation[Any], revived: Conversation[Any], messages: l
     """From a journal, which holds the messages; nobody is told."""
     log = Log()
     revived.listeners.append(log)
-    revived.follow(lived.records())
+    revived.log.follow(lived.log.records())
     assert not log
     assert revived.messages == lived.messages
 
@@ -80,7 +80,7 @@ def test_it_goes_on_as_if_nothing_had_happened(
     else:
         # A fork behind it keeps what had left the view, too.
         for conversation in (lived, revived):
-            conversation.ingest(messages[:cut])
+            conversation.host.ingest(messages[:cut])
         assert standing(revived) == standing(lived)
 
 
@@ -88,9 +88,9 @@ def up_to(conversation: Conversation[Any], messages: list[Any], asked: str) -> N
     """Ingest a history at once, or step by step with a request before each answer, and maybe one at last."""
     for stop, message in enumerate(messages):
         if asked != "never" and is_answer(conversation.format.name, message):
-            conversation.ingest(messages[:stop])
+            conversation.host.ingest(messages[:stop])
             conversation.request()
-    conversation.ingest(messages)
+    conversation.host.ingest(messages)
     if asked == "at last":
         conversation.request()
 
@@ -106,12 +106,12 @@ def test_so_it_does_under_any_strategy(
     lived, revived = (Conversation(budget=exact_budget(budget), strategy=strategy) for _ in range(2))
     for stop in range(cut + 1):
         if stop == cut or is_answer("openai", session[stop]):
-            lived.ingest(session[:stop])
+            lived.host.ingest(session[:stop])
             if lived.request().for_summary:
                 lived.summarised(f"What happened up to {stop}.")
     door(lived, revived, session)
     for conversation in (lived, revived):
-        conversation.ingest(session)
+        conversation.host.ingest(session)
         if conversation.request().for_summary:
             conversation.summarised("In short.")
     assert standing(revived) == standing(lived)
@@ -135,6 +135,6 @@ def reminders(conversation: Conversation[Any], session: Session, known: int) -> 
     said = []
     for stop in range(known, len(session) + 1):
         if stop == len(session) or is_answer("openai", session[stop]):
-            conversation.ingest(session[:stop])
+            conversation.host.ingest(session[:stop])
             said.append(conversation.request().reminder)
     return said

@@ -48,7 +48,7 @@ def test_a_state_of_another_history_is_refused_and_changes_nothing(
         Conversation(dialect.name, budget=exact_budget(budget)),
     )
     live(lived, messages)
-    revived.ingest(others)
+    revived.host.ingest(others)
     before = standing(revived)
     assert revived.restore(stored(lived), messages[:-1]) == (not messages)
     said = [lived.format.parts(message) for message in messages]
@@ -109,7 +109,7 @@ def test_the_settings_of_now_count() -> None:
     lived, revived = Conversation(budget="0.5k"), Conversation(budget="2k", policy=Policy.paper())
     live(lived, LONG)
     assert revived.restore(stored(lived), LONG)
-    assert (revived.budget, revived.policy) == (2_000, Policy.paper())
+    assert (revived.settings.budget, revived.settings.policy) == (2_000, Policy.paper())
     assert revived.window.visible == lived.window.visible
 
 
@@ -118,8 +118,8 @@ def test_a_fork_behind_a_restored_state_is_passed_through_anew() -> None:
     live(lived, LONG)
     revived.restore(stored(lived), LONG)
     branch = [*LONG[:16], {"role": "user", "content": "Instead."}]
-    assert revived.ingest(branch).forked
-    assert lived.ingest(branch).forked
+    assert revived.host.ingest(branch).forked
+    assert lived.host.ingest(branch).forked
     assert standing(revived) == standing(lived)
 
 
@@ -131,8 +131,8 @@ def test_what_was_evicted_before_a_state_stays_out_of_a_fork_behind_it() -> None
     more: Session = [{"role": role, "content": f"{n}"} for n in range(3) for role in ("user", "assistant")]
     for conversation in (lived, revived):
         live(conversation, [*LONG, *more], known=len(LONG))
-        conversation.budget = 10_000
-        assert conversation.ingest([*LONG, *more[:2], {"role": "user", "content": "Instead."}]).forked
+        conversation.change(budget=10_000)
+        assert conversation.host.ingest([*LONG, *more[:2], {"role": "user", "content": "Instead."}]).forked
     assert standing(revived) == standing(lived)
     assert len(revived.view) < len(LONG)
 
@@ -163,15 +163,15 @@ def test_messages_are_the_same_by_their_ids_whatever_they_say() -> None:
 
 def test_verdicts_that_wait_travel_with_the_state() -> None:
     lived = Conversation()
-    lived.ingest([{"role": "user", "content": "Go."}])
+    lived.host.ingest([{"role": "user", "content": "Go."}])
     lived.request()
     start = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "c1")
     again = Call("delimiter", {"action": "start", "name": "more", "type": "expl"})
-    lived.foresee([start, again])
+    lived.host.foresee([start, again])
     revived = Conversation()
     assert revived.restore(stored(lived), lived.messages)
-    assert revived.answer(start).startswith('Started exploration "look"')
-    assert revived.answer(again).startswith('Error: episode "look" is still active')
+    assert revived.host.answer(start).startswith('Started exploration "look"')
+    assert revived.host.answer(again).startswith('Error: episode "look" is still active')
 
 
 def session_of(episodes: int, description: str = "it is a thing") -> Session:
@@ -197,7 +197,7 @@ def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
     for episodes in (60, 400):
         messages = session_of(episodes)
         conversation = Conversation(budget=2_000, annotate=annotate)
-        conversation.ingest(messages)
+        conversation.host.ingest(messages)
         conversation.request()
         state = conversation.state()
         sizes.append(len(json.dumps(state)))
@@ -214,7 +214,7 @@ def test_so_is_a_state_with_many_notices() -> None:
             notice = {"role": "user", "content": "<system-reminder>Mind the gap.</system-reminder>"}
             messages += [notice, message] if message["role"] == "assistant" else [message]
         conversation = Conversation(budget=2_000)
-        conversation.ingest(messages)
+        conversation.host.ingest(messages)
         conversation.request()
         state = conversation.state()
         sizes.append(len(json.dumps(state)))
@@ -261,8 +261,8 @@ def test_names_and_places_of_old_episodes_come_back_from_the_history() -> None:
     assert revived.recall("look-at-thing-3") == lived.recall("look-at-thing-3")
     assert revived.search("thing-7") == lived.search("thing-7")
     taken = Call("delimiter", {"action": "start", "name": "look-at-thing-3", "type": "expl"}, "x")
-    revived.foresee([taken])
-    assert "was used before" in revived.answer(taken)
+    revived.host.foresee([taken])
+    assert "was used before" in revived.host.answer(taken)
 
 
 def test_restoring_tells_nobody() -> None:

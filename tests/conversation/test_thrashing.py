@@ -159,9 +159,9 @@ def test_a_conversation_tells_it_once_until_it_has_ended() -> None:
     read(12, 2_000)
     assert events == [ThrashingBegan(events[0].thrashing)]
     assert conversation.thrashing is not None
-    conversation.manage = False
+    conversation.change(manage=False)
     assert conversation.thrashing is None
-    conversation.manage = True
+    conversation.change(manage=True)
     read(6, 10)
     assert conversation.thrashing is None
     read(8, 2_000)

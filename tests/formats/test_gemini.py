@@ -108,8 +108,8 @@ def test_results_that_do_not_name_their_calls_answer_them_in_order(ids: tuple[st
         sent = [part["functionResponse"] for part in conversation.request().messages[-1]["parts"]]
         assert sorted(sent, key=lambda each: str(each["response"])) == expected
         hosted = wane.Conversation("gemini")
-        hosted.ingest([user(text("Go.")), model(*calls), *way])
-        hosted.ingest([user(text("Go.")), model(*calls), *way, model(text("Done."))])
+        hosted.host.ingest([user(text("Go.")), model(*calls), *way])
+        hosted.host.ingest([user(text("Go.")), model(*calls), *way, model(text("Done."))])
         assert (hosted.length, hosted.calls) == (3 + len(way), [])
 
 

@@ -290,13 +290,13 @@ def test_every_position_is_named() -> None:
     with pytest.raises(FormatError, match=r"^message 1: field 'tool_calls'"):
         conversation.extend(messages)
     with pytest.raises(FormatError, match=r"^message 1: field 'tool_calls'"):
-        conversation.ingest(messages)
-    conversation.ingest(messages[:1])
+        conversation.host.ingest(messages)
+    conversation.host.ingest(messages[:1])
     with pytest.raises(FormatError, match=r"^message 1: field 'tool_calls'"):
-        conversation.ingest(messages)
+        conversation.host.ingest(messages)
     orphan = {"role": "tool", "tool_call_id": "c9", "content": "x"}
     with pytest.raises(wane.HistoryError, match=r"^message 1: a result answers the call 'c9'"):
-        conversation.ingest([messages[0], orphan])
+        conversation.host.ingest([messages[0], orphan])
 
 
 # What the SDKs have

@@ -164,7 +164,7 @@ class Own(Unfinished):
 def test_a_format_of_ones_own_needs_slots_and_keep() -> None:
     conversation = Conversation(Own(), strategy="none")
     history = [("user", "Go."), ("model", "Well,", "yes.")]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     assert conversation.request().view == history
     assert not isinstance(Own(), WritingFormat)
     with pytest.raises(TypeError, match=r"abstract method '?keep"):

@@ -91,10 +91,10 @@ def live(
     """
     stops = [number for number, message in enumerate(history) if isinstance(message, ModelResponse)]
     for stop in stops[known:]:
-        conversation.ingest(history[:stop])
+        conversation.host.ingest(history[:stop])
         conversation.request()
-        conversation.ingest(history[: stop + 1])
-    conversation.ingest(history)
+        conversation.host.ingest(history[: stop + 1])
+    conversation.host.ingest(history)
     if asked:
         conversation.request()
 

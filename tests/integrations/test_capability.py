@@ -171,10 +171,10 @@ def test_management_is_switched_between_runs() -> None:
     with ScriptedServer([*session("a"), Reply("One."), Reply("Two.")]) as server:
         agent = worker(server.anthropic_model(), ContextLifecycle(conversation=conversation))
         first = agent.run_sync("Go.")
-        conversation.manage = False
-        conversation.budget = "0.01k"
+        conversation.change(manage=False)
+        conversation.change(budget="0.01k")
         second = agent.run_sync("And?", message_history=first.all_messages())
-        conversation.manage = True
+        conversation.change(manage=True)
         agent.run_sync("And?", message_history=second.all_messages())
     *_, managed, off, on = server.requests
     assert "delimiter" in managed.tools
@@ -326,7 +326,7 @@ def test_run_stream_runs_tools_ahead_of_the_history_and_they_are_judged_all_the_
         history = asyncio.run(go(agent))
     results = [part.content for part in history[-1].parts if part.tool_name == "delimiter"]
     assert [str(text)[:8] for text in results] == ["Started ", "Error: e", "Ended ex"]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     assert [(episode.name, episode.closed) for episode in conversation.episodes if episode.name] == [("x", True)]
 
 

@@ -30,7 +30,7 @@ def inferring(budget: int = 300, log: Log | None = None) -> Conversation[ModelMe
 def test_a_history_taken_in_at_once_gives_the_episodes_of_the_run(history: list[ModelMessage], budget: int) -> None:
     one, two = inferring(budget), inferring(budget)
     live(one, history)
-    two.ingest(history)
+    two.host.ingest(history)
     two.request()
     assert standing(one) == standing(two)
 
@@ -103,9 +103,9 @@ def test_an_agent_that_marks_nothing_recalls_by_a_search(settings: dict[str, Any
 def test_an_agent_that_marked_its_work_before_is_left_to_it() -> None:
     call = ToolCallPart("delimiter", {"action": "start", "name": "mine", "type": "expl"}, "c1")
     one = inferring()
-    one.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([ToolCallPart("read", {"path": "a"}, "c0")])])
+    one.host.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([ToolCallPart("read", {"path": "a"}, "c0")])])
     assert [episode.inferred for episode in one.episodes] == [True]
-    one.ingest([*one.messages, ModelResponse([call])])
+    one.host.ingest([*one.messages, ModelResponse([call])])
     assert [(episode.name, episode.closed) for episode in one.episodes] == [("explore-1:a", True), ("mine", False)]
     assert one.episodes[1].type is EpisodeType.EXPL
 
@@ -114,8 +114,8 @@ def test_what_the_agent_is_told_of_its_own_marks_is_what_the_window_makes_of_the
     start = {"action": "start", "name": "explore-1:a", "type": "expl"}
     one = inferring()
     read, again = ToolCallPart("read", {"path": "a"}, "c0"), ToolCallPart("delimiter", start, "c1")
-    one.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([read, again])])
-    verdict = one.answer(Call("delimiter", json.dumps(start), "c1"))
+    one.host.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([read, again])])
+    verdict = one.host.answer(Call("delimiter", json.dumps(start), "c1"))
     assert verdict.startswith("Error: ")
     assert "used before" in verdict
     assert [(episode.name, episode.inferred) for episode in one.episodes] == [("explore-1:a", True)]

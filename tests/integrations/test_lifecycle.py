@@ -38,7 +38,7 @@ def test_all_stands_where_it_stood(messages: list[dict[str, Any]]) -> None:
     history, passing = parted(messages, lambda message: not message["content"].startswith("("))
     assert not any(message["content"].startswith("(") for message in history)
     conversation = Conversation(remind_at=None)
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     assert joined(conversation.request(), passing, conversation) == messages
 
 
@@ -46,7 +46,7 @@ def test_a_reminder_stays_last() -> None:
     conversation = Conversation(budget=1_000, remind_at=0.1)
     messages = [GO, said("assistant", "x" * 2_000), AGAIN, MEMORY]
     history, passing = parted(messages, lambda message: message is not MEMORY)
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     request = conversation.request()
     assert request.reminder is not None
     assert joined(request, passing, conversation)[:-1] == messages
@@ -58,7 +58,7 @@ def test_what_left_the_view_moves_nothing() -> None:
     conversation = Conversation(budget=1_000, remind_at=None)
     messages = [GO, *work, DONE, MEMORY, AGAIN, said("assistant", "Look."), AGAIN]
     history, passing = parted(messages, lambda message: message is not MEMORY)
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     sent = joined(conversation.request(), passing, conversation)
     assert len(sent) < len(messages)
     assert sent[sent.index(MEMORY) + 1] == AGAIN
@@ -67,7 +67,7 @@ def test_what_left_the_view_moves_nothing() -> None:
 def test_a_conversation_continues_from_its_data() -> None:
     conversation = Conversation(budget=1_000)
     conversation.overhead = 7
-    conversation.ingest([GO])
+    conversation.host.ingest([GO])
     conversation.request()
     again = resumed(lambda: Conversation(budget=1_000), after_answer(conversation, []), [GO], Warner())
     assert (again.length, again.overhead) == (1, 7)
@@ -78,7 +78,7 @@ def test_with_anything_else_it_begins_anew(kept: object) -> None:
     with pytest.warns(UserWarning, match="begins anew") if kept else nullcontext():
         again = resumed(lambda: Conversation(budget=1_000), kept, [GO], Warner())
     assert again.length == 0
-    assert again.ingest([GO]).added == 1
+    assert again.host.ingest([GO]).added == 1
 
 
 @pytest.mark.parametrize(

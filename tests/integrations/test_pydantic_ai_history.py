@@ -96,7 +96,7 @@ def test_a_history_taken_in_at_once_gives_the_view_of_the_run_that_made_it(
         new_conversation(exact_budget(budget), policy=policy),
     )
     live(lived, history)
-    replayed.ingest(history)
+    replayed.host.ingest(history)
     replayed.request()
     assert standing(replayed) == standing(lived)
     assert replayed.window.item_count == sum(len(FORMAT.parts(message)) for message in history)
@@ -127,7 +127,7 @@ def test_syncing_again_changes_nothing(history: list[ModelMessage], budget: int)
     live(conversation, history)
     before, told = standing(conversation), len(log)
     for again in (history, list(history), copy.deepcopy(history), FORMAT.load(FORMAT.dump(history))):
-        conversation.ingest(again)
+        conversation.host.ingest(again)
         conversation.request()
     assert standing(conversation) == before
     assert len(log) == told
@@ -139,9 +139,9 @@ def test_syncing_again_changes_nothing(history: list[ModelMessage], budget: int)
 def grown(known: list[ModelMessage], history: list[ModelMessage]) -> tuple[Conversation[ModelMessage], Log]:
     log = Log()
     conversation = new_conversation(100_000, on_event=log)
-    conversation.ingest(known)
+    conversation.host.ingest(known)
     log.clear()
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     return conversation, log
 
 
@@ -159,10 +159,10 @@ def test_a_request_that_was_never_answered_may_be_joined_with_the_next() -> None
 def test_parts_that_a_request_gains_in_place_are_taken_in() -> None:
     request = user("One.")
     conversation = new_conversation(100_000)
-    conversation.ingest([request])
+    conversation.host.ingest([request])
     request.parts = [*request.parts, SystemPromptPart("Now also this.")]
-    conversation.ingest([request])
-    conversation.ingest([request])
+    conversation.host.ingest([request])
+    conversation.host.ingest([request])
     assert conversation.window.item_count == 2
 
 
@@ -208,7 +208,7 @@ def test_what_is_no_continuation_goes_on_from_the_last_response_that_is_the_same
     assert len(log.of(HistoryForked)) + len(log.of(HistoryReplaced)) == 1
     assert len(log.of(MessageTaken)) == len(conversation.messages) - kept
     fresh = new_conversation(100_000)
-    fresh.ingest(history)
+    fresh.host.ingest(history)
     assert standing(conversation) == standing(fresh)
     live(conversation, [*history, user("On."), *explored("more", start=99)], known=responses(history))
     assert len(log.of(HistoryForked)) + len(log.of(HistoryReplaced)) == 1
@@ -219,7 +219,7 @@ def test_a_fork_of_a_history_whose_requests_were_joined() -> None:
     known = [first, second, reply(TextPart("x")), user("Three."), reply(TextPart("y")), user("Four.")]
     conversation, log = grown(known[:1], known)
     joined: list[ModelMessage] = [ModelRequest([*first.parts, *second.parts]), *known[2:5], user("Five.")]
-    conversation.ingest(joined)
+    conversation.host.ingest(joined)
     assert log.of(HistoryForked) == [HistoryForked(5)]
     assert [shape[1] for shape in shapes_of(conversation.view)] == ["One.", "Two.", "x", "Three.", "y", "Five."]
 
@@ -227,8 +227,8 @@ def test_a_fork_of_a_history_whose_requests_were_joined() -> None:
 def test_results_without_a_call_are_left_out_as_pydantic_ai_does() -> None:
     conversation = new_conversation(100_000)
     history = [user(), reply(TextPart("x")), ModelRequest([result("nobody"), UserPromptPart("Go.")])]
-    conversation.ingest(history)
-    conversation.ingest([*history, reply(TextPart("y"))])
+    conversation.host.ingest(history)
+    conversation.host.ingest([*history, reply(TextPart("y"))])
     assert [shape[1] for shape in shapes_of(conversation.view)] == ["Go.", "x", "Go.", "y"]
 
 
@@ -236,11 +236,11 @@ def test_a_fork_behind_a_request_that_grew_after_a_result_without_a_call() -> No
     conversation = new_conversation("80k")
     growing = ModelRequest([result("nobody")])
     first = [user(), reply(TextPart("1")), growing]
-    conversation.ingest(first)
+    conversation.host.ingest(first)
     growing.parts = [*growing.parts, UserPromptPart("And now?")]
     second = [*first, reply(TextPart("2"))]
-    conversation.ingest([*second, user("this way"), reply(TextPart("3"))])
-    conversation.ingest([*second, user("that way")])
+    conversation.host.ingest([*second, user("this way"), reply(TextPart("3"))])
+    conversation.host.ingest([*second, user("that way")])
     said = [part.text for message in conversation.messages for part in FORMAT.parts(message)]
     assert said == ["Go.", "1", "And now?", "2", "that way"]
 
@@ -308,7 +308,7 @@ def test_with_management_off_everything_is_taken_in_and_nothing_evicted() -> Non
     assert not log.of(Reminded)
     assert conversation.request().reminder is None
     assert [episode.name for episode in conversation.episodes if episode.name] == [f"e{n}" for n in range(6)]
-    conversation.manage = True
+    conversation.change(manage=True)
     live(conversation, [*LONG, user()], known=responses(LONG))
     assert len(conversation.view) < len(LONG)
 
@@ -325,7 +325,7 @@ def test_a_pass_may_run_early_when_the_cache_has_expired() -> None:
         live(conversation, history(pause))
         assert len(log.of(PassRan)) == passes
         replayed = new_conversation(1_000, policy=policy)
-        replayed.ingest(history(pause))
+        replayed.host.ingest(history(pause))
         replayed.request()
         assert standing(replayed) == standing(conversation)
 
@@ -356,8 +356,8 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost(failing: type, 
     for step in (known, history):
         for _ in range(3):
             with contextlib.suppress(OSError):
-                conversation.ingest(step)
-        whole.ingest(step)
+                conversation.host.ingest(step)
+        whole.host.ingest(step)
     assert failed
     assert standing(conversation) == standing(whole)
     assert [type(event) for event in heard] == [type(event) for event in plain]
@@ -391,7 +391,7 @@ def test_recall_gives_an_evicted_episode_back_exactly_page_by_page() -> None:
 
 def test_recall_says_what_is_wrong() -> None:
     conversation = new_conversation(10_000)
-    conversation.ingest(LONG)
+    conversation.host.ingest(LONG)
     assert conversation.recall("e1").startswith('Episode "e1", whole:\n\n')
     for offset in (-1, 10**9):
         assert "is outside it" in conversation.recall("e1", offset)

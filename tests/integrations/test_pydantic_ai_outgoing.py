@@ -35,7 +35,7 @@ def test_a_request_that_is_made_from_the_last_one_is_the_view(
     for stop in range(1, len(history) + 1):
         if stop == len(history) or isinstance(history[stop], ModelResponse):
             given = history[:stop]
-            conversation.ingest(given)
+            conversation.host.ingest(given)
             request = replace(conversation.request(), reminder=None)
             view = request.view
             shown = shapes_of(map(sendable, view))
@@ -66,11 +66,11 @@ def test_the_record_of_dropped_thinking_goes_with_the_last_response(known: bool)
     conversation = new_conversation(1_000, strategy="truncate")
 
     def sent(outgoing: Outgoing, given: list[ModelMessage]) -> list[ModelMessage]:
-        conversation.ingest(given)
+        conversation.host.ingest(given)
         return outgoing.messages(conversation.request(), given, given)
 
     if known:
-        conversation.ingest(history)
+        conversation.host.ingest(history)
     outgoing = Outgoing(conversation)
     assert records(sent(outgoing, history[:3])) == [1]
     messages = sent(outgoing, history)
@@ -84,7 +84,7 @@ def test_what_was_added_to_what_is_not_answered_yet_is_sent() -> None:
     conversation: Conversation[ModelMessage] = new_conversation(10_000)
     outgoing = Outgoing(conversation)
     history: list[ModelMessage] = [asked("One."), answered("x"), asked("Two.")]
-    conversation.ingest(history)
+    conversation.host.ingest(history)
     given = [*history[:2], asked("Two.", "A note."), asked("More.")]
     sent = outgoing.messages(replace(conversation.request(), reminder="Remember."), given, history)
     assert [text for _, text, _ in shapes_of(sent)] == ["One.", "x", "Two.", "A note.", "More.", ""]

@@ -83,7 +83,7 @@ def expected_views(history: Sequence[ModelMessage], log: Log, budget: int, polic
         if isinstance(message, ModelResponse):
             conversation = new_conversation(exact_budget(budget), policy=policy)
             conversation.overhead = overhead
-            conversation.ingest(history[:number])
+            conversation.host.ingest(history[:number])
             views.append(shapes_of(conversation.request().view))
     return views
 

@@ -37,13 +37,13 @@ agent = Agent(
 )
 assert_type(agent.run_sync("Go.", deps=1).output, str)
 
-conversation.ingest([])
+conversation.host.ingest([])
 assert_type(conversation.request().view, list[ModelMessage])
 assert_type(conversation.view, list[ModelMessage])
 assert_type(conversation.window, wane.ContextWindow)
 assert_type(conversation.messages, list[ModelMessage])
 assert_type(conversation.episodes, Sequence[wane.Episode])
 assert_type(conversation.recall("look", 0), str)
-assert_type(conversation.records(), list[Record])
-conversation.follow(conversation.records())
-conversation.strategy = "truncate"
+assert_type(conversation.log.records(), list[Record])
+conversation.log.follow(conversation.log.records())
+conversation.change(strategy="truncate")

@@ -107,7 +107,9 @@ class _Lifecycle(ContextLifecycle):
 
         Under a strategy that needs the model to search, it gets them all the same.
         """
-        return super().tools_of(conversation) if conversation.delimits or conversation.searches else ()
+        return (
+            super().tools_of(conversation) if conversation.settings.delimits or conversation.settings.searches else ()
+        )
 
 
 def system_prompt(*, grep: str = "grep", list_files: str = "list_files", repo_context: str | None = None) -> str:

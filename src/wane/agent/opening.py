@@ -172,7 +172,7 @@ def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
         config = replace(config, settings=config.settings.changed(annotate="model"))
         warnings = ("The model marked episodes in this session itself and keeps doing so; none are inferred.",)
     model, conversation = _model_and_conversation(config.settings)
-    conversation.follow(records)
+    conversation.log.follow(records)
     recorder = _recorder(conversation, journal)
     permissions, (servers, unused) = permissions_of(config), servers_of(config)
     recorder.config(unless=recorded)

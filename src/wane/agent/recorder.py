@@ -91,7 +91,7 @@ class Recorder:
 
     def config(self, *, unless: ConfigRecord | None = None) -> None:
         """Record the settings that hold from here on, unless they equal an earlier record's."""
-        record = self._conversation.config
+        record = self._conversation.log.config
         if record != unless:
             self._add(record)
 

@@ -108,7 +108,7 @@ class AgentSession:
         self.conversation = parts.conversation
         self.journal = parts.journal
         self.history: list[ModelMessage] = []
-        tools = coding_tools(config.cwd, parts.conversation.budget)
+        tools = coding_tools(config.cwd, parts.conversation.settings.budget)
         repaired = parts.journal.repaired if parts.journal else None
         self.warnings = [warning for warning in (repaired, tools.warning, *parts.warnings) if warning]
         self._recorder = parts.recorder
@@ -277,8 +277,8 @@ class AgentSession:
         self.settings = replace(self.settings, model=spec)
         self.model = model
         record_model(self._recorder, self.settings, model)
-        if budget != self.conversation.budget:
-            self.conversation.budget = exact_budget(budget)
+        if budget != self.conversation.settings.budget:
+            self.conversation.change(budget=exact_budget(budget))
             self._recorder.config()
 
     def set_budget(self, budget: str | int) -> None:
@@ -287,7 +287,7 @@ class AgentSession:
         Raises:
             ConfigError: for a budget that is malformed or too small.
         """
-        self.conversation.budget = exact_budget(budget_tokens(budget, self.model))
+        self.conversation.change(budget=exact_budget(budget_tokens(budget, self.model)))
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
         self._check_room()
@@ -297,9 +297,8 @@ class AgentSession:
 
         What was evicted stays out of the view (R14). While eviction is off, nothing more is evicted.
         """
-        strategy: Strategy = "paper" if self.conversation.strategy == "paper" else "cwl"
-        self.conversation.strategy = strategy
-        self.conversation.manage = on
+        strategy: Strategy = "paper" if self.conversation.settings.strategy == "paper" else "cwl"
+        self.conversation.change(strategy=strategy, manage=on)
         self.settings = self.settings.changed(strategy=strategy if on else "none")
         self._recorder.config()
 
@@ -400,8 +399,8 @@ class AgentSession:
         conversation = self.conversation
         budget = fitting_budget(provider_message(getattr(error, "body", None)), conversation.tokens)
         if (
-            not conversation.manage
-            or not traits(conversation.strategy).bounded
+            not conversation.settings.manage
+            or not traits(conversation.settings.strategy).bounded
             or self._shrunk == SHRINKS
             or budget < 1
         ):
@@ -410,7 +409,7 @@ class AgentSession:
         self._warn(
             f"the provider takes no view of {conversation.tokens:,} tokens; from here on it holds at most {budget:,}"
         )
-        conversation.budget = exact_budget(budget)
+        conversation.change(budget=exact_budget(budget))
         self._recorder.config()
         return True
 
@@ -450,7 +449,7 @@ class AgentSession:
     def _finish_turn(self, history: Sequence[ModelMessage]) -> None:
         """Take in the history of a turn, valid for the next request, and write the journal to disk."""
         self.history = answer_open_calls(history)
-        self.conversation.ingest(self.history)
+        self.conversation.host.ingest(self.history)
         self._recorder.flush()
 
     async def _stream(self, _ctx: RunContext[Any], stream: AsyncIterable[AgentStreamEvent]) -> None:
@@ -477,7 +476,7 @@ class AgentSession:
         if self.account != self._reported:
             self._reported = self.account
             view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens
-            self._emit(Spent(self.account, view, self.conversation.budget))
+            self._emit(Spent(self.account, view, self.conversation.settings.budget))
 
     def _check_room(self) -> None:
         """Warn if the budget leaves too little room, once for each budget."""

@@ -5,6 +5,8 @@ from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.conversation import Conversation
 from wane.conversation.conversations import Conversations, States
 from wane.conversation.host import Adapter, Aligner, Alignment, Change
+from wane.conversation.hosted import Host
+from wane.conversation.recorded import Log
 from wane.conversation.request import Request, Tool
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "ContextSettings",
     "Conversation",
     "Conversations",
+    "Host",
+    "Log",
     "Request",
     "States",
     "Tool",

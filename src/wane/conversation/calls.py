@@ -58,7 +58,7 @@ class Call(Generic[MessageT]):
 
 
 def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Call[MessageT]]:  # noqa: A002
-    """Return the calls of an answer, in order, for `Conversation.foresee`."""
+    """Return the calls of an answer, in order, for `Host.foresee`."""
     parts = (part for message in messages for part in format.parts(message))
     return [Call(part.tool or "", part.arguments or "", part.call_id) for part in parts if part.kind is Kind.CALL]
 

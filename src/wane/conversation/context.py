@@ -110,8 +110,23 @@ class ContextSettings(Settings):
 
     @property
     def marked(self) -> bool:
-        """Whether the model marks its work, by the tool `delimiter`, as long as the context is managed."""
+        """Whether the model would mark its work if the context is managed."""
         return self.annotate == "model" and traits(self.strategy).marked
+
+    @property
+    def delimits(self) -> bool:
+        """Whether the model marks its work, by the tool `delimiter`."""
+        return self.manage and self.marked
+
+    @property
+    def searches(self) -> bool:
+        """Whether the strategy makes the model search evicted content, so that it always gets the tool `recall`."""
+        return self.manage and traits(self.strategy).searches
+
+    @property
+    def reminds(self) -> bool:
+        """Whether a request may carry a reminder at all."""
+        return self.searches or (self.delimits and self.remind_at is not None)
 
     @property
     def eviction(self) -> Policy:

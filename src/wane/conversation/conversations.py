@@ -133,21 +133,21 @@ class Conversations(Generic[MessageT]):
             HistoryError: for a message that no provider would accept.
         """
         fresh = self._make()
-        messages = fresh.read(history)
+        messages = fresh.host.read(history)
         shared, cached = self._nearest(messages)
         if cached is not None and _leaves(messages, shared, cached.conversation):
             cached.ended = True  # it may be dropped; if its answer does come, `answered` brings it back
             cached = _CachedConversation(cached.conversation.branch(shared))
-        elif state := self._states.find((cached.conversation if cached else fresh).digests(messages)):
+        elif state := self._states.find((cached.conversation if cached else fresh).host.digests(messages)):
             restored = self._restored(fresh, state, messages)
             cached = _CachedConversation(fresh, deque([state["digest"]])) if restored else cached
         if cached is None:
             cached = _CachedConversation(fresh)
         conversation = cached.conversation
-        if conversation is not fresh and not conversation.ingest(messages).added and conversation.asked:
+        if conversation is not fresh and not conversation.host.ingest(messages).added and conversation.asked:
             state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they belong to the awaited answer
             cached = _CachedConversation(fresh) if fresh.restore(state, messages) else cached
-        cached.conversation.ingest(messages)
+        cached.conversation.host.ingest(messages)
         cached.ended = False
         self._use(cached)
         return cached.conversation
@@ -155,14 +155,14 @@ class Conversations(Generic[MessageT]):
     def answered(
         self, conversation: Conversation[MessageT], calls: Sequence[Call[Any]], answer: Sequence[object]
     ) -> None:
-        """Judge the calls of an answer that is not in the history yet; see `Conversation.foresee`.
+        """Judge the calls of an answer that is not in the history yet; see `Host.foresee`.
 
         Args:
             conversation: whose answer it is.
             calls: all its calls, in order.
             answer: objects of the host by which `answering` knows it again.
         """
-        conversation.foresee(calls)
+        conversation.host.foresee(calls)
         cached = self._cached(conversation)
         cached.answer, cached.ended = answer, not calls
 
@@ -177,7 +177,7 @@ class Conversations(Generic[MessageT]):
         for cached in reversed(self._all):
             if any(made_answer is made_by for made_answer in cached.answer):
                 return cached.conversation
-        makers = [cached.conversation for cached in self._all if cached.conversation.made(call)]
+        makers = [cached.conversation for cached in self._all if cached.conversation.host.made(call)]
         return makers[0] if len(makers) == 1 else None
 
     def save(self, conversation: Conversation[MessageT]) -> None:
@@ -216,7 +216,7 @@ class Conversations(Generic[MessageT]):
 
     def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, _CachedConversation[MessageT] | None]:
         """The conversation that shares most with a history, and how many messages."""
-        rows = [(cached.conversation.shares(messages), cached) for cached in self._all]
+        rows = [(cached.conversation.host.shares(messages), cached) for cached in self._all]
         most = max((shared for shared, _ in rows), default=0)
         if not most:
             return 0, None
@@ -225,7 +225,7 @@ class Conversations(Generic[MessageT]):
         best = [cached for cached in best if cached.conversation.length == most] or best
         if len(best) > 1:
             calls = calls_of(best[0].conversation.format, messages[most : most + 1])
-            best = [cached for cached in best if any(map(cached.conversation.made, calls))] or best
+            best = [cached for cached in best if any(map(cached.conversation.host.made, calls))] or best
         return most, best[-1]
 
 

@@ -61,7 +61,7 @@ class Setup(Generic[MessageT]):
         self.settings = settings
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
-        """Return the messages of what a host holds; see `Conversation.read`."""
+        """Return the messages of what a host holds; see `Host.read`."""
         return self.format.read(data) if writes(self.format) else data
 
     def engine(self, limits: int | None = None) -> Engine:

@@ -211,7 +211,7 @@ class _AgentRun:
         if self._conversation is None or not self.managed:
             again = "Call it again" if self.managed else "Do not call it again"
             return f"Error: `{name}` cannot be answered now. {again}."
-        return self._conversation.answer(self._calls.get(call_id) or Call(name, arguments, call_id))
+        return self._conversation.host.answer(self._calls.get(call_id) or Call(name, arguments, call_id))
 
     def _is_of_history(self, message: Message) -> bool:
         """Whether a message is new or from a loaded history, and was not added to this run by another provider."""
@@ -223,7 +223,7 @@ class _AgentRun:
         conversation = self._conversation
         if conversation is None:
             conversation = resumed(self._make, self.saved, messages, self._warner)
-        self._warner.ingested(conversation.ingest(messages))
+        self._warner.ingested(conversation.host.ingest(messages))
         self._conversation = conversation
         return conversation
 

@@ -140,14 +140,14 @@ class ContextLifecycle(BasePlugin):
             call: Call[types.Content] = Call(tool.name, tool_args)
             text = f"Error: `{tool.name}` cannot be answered now. Call it again."
             if conversation:
-                text = conversation.answer(call)
+                text = conversation.host.answer(call)
         return {"result": text}
 
     def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
         """The agent's conversation, after it took in these contents."""
         conversations, key = self._conversations(context), _key(context)
         conversation = conversations.get(key) or resumed(self._make, _saved(context), history, self._warner)
-        self._warner.ingested(conversation.ingest(history))
+        self._warner.ingested(conversation.host.ingest(history))
         conversations[key] = conversation
         return conversation
 

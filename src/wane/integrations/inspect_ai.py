@@ -131,7 +131,7 @@ class ContextLifecycle(ToolSource):
         """The conversation that these messages continue, after it took them in."""
         last = _asking.get()
         conversation = self._conversations.of(messages)
-        earlier = [] if last is None or last is conversation or last.shares(messages) else last.messages
+        earlier = [] if last is None or last is conversation or last.host.shares(messages) else last.messages
         if earlier and earlier[0].id == messages[0].id and _has_answer(earlier) and _has_answer(messages):
             self._warner.warn(_REPLACED)
         return conversation
@@ -167,7 +167,7 @@ def _tool(tool: Tool) -> AgentTool:
 
     async def execute(**kwargs: Any) -> str:
         conversation = _asking.get()
-        return _NOWHERE if conversation is None else conversation.answer(Call(tool.name, kwargs))
+        return _NOWHERE if conversation is None else conversation.host.answer(Call(tool.name, kwargs))
 
     return ToolDef(
         execute,

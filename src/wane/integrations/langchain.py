@@ -214,7 +214,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         return conversation or resumed(self._make, state.get("wane"), _with_refusals(messages), self._warner)
 
     def _take_in(self, conversation: Conversation[BaseMessage], messages: Sequence[BaseMessage]) -> None:
-        self._warner.ingested(conversation.ingest(_with_refusals(messages)))
+        self._warner.ingested(conversation.host.ingest(_with_refusals(messages)))
 
     def _state_after(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """The data to store in the thread's state after an answer."""
@@ -239,7 +239,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
                 try:
                     conversation = self._known_conversation(request.state, request.state["messages"])
                     self._take_in(conversation, request.state["messages"])
-                    text = conversation.answer(Call(name, call["args"], call_id))
+                    text = conversation.host.answer(Call(name, call["args"], call_id))
                 except (FormatError, HistoryError):
                     text = UNMANAGED_CALL
         return ToolMessage(text, tool_call_id=call_id, name=name)

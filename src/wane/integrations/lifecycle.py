@@ -89,8 +89,8 @@ def after_answer(conversation: Conversation[MessageT], calls: Sequence[Call[Mess
     Returns:
         `state`, for `resumed`; `told`, the results of `delimiter` calls by id; and `mark`, a unique id of this state.
     """
-    conversation.foresee(calls)
-    results = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER and call.id}
+    conversation.host.foresee(calls)
+    results = {call.id: conversation.host.answer(call) for call in calls if call.name == DELIMITER and call.id}
     return {"mark": uuid4().hex, "state": conversation.state(), "told": results}
 
 

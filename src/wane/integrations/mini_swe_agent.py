@@ -161,7 +161,7 @@ class ContextLifecycle(LitellmModel):
         with self._lock:
             for call in own:
                 conversation = self._conversations.answering(call, message)
-                text = UNMANAGED_CALL if conversation is None else conversation.answer(call)
+                text = UNMANAGED_CALL if conversation is None else conversation.host.answer(call)
                 results[call.id] = {"role": "tool", "tool_call_id": call.id, "content": text}
         return [results[call["id"]] for call in message["tool_calls"] if call["id"] in results]
 

@@ -152,7 +152,9 @@ class ContextLifecycle:
         items = [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in output]
         with self._lock:
             conversation.observe(tokens, request=request)
-            self._conversations.answered(conversation, calls_of(conversation.format, conversation.read(items)), output)
+            self._conversations.answered(
+                conversation, calls_of(conversation.format, conversation.host.read(items)), output
+            )
             self._conversations.save(conversation)
 
     def _tool(self, tool: Tool) -> FunctionTool:
@@ -165,7 +167,7 @@ class ContextLifecycle:
                 if conversation is None:
                     self._warner.warn(_UNMANAGED)
                     return UNMANAGED_CALL
-                return conversation.answer(call)
+                return conversation.host.answer(call)
 
         return FunctionTool(
             name=tool.name,

@@ -79,7 +79,7 @@ class _Window(Adapter[Message]):
             definitions = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
             # Before the events come in: the usage of their answers includes it.
             self._tools, self._conversation.overhead = tools, json.dumps(definitions)
-        _warner.ingested(self._conversation.ingest(events))
+        _warner.ingested(self._conversation.host.ingest(events))
         return self._conversation
 
     def view(self, lifecycle: ContextLifecycle) -> list[Any]:
@@ -211,7 +211,7 @@ def _answered(action: Any, running: Any) -> str:
     actions = [event for event in reversed(state.view.events) if isinstance(event, ActionEvent)]
     same = [event for event in actions if event.action is action]
     event = same[0] if same else next(event for event in actions if event.action == action)
-    return conversation.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
+    return conversation.host.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
 
 
 class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):

@@ -185,11 +185,11 @@ class ContextLifecycle(AbstractCapability[Any]):
         """Return the instructions on its tools, such as the guidance on annotation (paper, section 4.2)."""
         if not self._tools:
             return None
-        return (self._guidance if self._conversation.delimits else None) or self._conversation.instructions
+        return (self._guidance if self._conversation.settings.delimits else None) or self._conversation.instructions
 
     def get_model_settings(self) -> Callable[[RunContext[Any]], ModelSettings] | None:
         """Return settings that keep the system prompt the same with and without a reminder."""
-        return _steady_framing if self._in_run and self._conversation.reminds else None
+        return _steady_framing if self._in_run and self._conversation.settings.reminds else None
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:  # noqa: ARG002
         """Take in the end of the run's history, however the run ended.
@@ -270,7 +270,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         """
         # A call from inside another tool, such as one that runs code, comes after the response is in the history.
         if call.tool_name == DELIMITER and ctx.messages and isinstance(ctx.messages[-1], ModelRequest):
-            self._conversation.foresee([Call(DELIMITER, raw_arguments(call), call.tool_call_id)])
+            self._conversation.host.foresee([Call(DELIMITER, raw_arguments(call), call.tool_call_id)])
         if call.tool_name in {tool.name for tool in self._tools}:
             return {"raw": args}
         if beyond_json(args):
@@ -282,16 +282,16 @@ class ContextLifecycle(AbstractCapability[Any]):
 
         async def answer(ctx: RunContext[Any], raw: str | dict[str, Any]) -> str:
             # The response with the call is in the history, and is judged as a whole, in whatever order its tools run.
-            self._conversation.ingest(ctx.messages)
+            self._conversation.host.ingest(ctx.messages)
             if tool.name == RECALL and beyond_json(raw):
                 return f"Error: {BEYOND_JSON}"
-            return self._conversation.answer(Call(tool.name, raw, ctx.tool_call_id))
+            return self._conversation.host.answer(Call(tool.name, raw, ctx.tool_call_id))
 
         return AgentTool.from_schema(answer, tool.name, tool.description, dict(tool.schema), takes_ctx=True)
 
     async def _summary(self, model: Model[Any], request: Request[ModelMessage]) -> str:
         if self._summarise is None:
-            strategy = self._conversation.strategy
+            strategy = self._conversation.settings.strategy
             raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle a `summarise`")
         *messages, asking = request.view
         return await self._summarise(model, messages, self._conversation.format.parts(asking)[0].text)
@@ -301,9 +301,9 @@ class ContextLifecycle(AbstractCapability[Any]):
         self._history = history
         if self._past:
             ends = [number for number, message in enumerate(history, 1) if isinstance(message, ModelResponse)]
-            self._conversation.ingest(history[: max(ends[: self._past], default=0)])
+            self._conversation.host.ingest(history[: max(ends[: self._past], default=0)])
             self._past = 0
-        self._conversation.ingest(history)
+        self._conversation.host.ingest(history)
 
     def _hear(self, event: Event) -> None:
         """Pass an event to the listener, and keep it until it can be published."""

@@ -112,7 +112,7 @@ class _Window:
         fixed = json.dumps([system, context.tool_specs], default=str)
         try:
             set_overhead(conversation, fixed, [{"role": "user", "content": passing}] if passing else [])
-            self._warner.ingested(conversation.ingest(messages))
+            self._warner.ingested(conversation.host.ingest(messages))
         except (FormatError, HistoryError) as error:
             self._warner.unmanaged(error)
             return self._without_tools(context)
@@ -130,7 +130,7 @@ class _Window:
     def answered(self, result: InvokeModelResult) -> InvokeModelResult:
         """Judge all marks of an answer in order, before its tools run in parallel."""
         conversation = self._conversation
-        conversation.foresee(calls_of(conversation.format, [result.result.message]))
+        conversation.host.foresee(calls_of(conversation.format, [result.result.message]))
         return result
 
     def _without_tools(self, context: InvokeModelContext) -> InvokeModelContext:
@@ -142,7 +142,7 @@ class _Window:
 
         async def answer(tool_use: Any, **_: Any) -> Any:
             call: Call[Message] = Call(tool.name, tool_use["input"], tool_use["toolUseId"])
-            content = [{"text": self._conversation.answer(call)}]
+            content = [{"text": self._conversation.host.answer(call)}]
             return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": content}
 
         spec: Any = StrandsFormat().tool(tool.name, tool.description, tool.schema)

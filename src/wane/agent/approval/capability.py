@@ -81,9 +81,9 @@ class ExplorationGuard(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
         """Let a call through, or refuse it."""
-        if call.tool_name not in EDIT_TOOLS or not self.conversation.delimits:
+        if call.tool_name not in EDIT_TOOLS or not self.conversation.settings.delimits:
             return args
-        self.conversation.ingest(ctx.messages)
+        self.conversation.host.ingest(ctx.messages)
         owner = self._owners.pop(call.tool_call_id, None)
         if owner is None or owner.type is not EpisodeType.EXPL or owner.name is None or owner.inferred:
             return args

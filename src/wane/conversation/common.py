@@ -1,0 +1,217 @@
+"""What the fronts of a conversation share: its timeline, what it knows of its host's history, and its own calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
+from threading import RLock
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from wane.conversation import past
+from wane.conversation.calls import Call, Verdicts, WaitingCalls, still_open
+from wane.conversation.context import ContextSettings
+from wane.conversation.events import Listener
+from wane.conversation.host import Aligner, HostHistory
+from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, Tool
+from wane.conversation.state import Digest
+from wane.conversation.timeline import Prepared, Setup, Timeline
+from wane.core import Added, ContextWindow, Kind
+from wane.formats.base import Format, MessageT
+from wane.recall import answer
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Front(Protocol):
+    """A front of a conversation."""
+
+    _common: Common[Any]
+
+
+_F = TypeVar("_F", bound=Front)
+
+
+def serialised(method: Callable[Concatenate[_F, _P], _R]) -> Callable[Concatenate[_F, _P], _R]:
+    """Have the calls of a front's method wait until another thread's call of such a method has ended."""
+
+    @wraps(method)
+    def call(self: _F, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with self._common.lock:
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+class Common(Generic[MessageT]):
+    """What the fronts of a conversation share.
+
+    Args:
+        setup: its settings, and what reads its messages.
+        new_aligner: makes the comparison of the host's histories.
+        listeners: called with each event.
+
+    Attributes:
+        lock: held by the call that is at work.
+        setup: see above.
+        listeners: see above.
+        line: the history with its messages and requests.
+        known: what is known of the host's history.
+        verdicts: results of `delimiter` calls.
+        digest: digest of the messages.
+        waiting: own calls that wait for their results.
+        hosted: whether a framework keeps the history.
+    """
+
+    def __init__(
+        self, setup: Setup[MessageT], new_aligner: Callable[[], Aligner[MessageT]], listeners: Sequence[Listener]
+    ) -> None:
+        self.lock = RLock()
+        self.setup = setup
+        self.listeners = [*listeners]
+        self.hosted = False
+        self._new_aligner = new_aligner
+        self.begin(Timeline(setup))
+
+    def begin(self, line: Timeline[MessageT]) -> None:
+        """Go on with a timeline, of whose messages nothing else is known."""
+        self.line = line
+        self.known = HostHistory(self._new_aligner())
+        self.verdicts = Verdicts()
+        self.digest = Digest(self.format, self.setup.adapter)
+        self.waiting = WaitingCalls(self.format)
+
+    # State
+
+    @property
+    def format(self) -> Format[MessageT]:
+        """The messages' format."""
+        return self.setup.format
+
+    @property
+    def settings(self) -> ContextSettings:
+        """How the context is managed."""
+        return self.setup.settings
+
+    @property
+    def window(self) -> ContextWindow:
+        """The window, under every strategy."""
+        return self.line.engine.window
+
+    @property
+    def own_tools(self) -> tuple[Tool, ...]:
+        """The tools whose calls the conversation answers."""
+        settings = self.settings
+        if not settings.manage:
+            return ()
+        return (DELIMITER_TOOL,) * settings.delimits + (RECALL_TOOL,) * (settings.recall or settings.searches)
+
+    def open_calls(self, first: int = 0) -> list[Call[MessageT]]:
+        """Return the host's calls without a result, from a message on."""
+        own, waiting = self._own_names(), self.waiting.ids
+        calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls, first)
+        return [call for call in calls if call.name not in own and call.id not in waiting]
+
+    def tell(self) -> None:
+        """Tell the listeners what happened. If one fails, the next call repeats that event, for all of them."""
+        events = self.setup.events
+        while events:
+            for listener in self.listeners:
+                listener(events[0])
+            del events[0]
+
+    # Changes
+
+    def change(self, settings: ContextSettings) -> None:
+        """Put other settings in force."""
+        before, setup = self.settings, replace(self.setup, settings=settings)
+        after = setup.settings
+        indexes = after.policy.index_share and not before.policy.index_share  # the index tells of what left before, too
+        if indexes or after.strategy != before.strategy:
+            self.line = past.under(self.line, setup)
+        self.line.setup = self.setup = setup
+        self.line.configure()
+
+    def branched(self, count: int | None) -> Common[MessageT]:
+        """Return the same for a conversation with the first messages of this one; None for all."""
+        self.answer_own()
+        branch = Common(replace(self.setup, events=[]), self._new_aligner, self.listeners)
+        branch.hosted = self.hosted
+        messages = self.line.transcript.messages
+        count = len(messages) if count is None else count
+        line, shared = past.back_to(self.line, count, branch.setup)
+        branch.begin(line)
+        branch.known.extend(line.transcript.messages)
+        branch.append(messages[shared:count], 0)
+        branch._answer_as(messages[count:])
+        return branch
+
+    # Messages
+
+    def append(self, data: Sequence[Any], first: int | None, tokens: int = 0, at: float | None = None) -> None:
+        """Take in messages of the host; all are checked before anything changes.
+
+        Args:
+            data: the messages.
+            first: the first one's number for errors; None if they need not say which message is meant.
+            tokens: tokens of the request that they answer.
+            at: their time.
+        """
+        messages, own = [*self.setup.read(data)], self._own_names()
+        prepared = self.line.prepare(
+            messages, own=own, waiting=self.waiting.ids, check=True, following=True, first=first
+        )
+        try:
+            for message, ready in zip(messages, prepared, strict=True):
+                if ready is None:
+                    self.known.extend([message], left_out=True)
+                else:
+                    self._append(message, ready, own, tokens, at)
+        finally:
+            self.tell()
+
+    def take(self, prepared: Prepared[MessageT], tokens: int = 0, at: float | None = None) -> list[str | None]:
+        """Take in a message, and return the verdicts on its calls, by part."""
+        return self.judged(prepared, self.line.take(prepared, tokens=tokens, at=at))
+
+    def judged(self, prepared: Prepared[MessageT], added: Sequence[Added]) -> list[str | None]:
+        """Note the verdicts on the calls of a message that was taken in; return their texts, by part."""
+        recalls = self.settings.recall
+        texts = [None if outcome.verdict is None else outcome.verdict.answer(recall=recalls) for outcome in added]
+        if prepared.answers:
+            self.verdicts.taken(prepared.parts, texts, self.window.open_calls)
+        return texts
+
+    def answer_own(self) -> None:
+        """Append the results of own calls that have none."""
+        for call, verdict in self.waiting.own(self.window.open_calls):
+            message = call.result(verdict or answer(call.raw, self.line.archive))
+            (prepared,) = self.line.prepare([message])
+            assert prepared is not None
+            self.known.extend([message])
+            self.take(prepared)
+
+    # Internals
+
+    def _own_names(self) -> set[str]:
+        return {tool.name for tool in self.own_tools}
+
+    def _append(
+        self, message: MessageT, prepared: Prepared[MessageT], own: set[str], tokens: int, at: float | None
+    ) -> None:
+        self.waiting.answered(prepared.parts)
+        if any(part.kind is not Kind.RESULT for part in prepared.parts):
+            self.answer_own()
+        self.known.extend([message])
+        texts = self.take(prepared, tokens, at)
+        if prepared.answers:
+            self.waiting.note(prepared.message, prepared.parts, texts, self.window.open_calls, own)
+
+    def _answer_as(self, later: Sequence[MessageT]) -> None:
+        """Give own calls without a result the results that they have in later messages."""
+        own = self._own_names()
+        calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls)
+        if own_calls := [call for call in calls if call.name in own]:
+            parts = (part for message in later for part in self.format.parts(message))
+            self.waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])

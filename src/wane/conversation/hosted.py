@@ -1,0 +1,129 @@
+"""The front of a conversation for a framework that keeps the history and runs the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Generic
+
+from wane.conversation import past
+from wane.conversation.calls import Call, WaitingCalls
+from wane.conversation.common import Common, serialised
+from wane.conversation.events import HistoryForked, HistoryReplaced
+from wane.conversation.host import Change
+from wane.core import DELIMITER
+from wane.formats.base import MessageT
+from wane.recall import RECALL, answer
+
+
+class Host(Generic[MessageT]):
+    """Takes in the history that a framework keeps, and answers own calls that the framework runs as tools.
+
+    Get it from `Conversation.host`.
+    """
+
+    def __init__(self, common: Common[MessageT]) -> None:
+        self._common = common
+
+    def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
+        """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
+        return self._common.setup.read(data)
+
+    @serialised
+    def ingest(self, history: Sequence[Any]) -> Change:
+        """Take in what is new in a whole history.
+
+        The history may continue the known one, or continue from an earlier message of it (a fork, a changed message):
+        evictions up to there persist. Or it may be another history. The conversation does not answer its own calls
+        here: the framework runs the tools, and they call `answer`.
+
+        Raises:
+            FormatError: for a message of another format; nothing is changed then.
+            HistoryError: for a message that no provider would accept; nothing is changed then.
+        """
+        common = self._common
+        messages = common.setup.read(history)
+        common.hosted = True
+        alignment = common.known.align(messages)
+        line = common.line
+        length, shared, fresh = len(line.transcript.messages), common.known.taken(alignment.kept), alignment.fresh
+        if shared < length:
+            line, shared = past.back_to(line, shared, common.setup)
+            fresh = fresh if shared else messages
+        prepared = line.prepare(fresh, check=True, first=len(messages) - len(fresh))
+        for number, message in common.known.renewed(alignment):
+            if number < shared:
+                line.renew(number, message)
+        common.known.accept(messages, alignment, prepared)
+        if line is not common.line:
+            common.line = line
+            common.waiting = WaitingCalls(common.format)
+            common.digest.forget()
+            common.setup.events.append(HistoryForked(shared) if shared else HistoryReplaced())
+        for ready in prepared:
+            if ready is not None:
+                common.take(ready)
+        common.tell()
+        return Change(shared, length - shared, len(fresh))
+
+    @serialised
+    def shares(self, history: Sequence[Any]) -> int:
+        """Return how many first messages a history shares with the conversation's; 0 if no answer is among them."""
+        known = self._common.known
+        shared = known.taken(known.align(self._common.setup.read(history)).kept)
+        return shared if past.answer_within(self._common.line, shared) else 0
+
+    @serialised
+    def digests(self, history: Sequence[Any]) -> list[str]:
+        """Return the digests (`state()["digest"]`) of the parts of a history that begins as the conversation's.
+
+        Args:
+            history: the history.
+
+        Returns:
+            One digest for each message after the known ones, the longest part of the history first.
+        """
+        common = self._common
+        messages, known = common.setup.read(history), common.line.transcript.messages
+        common.digest.of(known, len(known))  # once for all that is known
+        digest = copy(common.digest)
+        return [digest.of(messages, count) for count in range(len(known) + 1, len(messages) + 1)][::-1]
+
+    # Own calls
+
+    @serialised
+    def made(self, call: Call[Any]) -> bool:
+        """Whether a call belongs to the latest answer, foreseen or in the history, by its id."""
+        common = self._common
+        return call.id is not None and (common.verdicts.knows(call.id) or call.id in common.window.open_calls)
+
+    @serialised
+    def foresee(self, calls: Sequence[Call[Any]]) -> None:
+        """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
+
+        Args:
+            calls: all calls of the answer, in order: `Call(name, arguments, id)`. It may come in several parts.
+        """
+        common = self._common
+
+        def judge(arguments: Sequence[str]) -> list[str]:
+            recalls = common.settings.recall
+            return [verdict.answer(recall=recalls) for verdict in common.window.foresee(arguments)]
+
+        common.verdicts.foresee(calls, judge)
+
+    @serialised
+    def answer(self, call: Call[Any]) -> str:
+        """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
+
+        The verdict on a `delimiter` call is found by the call's id; without an id, by its arguments, or else as the
+        next one in order. The last two give each verdict only once, also across threads.
+
+        Args:
+            call: its name, its arguments as text or as the framework parsed them, and its id if it is known.
+        """
+        if call.name == RECALL:
+            return answer(call.raw, self._common.line.archive)
+        if call.name != DELIMITER:
+            return f"Error: {call.name!r} is not a tool of this conversation; whoever offers it must run it."
+        return self._common.verdicts.find(call)
