@@ -54,6 +54,7 @@ class Cause(StrEnum):
     BREAKPOINTS = "breakpoints"
     REASONING = "reasoning"
     ROUTING = "routing"
+    UPSTREAM = "upstream"
     UNEXPLAINED = "unexplained"
 
     @property
@@ -80,6 +81,7 @@ _ADVICE: Final = {
     Cause.REASONING: "the API of this model leaves out the reasoning of earlier turns once the user speaks.",
     Cause.ROUTING: "the provider answered from a machine that had an older state. OpenAI asks for one "
     "prompt_cache_key for each session.",
+    Cause.UPSTREAM: "the provider was down, so another one answered, which has a cache of its own.",
     Cause.UNEXPLAINED: "no change is known, and the end of the read fits no known rule.",
 }
 

@@ -219,6 +219,8 @@ class ServerSettings:
         max_cost: dollars that model requests may cost; then no model is asked any more. None for no limit.
         cost_period: what `max_cost` is for.
         shadow: pass every request on as it is, and only record what a session holds.
+        fallback: a second provider, which is asked while the first is down; None for none.
+        fallback_key: the key for it, in place of the clients'; None to pass theirs on.
         team: whether the members of the store's team are admitted, each with a token of their own, and nobody without.
 
     Raises:
@@ -236,6 +238,8 @@ class ServerSettings:
     max_cost: float | None = None
     cost_period: CostPeriod = "total"
     shadow: bool = False
+    fallback: UpstreamUrl | None = None
+    fallback_key: str | None = field(default=None, repr=False)
     team: bool = False
 
     def __post_init__(self) -> None:
@@ -250,8 +254,17 @@ class ServerSettings:
             raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be above 0")
         if self.max_body < 1:
             raise ConfigError(f"the largest body is {self.max_body} bytes; it must be at least 1")
-        if self.listen.port and _same_place(self.listen, self.upstream):
-            raise ConfigError(f"the upstream {self.upstream} is the proxy itself; give the provider's address")
+        for upstream in filter(None, (self.upstream, self.fallback)):
+            if self.listen.port and _same_place(self.listen, upstream):
+                raise ConfigError(f"the upstream {upstream} is the proxy itself; give the provider's address")
+        if self.fallback == self.upstream:
+            raise ConfigError(f"the fallback {self.fallback} is the upstream itself; give another provider's address")
+        if self.fallback_key is not None and not (self.fallback and _is_key(self.fallback_key)):
+            raise ConfigError("the key of the fallback needs a fallback, and has letters, digits and signs only")
+
+
+def _is_key(text: str) -> bool:
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def _check_token(token: str) -> None:

@@ -197,9 +197,9 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
                 options = replace(options, server=replace(options.server, listen=proxy.address))
                 if not quiet:
                     _introduce(options)
-                upstream = options.server.upstream
-                if upstream.scheme == "http" and not upstream.is_loopback:
-                    say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
+                for upstream in filter(None, (options.server.upstream, options.server.fallback)):
+                    if upstream.scheme == "http" and not upstream.is_loopback:
+                        say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
                 await proxy.stopped()
                 sessions = proxy.sessions.status()
         if options.predict is not None and sessions:
@@ -227,6 +227,7 @@ def _introduce(options: ProxyOptions) -> None:
     limit = [] if server.max_cost is None else [f"  limit     {allowed}"]
     lines = [
         f"Listening on {url}, for {server.upstream}",
+        *([] if server.fallback is None else [f"  fallback  {server.fallback}"]),
         f"  view      {view}",
         f"  sessions  {_store_name(options.store)}",
         *([] if options.store is None else [f"            {lifetime} (--keep)"]),

@@ -215,6 +215,15 @@ class ProxyCommandOptions:
             "URL",
         ),
     ] = None
+    fallback: Annotated[
+        str | None,
+        Flag(
+            "--fallback",
+            "Another provider's base URL, which gets model requests while the upstream is down. Clients' keys go there "
+            "too, or in their place the one in WANE_PROXY_FALLBACK_KEY.",
+            "URL",
+        ),
+    ] = None
     listen: Annotated[
         str | None,
         Flag("--listen", "Where to listen. The default is 127.0.0.1:8484; port 0 takes any free port.", "HOST:PORT"),

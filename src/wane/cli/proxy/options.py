@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 """Environment variable with the token that clients must send."""
 
+FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
+"""Environment variable with the key for the second upstream."""
+
 STORE_VARIABLE: Final = "WANE_PROXY_STORE"
 """Environment variable with the store, for a URL that contains a password."""
 
@@ -58,6 +61,8 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         cost_period=treatment.max_cost_per or "total",
         shadow=treatment.shadow,
         team=command.team,
+        fallback=None if command.fallback is None else UpstreamUrl.parse(command.fallback),
+        fallback_key=environ.get(FALLBACK_KEY_VARIABLE) or None if command.fallback else None,
     )
     if treatment.max_cost_per is not None and treatment.max_cost is None:
         raise UsageError("--max-cost-per says what --max-cost is for: give both")

@@ -18,6 +18,7 @@ from wane.proxy.http.client import (
     parsed,
     read_body,
 )
+from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import Guard, RefusedError, RequestHead, Scope, check, head_of
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
@@ -88,6 +89,7 @@ class ProxyApp:
         traffic: the counters.
         status: the app below `/wane`.
         roster: the members of a team; None if the proxy serves none.
+        failover: asks a second upstream while the provider is down; None if there is none.
 
     Attributes:
         stopping: whether readiness checks fail, because the proxy is about to stop.
@@ -102,12 +104,13 @@ class ProxyApp:
         traffic: Traffic,
         status: App,
         roster: Roster | None = None,
+        failover: Failover | None = None,
     ) -> None:
         self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
         self.stopping = False
         self._allowance = allowance_of(sessions.store, settings.max_cost, settings.cost_period)
-        self._roster = roster
+        self._roster, self._failover = roster, failover
         self._guard = Guard(settings.token, settings.listen.host, None if roster is None else roster.holder)
         self._live: set[asyncio.Task[Any]] = set()
 
@@ -126,6 +129,8 @@ class ProxyApp:
     def abandon(self) -> None:
         """Abort all open requests, with an error for the clients whose reply has not started."""
         self._upstream.stopped = True
+        if self._failover is not None:
+            self._failover.second.stopped = True
         for task in self._live:
             task.cancel()
 
@@ -262,6 +267,7 @@ class ProxyApp:
             settings.strict,
             sums_usage(settings.usage, request.headers),
             allowances,
+            self._failover,
             settings.shadow,
         )
         await managed.answer(counts=api.counts)

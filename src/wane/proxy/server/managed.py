@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -16,6 +16,7 @@ from wane.proxy import jsons
 from wane.proxy.agents.known import client_session
 from wane.proxy.http import head
 from wane.proxy.http.client import Client, ClientGoneError, dumped
+from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import RefusedError, RequestHead
 from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, pass_on, relay, streams_in
 from wane.proxy.server.spending import Allowance, Payment, ReplyReader, paying
@@ -35,6 +36,9 @@ _ENCODINGS: Final = frozenset({b"accept-encoding"})
 """What is left out of a request, so that its reply can be read as it passes."""
 
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
+_STORED: Final = ("previous_response_id", "conversation")
+"""What in a body refers to something that only its provider has."""
+
 _READABLE: Final = (b"", b"gzip", b"deflate")
 """Content encodings of replies that can be decoded; none is asked for."""
 
@@ -56,6 +60,7 @@ class ManagedRequest:
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
         sums: whether the client is told the usage of all rounds, not of the last one.
         allowances: what its cost counts for.
+        failover: asks another upstream while the provider is down; None if there is none.
         shadow: whether the request and its reply pass as they are, and are only recorded.
     """
 
@@ -70,6 +75,7 @@ class ManagedRequest:
     strict: bool
     sums: bool
     allowances: Sequence[Allowance] = ()
+    failover: Failover | None = None
     shadow: bool = False
 
     def __post_init__(self) -> None:
@@ -78,6 +84,8 @@ class ManagedRequest:
         # Once the session has taken in the request; and whether the provider streams its reply.
         self._turn: SessionTurn
         self._reply: Reply
+        # The one that answers: the reply's later rounds go where its first one went.
+        self._answering = self.upstream
         self._streams = bool(self.body.get("stream"))
         # Headers that the body needs besides the client's.
         self._more: Mapping[str, str] = {}
@@ -255,7 +263,7 @@ class ManagedRequest:
         """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
         sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
-        answer = await self._send(head.added(sent, self._more), content)
+        answer = await self._send(head.added(sent, self._more), content, self._elsewhere)
         for _ in range(_RETRIES):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
@@ -263,14 +271,14 @@ class ManagedRequest:
             if corrected is None:
                 break
             content = corrected
-            answer = await self._send(head.added(sent, self._more), content)
+            answer = await self._send(head.added(sent, self._more), content, self._elsewhere)
         return answer
 
     async def _corrected(self, answer: UpstreamResponse, content: bytes) -> bytes | None:
         """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
             error = await answer.peek(_LONGEST_ERROR)
-            body = jsons.loads(content)
+            body = jsons.loads(self._elsewhere(content) if self._is_elsewhere else content)
             correction = self.wire.correction(answer.status, error, body, self.body)
             corrected = body if correction is None else correction(body, self.body)
             again = None if corrected is body else jsons.dumps(corrected)
@@ -279,13 +287,48 @@ class ManagedRequest:
             raise
         if again is not None and correction is not None:
             await answer.close()
-            self._turn.refused(correction)
+            self._turn.refused(correction, elsewhere=self._is_elsewhere)
             self._more = self.wire.headers(corrected)
         return again
 
-    async def _send(self, sent: head.Headers, content: bytes) -> UpstreamResponse:
-        framed = [*sent, (b"content-length", b"%d" % len(content))]
-        return await self.upstream.send(self.exchange, "POST", self.request.target, framed, content)
+    async def _send(
+        self, sent: head.Headers, content: bytes, elsewhere: Callable[[bytes], bytes] | None = None
+    ) -> UpstreamResponse:
+        """Send a request to the provider, or to the second one while it is down.
+
+        Args:
+            sent: the headers, without the length.
+            content: the body.
+            elsewhere: returns the body for the second provider; None for the same.
+        """
+        target, failover = self.request.target, self.failover
+        first = failover is None or not self._is_portable
+        # What a client has begun to read is never continued by another provider.
+        if first or (self.client.started and not self._is_elsewhere):
+            return await self.upstream.send(self.exchange, "POST", target, _framed(sent, content), content)
+        assert failover is not None
+        if not self._is_elsewhere:
+            answer = await failover.send(self.exchange, target, _framed(sent, content), content)
+            if answer is not None:
+                return answer
+            self._answering = failover.second
+        content = content if elsewhere is None else elsewhere(content)
+        return await failover.send_second(self.exchange, target, _framed(sent, content), content)
+
+    @property
+    def _is_portable(self) -> bool:
+        """Whether another provider could answer: this one keeps no part of the history."""
+        return not any(self.body.get(name) for name in _STORED)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return self._answering is not self.upstream
+
+    def _elsewhere(self, content: bytes) -> bytes:
+        """A request for the second provider, without the reasoning that it has refused in this session."""
+        if not self._turn.is_corrected_elsewhere:
+            return content
+        return jsons.dumps(self._turn.elsewhere(jsons.loads(content)))
 
     async def _feed(self, answer: UpstreamResponse) -> None:
         """Relay a round's reply as it arrives."""
@@ -342,17 +385,18 @@ class ManagedRequest:
         """Return the error for a reply that stopped before its end, or did not go on in time."""
         self.exchange.upstream_error("timeout" if late else "reset")
         self.exchange.outcome = "broken"
-        return RefusedError(504 if late else 502, f"the reply from {self.upstream.url.origin} broke off")
+        return RefusedError(504 if late else 502, f"the reply from {self._answering.url.origin} broke off")
 
     def _unusable(self, what: str) -> RefusedError:
         """Return the error for a reply that cannot be used."""
         self.exchange.upstream_error("malformed")
         self.exchange.outcome = "broken"
-        return RefusedError(502, f"{self.upstream.url.origin} {what}")
+        return RefusedError(502, f"{self._answering.url.origin} {what}")
 
     async def _answered(self, round_: Round) -> Body | None:
         try:
-            following = await uninterrupted(self._turn.answered(round_))
+            upstream = str(self._answering.url) if self._is_elsewhere else ""
+            following = await uninterrupted(self._turn.answered(round_, upstream))
             self._count_rewritten(self._turn)
             return following
         except Exception as error:
@@ -423,7 +467,7 @@ class ManagedRequest:
         await self._pass_on([(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
     async def _pass_on(self, extra: head.Headers) -> None:
-        if not self.allowances:
+        if not self.allowances and self.failover is None:
             await pass_on(self.upstream, self.client, self.request, self.exchange, self.raw, extra)
             return
         self.client.watch()
@@ -434,6 +478,10 @@ class ManagedRequest:
 
     def _warn(self, error: BaseException) -> None:
         report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])
+
+
+def _framed(sent: head.Headers, content: bytes) -> head.Headers:
+    return [*sent, (b"content-length", b"%d" % len(content))]
 
 
 def report(what: str, error: BaseException, secrets: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ import uvicorn
 from wane.conversation.context import ContextSettings
 from wane.core.errors import WaneError
 from wane.proxy.http.client import protocol
+from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import LONGEST_HEAD
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
@@ -215,6 +216,10 @@ async def serving(
         stack.push_async_callback(sessions.close)
         upstream = Upstream(settings.upstream, settings.timeouts)
         stack.push_async_callback(upstream.close)
+        failover = None
+        if settings.fallback is not None:
+            failover = Failover(upstream, Upstream(settings.fallback, settings.timeouts), settings.fallback_key)
+            stack.push_async_callback(failover.second.close)
         sock = sock or listen(settings.listen)
         stack.callback(sock.close)
         settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
@@ -235,7 +240,7 @@ async def serving(
         status: Any = status_app(
             sessions, traffic, settings.upstream, started, predict=predict, roster=roster, workers=workers
         )
-        app = ProxyApp(settings, sessions, wires, upstream, traffic, status, roster)
+        app = ProxyApp(settings, sessions, wires, upstream, traffic, status, roster, failover)
         server = _Server(app, settings)
         proxy = Running(settings.listen, server, app, sessions, traffic)
         # A filter of its own, because another proxy of this process may end before this one.

@@ -76,6 +76,7 @@ class Traffic:
         self.fail_opens = self._counter("wane_fail_opens", "Requests passed on unchanged because Wane failed.", "api")
         self.tokens = self._counter("wane_tokens", "Tokens that the provider reported.", "api", "kind")
         self.evicted = self._counter("wane_evicted_tokens", "Tokens that left a view.", "api")
+        self.fallbacks = self._counter("wane_fallbacks", "Requests sent to the second upstream.", "api", "reason")
         self.dollars = self._counter("wane_dollars", "What managed requests cost, where prices are known.", "api")
         self.rewritten = self._counter(
             "wane_rewritten_tokens", "Tokens paid again although they were cached, by cause.", "api", "cause"
@@ -212,6 +213,14 @@ class Exchange:
         """
         labelled = what in get_args(UpstreamFault) or (isinstance(what, int) and 400 <= what < 600)
         self._traffic.faults.labels(self._api, str(what) if labelled else "other").inc()
+
+    def fell_back(self, reason: str) -> None:
+        """Note that the second upstream is asked.
+
+        Args:
+            reason: the first one's HTTP status, `connect` or `timeout`, or `down` if it was not asked.
+        """
+        self._traffic.fallbacks.labels(self._api, reason).inc()
 
     def failed_open(self) -> None:
         """Note that Wane failed, so the request is passed on unchanged."""

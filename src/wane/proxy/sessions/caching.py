@@ -37,6 +37,7 @@ class _Sent:
     usage: TokenUsage
     passes: int
     at: datetime
+    upstream: str
 
     @property
     def cached(self) -> int:
@@ -58,11 +59,13 @@ class CacheWatch:
     tokens: dict[Cause, int] = field(default_factory=dict)
     requests: dict[Cause, int] = field(default_factory=dict)
     passes: int = 0
-    _before: dict[str, _Sent] = field(default_factory=dict)  # by model
+    _before: dict[tuple[str, str], _Sent] = field(default_factory=dict)  # by upstream and model
     _caches: bool = False
-    _last: str = ""
+    _last: tuple[str, str] = ("", "")
 
-    def answered(self, prefix: SentPrefix, usage: TokenUsage, at: datetime, lifetime: float) -> RewrittenPrefix | None:
+    def answered(
+        self, prefix: SentPrefix, usage: TokenUsage, at: datetime, lifetime: float, upstream: str = ""
+    ) -> RewrittenPrefix | None:
         """Take in a request with its usage; return what it paid again, if anything.
 
         Args:
@@ -70,13 +73,14 @@ class CacheWatch:
             usage: its usage, as the provider reported it.
             at: when it was answered.
             lifetime: seconds that the provider's cache lives, unless the request asked for an hour.
+            upstream: the second provider's address if that one answered, as the first was down; else empty.
         """
         if usage.input <= 0:
             return None
-        sent = _Sent(prefix, usage, self.passes, at)
-        before = self._before.get(prefix.model) or self._before.get(self._last)
-        # Other models keep their caches, but only the last request of each counts.
-        self._before[prefix.model], self._last = sent, prefix.model
+        sent, key = _Sent(prefix, usage, self.passes, at, upstream), (upstream, prefix.model)
+        before = self._before.get(key) or self._before.get(self._last)
+        # Other models and providers keep their caches, but only the last request of each counts.
+        self._before[key], self._last = sent, key
         self._caches |= usage.cache_read + usage.cache_write > 0
         if before is None or not self._caches:
             return None
@@ -95,6 +99,9 @@ class CacheWatch:
 
 
 def _explanation(before: _Sent, sent: _Sent, lifetime: float) -> Explanation:
+    if sent.upstream != before.upstream:
+        what = f"{sent.upstream or 'the first upstream'} answered, which has a cache of its own"
+        return Explanation(Cause.UPSTREAM, Certainty.RECORDED, what)
     if before.prefix.hour:
         lifetime = _HOUR
     seconds = (sent.at - before.at).total_seconds()

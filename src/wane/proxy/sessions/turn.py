@@ -76,6 +76,7 @@ class CachedSession:
         views: views of its latest requests in this process.
         client: the id that its client has for the session; empty if it tells none.
         corrections: corrections without which the provider has refused requests.
+        elsewhere: corrections without which a second provider has refused them, while the first was down.
         caching: what its requests paid again, and why.
     """
 
@@ -96,6 +97,7 @@ class CachedSession:
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
     client: str = ""
     corrections: list[Correction] = field(default_factory=list)
+    elsewhere: list[Correction] = field(default_factory=list)
     caching: CacheWatch = field(default_factory=CacheWatch)
     # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
     _waiting: list[Record] = field(default_factory=list)
@@ -301,17 +303,33 @@ class SessionTurn:
         """Note the id that the client has for the session; an empty one changes nothing."""
         self._cached.client = client or self._cached.client
 
-    def refused(self, correction: Correction) -> None:
+    def refused(self, correction: Correction, *, elsewhere: bool = False) -> None:
         """Apply a correction to all later requests, since the provider has refused reasoning without it.
 
         Args:
             correction: the correction; the request was already sent again with it.
+            elsewhere: whether a second provider refused it, so that it is for requests to that one alone.
         """
-        self._cached.corrections.append(correction)
+        (self._cached.elsewhere if elsewhere else self._cached.corrections).append(correction)
         self._asked = correction(self._asked, self._sent)
 
-    async def answered(self, round_: Round) -> Body | None:
+    @property
+    def is_corrected_elsewhere(self) -> bool:
+        """Whether a second provider has refused reasoning in this session."""
+        return bool(self._cached.elsewhere)
+
+    def elsewhere(self, body: Body) -> Body:
+        """Return a body for the second provider, without what it has refused."""
+        for correction in self._cached.elsewhere:
+            body = correction(body, self._sent)
+        return body
+
+    async def answered(self, round_: Round, upstream: str = "") -> Body | None:
         """Take in a reply of the provider.
+
+        Args:
+            round_: the reply.
+            upstream: the second provider's address if that one answered, which has a cache of its own.
 
         Returns:
             The next body to send upstream, if the model called only own tools; None if the client's reply is
@@ -320,7 +338,7 @@ class SessionTurn:
         self._rounds.append(round_)
         results = self._wire.results(self._answers(round_.own)) if round_.own else ()
         self._answered.append(AnsweredRound(round_.message, results))
-        self._watch(round_.usage or NO_USAGE)
+        self._watch(round_.usage or NO_USAGE, upstream)
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
@@ -332,11 +350,11 @@ class SessionTurn:
         self._asked = self._cached.placed(equipped, self._view, extra)
         return self._asked
 
-    def _watch(self, usage: TokenUsage) -> None:
+    def _watch(self, usage: TokenUsage, upstream: str) -> None:
         """Compare the round's request with the one before it."""
         prefix = SentPrefix.of(self._asked, self._wire.messages(self._asked), jsons.dumps)
         lifetime = self._cached.session.cache_lifetime
-        self.rewritten = self._cached.caching.answered(prefix, usage, datetime.now(UTC), lifetime)
+        self.rewritten = self._cached.caching.answered(prefix, usage, datetime.now(UTC), lifetime, upstream)
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""

@@ -52,6 +52,8 @@ BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 _SERVED: Final = re.compile(r"(web_search|web_fetch|code_execution|tool_search_tool|mcp_toolset|advisor)(_|$)")
 _TEXT_KEYS: Final = {"type", "text"}
 _BOUND: Final = "bound to a different conversation"
+# Of another provider, in the words of Anthropic and of Bedrock.
+_FOREIGN: Final = re.compile(r"Invalid .?signature.? in .?thinking.? block|thinking\.signature: Field required")
 _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
 _DROP: Final = "drop_block"
 # Anthropic accepts breakpoints on these, in messages of either role, but not on thinking or empty text.
@@ -166,7 +168,8 @@ class AnthropicWire(Wire):
         """Return the correction of a request that was refused for its thinking.
 
         - Some models bind thinking to the exact conversation before it. They can be asked to drop invalid thinking,
-          which takes a header (`headers`); otherwise the refused thinking is left out from then on.
+          which takes a header (`headers`); otherwise the refused thinking is left out from then on. So is thinking that
+          another provider has signed.
         - If thinking has a budget (`enabled`), the turn must begin with it. If it does not, the turn continues without
           thinking.
         """
@@ -176,10 +179,10 @@ class AnthropicWire(Wire):
         kind = thinking.get("type", "adaptive")
         if _BEGINS_WITHOUT in message and kind == "enabled":
             return partial(_disabled_if_missing, turn=_turn_of(sent["messages"]))
-        if _BOUND not in message or not any(map(_thinks, body["messages"])):
+        if not (_BOUND in message or _FOREIGN.search(message)) or not any(map(_thinks, body["messages"])):
             return None
         drops = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == _DROP
-        if kind == "adaptive" and not drops:
+        if _BOUND in message and kind == "adaptive" and not drops:
             return _dropping
         return partial(_omitting, frozenset(_seals(body["messages"])))
 

@@ -1,0 +1,136 @@
+"""A second upstream, which answers while the first one is down."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from wane.proxy.http.head import Headers, RefusedError
+from wane.proxy.http.upstream import STOPPED, Upstream, UpstreamResponse
+from wane.proxy.server.traffic import Exchange
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+
+ANSWERED_BY: Final = b"x-wane-upstream"
+"""Header of an answer by the second upstream, with its address."""
+
+REST: Final = 30.0
+"""Seconds for which an upstream that is down is not asked; then one request tries it again."""
+
+_PAUSE: Final = 1.0  # seconds before an error of the first upstream is tried once more
+
+_DOWN: Final = (502, 503, 504, 529)
+"""Statuses of an upstream that is down or overloaded."""
+
+_FAILED: Final = (500, *_DOWN)
+"""Statuses with which another upstream is asked. A 500 may be about this request, so it is the request's alone."""
+
+_KEYS: Final = {b"authorization": b"Bearer %b", b"x-api-key": b"%b", b"api-key": b"%b"}
+"""Headers with a client's key, and how each holds one."""
+
+
+class Failover:
+    """Two upstreams: requests go to the first one, and to the second while the first is down.
+
+    Args:
+        first: the provider.
+        second: another one, which takes the same requests.
+        key: the key for the second, in place of the client's and in the client's form; None to pass the client's on.
+        clock: returns monotonic seconds.
+        pause: seconds before an error of the first is tried once more.
+
+    Attributes:
+        second: see above.
+    """
+
+    def __init__(
+        self,
+        first: Upstream,
+        second: Upstream,
+        key: str | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: float = _PAUSE,
+    ) -> None:
+        self.second = second
+        self._first, self._key, self._clock, self._pause = first, key, clock, pause
+        self._down_until: float | None = None
+
+    @property
+    def down(self) -> bool:
+        """Whether the first upstream was down when it was last asked."""
+        return self._down_until is not None
+
+    async def send(self, exchange: Exchange, target: bytes, sent: Headers, content: bytes) -> UpstreamResponse | None:
+        """Send a request to the first upstream; return None if the second one is to be asked, as by `send_second`.
+
+        Args:
+            exchange: counts failures.
+            target: path and query, as the client sent them.
+            sent: all headers.
+            content: the body.
+
+        Raises:
+            RefusedError: if the proxy is stopped.
+        """
+        now = self._clock()
+        if self._down_until is not None:
+            if now < self._down_until:
+                exchange.fell_back("down")
+                return None
+            # This request tries; others go to the second until it is known.
+            self._down_until = now + REST
+        why, kind = "", ""
+        for number in range(2):
+            try:
+                answer = await self._first.send(exchange, "POST", target, sent, content)
+            except RefusedError as error:
+                if error.message == STOPPED:
+                    raise
+                why, kind = error.message, "timeout" if error.status == 504 else "connect"
+                self._mark_down(why)
+                break
+            if answer.status not in _FAILED:
+                self._mark_up()
+                return answer
+            why = kind = str(answer.status)
+            # The last attempt's status decides: an upstream that is down says so again.
+            await answer.close()
+            if not number:
+                await asyncio.sleep(self._pause)
+            elif answer.status in _DOWN:
+                self._mark_down(f"HTTP {why}")
+        exchange.fell_back(kind)
+        _LOGGER.info("%s: %s is asked instead of %s: %s", exchange.what, self.second.url, self._first.url, why)
+        return None
+
+    async def send_second(self, exchange: Exchange, target: bytes, sent: Headers, content: bytes) -> UpstreamResponse:
+        """Send a request to the second upstream; its answer names it in a header.
+
+        Raises:
+            RefusedError: if it cannot be reached either.
+        """
+        if exchange.outcome == "unreachable":
+            exchange.outcome = "passed"  # whatever became of the request at the first one
+        headers = [(name, self._value(name, value)) for name, value in sent]
+        answer = await self.second.send(exchange, "POST", target, headers, content)
+        answer.headers.append((ANSWERED_BY, str(self.second.url).encode()))
+        return answer
+
+    def _value(self, name: bytes, value: bytes) -> bytes:
+        if name == b"host":
+            return self.second.host
+        return _KEYS[name] % self._key.encode() if self._key is not None and name in _KEYS else value
+
+    def _mark_down(self, why: str) -> None:
+        if not self.down:
+            _LOGGER.warning("%s is down, so %s is asked: %s", self._first.url, self.second.url, why)
+        self._down_until = self._clock() + REST
+
+    def _mark_up(self) -> None:
+        if self.down:
+            _LOGGER.warning("%s answers again", self._first.url)
+        self._down_until = None
