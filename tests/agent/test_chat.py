@@ -398,9 +398,9 @@ def test_sessions_can_be_changed(served: Serve, repository: Path) -> None:
         shown = await at.until("first", "second")
         assert "*1" in shown
         at.say("/resume 2")
-        shown = await at.until("/help lists", "  One.")
+        shown = await at.until("/help lists", "One.")
         title, counts, answer = shown.splitlines()[-3:]
-        assert (title, answer) == ("first", "  One.")
+        assert (title, answer) == ("first", "One.")
         assert "1 turn  0 passes" in counts
         assert at.chat.session.id == first
         at.say(f"/resume {first}")
@@ -433,7 +433,7 @@ def test_the_list_of_sessions_takes_a_choice(served: Serve, repository: Path) ->
         assert at.asks("Resume which one?")
         # What was typed is there to be changed.
         at.type("\x7f\x7f2\r")
-        await at.until("/help lists", "  One.")
+        await at.until("/help lists", "One.")
         assert at.chat.session.id == first
         for leave in ("", CTRL_C, "/help"):
             at.say("/resume")
@@ -448,7 +448,7 @@ def test_the_list_of_sessions_takes_a_choice(served: Serve, repository: Path) ->
         at.say("/resume")
         await at.until("*")
         at.say(str(second))
-        await at.until("/help lists", "  Two.")
+        await at.until("/help lists", "Two.")
         at.say("2")
         await at.until("Three.")
         at.type(CTRL_D)
@@ -473,12 +473,12 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         at.type(CTRL_D)
 
     async def fail(at: Terminal) -> None:
-        title, counts, asked, answer = (await at.until("  Now it is fixed.")).partition(GREETING)[2].splitlines()
+        title, counts, asked, answer = (await at.until("Now it is fixed.")).partition(GREETING)[2].splitlines()
         assert title.startswith(r"Explain \x1b[1m the parser and all that")
         assert len(title) == 100
         assert title.endswith("…")
         assert re.fullmatch(r"last used \d{4}-\d\d-\d\d \d\d:\d\d  2 turns  0 passes  view [\d.]+k/80k", counts)
-        assert (asked, answer) == ("> fix it", "  Now it is fixed.")
+        assert (asked, answer) == ("> fix it", "Now it is fixed.")
         at.say("and now?")
         await at.until("HTTP 400")
         at.type(CTRL_D)
@@ -495,6 +495,19 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         for scene in (fail, look):
             with terminal(server.model(), repository, continue_last=True) as at:
                 play(at, scene)
+
+
+def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        shown = await at.until("Given up after", "0 model calls")
+        assert shown.count("slow down") == 1
+        assert "Still failing; trying again" in shown
+        at.type(CTRL_D)
+
+    failures = [Reply(error=HttpError(429, body="slow down", headers={"retry-after": "0"}))] * 40
+    with served(failures) as server, terminal(server.model(), repository, patience=0.03) as at:
+        play(at, scene)
 
 
 def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(served: Serve, repository: Path) -> None:

@@ -274,7 +274,9 @@ def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
     """Return a numbered table of sessions to choose from; the current one is marked."""
     from wane.cli.terminal import picture
 
-    table = picture.plain_table(">", "id", "last written", ">messages", "*title")
+    table = picture.plain_table(">", "id", "last written", ">messages", "title")
+    # The title takes the width that the others leave.
+    table.expand, table.columns[-1].ratio, table.columns[-1].overflow = True, 1, "ellipsis"
     for number, info in enumerate(infos, start=1):
         mark = "*" if info.id == current else ""
         title = printable(info.problem or info.title or "")

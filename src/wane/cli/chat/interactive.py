@@ -426,7 +426,10 @@ class Chat:
         from wane.cli.chat.recap import recap_lines
 
         for line in recap_lines(session):
-            self.console.print(line, no_wrap=True, overflow="ellipsis")
+            if isinstance(line, Text):
+                self.console.print(line, no_wrap=True, overflow="ellipsis")
+            else:
+                self.console.print(line)
 
     def _warn(self, warnings: Sequence[str]) -> None:
         for warning in warnings:

@@ -125,11 +125,14 @@ class Narration:
         """Write how the turn ended."""
         self.flush()
         self._end_output()
-        self._unmet, self._waiting_for = False, ""
+        known, self._waiting_for = self._waiting_for, ""
+        self._unmet = False
         if result.outcome is Outcome.INTERRUPTED:
             self._write(Text("Stopped. What was done so far is kept.", style="yellow"))
         elif result.error is not None:
-            self._write(Text(safe(result.error), style="red"))
+            # The reason has been told when the waiting began.
+            error = result.error.removeprefix(f"{known}; ") if known else result.error
+            self._write(Text(safe(f"{error[:1].upper()}{error[1:]}"), style="red"))
         calls = counted(result.spent.calls, "model call")
         self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from rich.text import Text
 
+from wane.cli.terminal.answer import AnswerText
 from wane.cli.terminal.text import counted, cut, local_time, printable, short
 from wane.journal import PassRecord
 
@@ -18,12 +19,13 @@ CUT_OFF: Final = "The last turn was cut off before an answer."
 """Told about a turn that was interrupted or failed."""
 
 _LENGTH: Final = 120
+_LONGEST_ANSWER: Final = 2_000
 # Only the beginning of a turn or answer is read; a turn may be a whole pasted file.
 _LOOKED_AT: Final = 4 * _LENGTH
 
 
-def recap_lines(session: AgentSession) -> list[Text]:
-    """Return two to four lines about a session; none if nothing was said in it. The caller cuts long ones."""
+def recap_lines(session: AgentSession) -> list[Text | AnswerText]:
+    """Return lines about a session, and its last answer; nothing if nothing was said in it. The caller cuts lines."""
     turns = [text for message in session.history for text in _user_lines(message)]
     if not turns:
         return []
@@ -37,7 +39,10 @@ def recap_lines(session: AgentSession) -> list[Text]:
         counted(passes, "pass", "passes"),
         f"view {short(session.tokens)}/{short(session.window.budget)}",
     ]
-    lines = [Text(turns[0] or "(no text)", style="bold"), Text("  ".join(figures), style="dim")]
+    lines: list[Text | AnswerText] = [
+        Text(turns[0] or "(no text)", style="bold"),
+        Text("  ".join(figures), style="dim"),
+    ]
     if len(turns) > 1:
         lines.append(Text(f"> {turns[-1] or '(no text)'}", style="cyan"))
     # A request without an answer, or an answer that broke off.
@@ -46,7 +51,7 @@ def recap_lines(session: AgentSession) -> list[Text]:
     elif answer := next(
         (part.content for part in last.parts if isinstance(part, TextPart) and part.content.strip()), ""
     ):
-        lines.append(Text(f"  {_one_line(answer)}"))
+        lines.append(AnswerText(cut(answer, _LONGEST_ANSWER)))
     return lines
 
 
