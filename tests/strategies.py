@@ -424,7 +424,6 @@ def policies() -> st.SearchStrategy[Policy]:
         prologue=st.sampled_from(("turns", "whole")),
         overflow=st.sampled_from(("strip", "strip", "surface")),
         index_share=st.just(0.0),
-        start_note=st.booleans(),
     )
 
 

@@ -26,7 +26,7 @@ from wane.agent.config import Settings as AgentSettings
 from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
-from wane.core import DELIMITER, ContextWindow, Episode, EpisodeType, Policy, parse_budget
+from wane.core import DELIMITER, ContextWindow, Episode, EpisodeType, parse_budget
 from wane.lab.counting import Material, count
 from wane.lab.loss.files import Files
 from wane.lab.readers import read_session
@@ -57,6 +57,7 @@ _FOUND: Final = re.compile(r'\d+\. [^\n]*"path": ?"([^"]+)"[^\n]*\n(?:\[[^\n]*\]
 _FILE: Final = re.compile(r"\[(\S+\.py) \| \d+ lines\](?:(?!\[\S+\.py \|)(?s:.))*?QUOTA: Final = (\d+)")
 _MORE: Final = re.compile(r"Go on with: (\{.*\})\]")
 _BETWEEN_PAGES: Final = re.compile(r"^Episode [^\n]*:\n\n|\n\n\[There is more\. Go on with: [^\n]*\]$")
+_GONE: Final = re.compile(r"(?<=\.) (?:The|Some) steps of [^\n]* left your view\. [^\n]*")
 _NOTE: Final = "left your view. `recall`"
 
 
@@ -65,18 +66,16 @@ class Case:
     """One run.
 
     Attributes:
-        note: whether the start of an act says what has left the view.
+        note: whether the model sees what the start of an act says has left; if not, it is taken from the requests.
         way: what the model does about it.
         gap: explorations, and acts on others, between an exploration and the act that builds on it.
         needed: modules of the exploration that the act needs.
-        index: whether the view holds an index of what has left (R20).
     """
 
     note: bool
     way: Way
     gap: int
     needed: int
-    index: bool = True
 
 
 @dataclass
@@ -215,10 +214,9 @@ def play(case: Case, *, pairs: int, budget: int, seed: int) -> tuple[Tally, Coun
     mind = Mind(case.way, counts)
 
     async def answer(request: Request) -> Reply:
-        return witness.answer(request, mind)
+        return witness.answer(request if case.note else _without_notes(request), mind)
 
-    policy = replace(Policy(), start_note=case.note, **({} if case.index else {"index_share": 0.0}))
-    settings = AgentSettings(model=ScriptedModel(answer), budget=budget, yolo=True).changed(policy=policy)
+    settings = AgentSettings(model=ScriptedModel(answer), budget=budget, yolo=True)
     with python_for_commands(), tempfile.TemporaryDirectory() as place:
         owner = Owner(Path(place) / "depot", world)
         session = AgentSession.create(SessionConfig(owner.directory, settings))
@@ -239,11 +237,19 @@ async def _work(session: AgentSession, owner: Owner, tasks: Sequence[Task], witn
         owner.accept(task, passed=passed)
 
 
+def _without_notes(request: Request) -> Request:
+    messages = [
+        replace(message, parts=tuple(replace(part, text=_GONE.sub("", part.text)) for part in message.parts))
+        for message in request.messages
+    ]
+    return replace(request, messages=tuple(messages))
+
+
 def row(case: Case, tally: Tally, counts: Counts) -> str:
     """Return a line of the table."""
     cells = [
         *("on" if case.note else "off", case.way, case.gap, f"{case.needed} of {EXPLORED}"),
-        *("on" if case.index else "off", f"{counts.passed} of {counts.tasks}"),
+        f"{counts.passed} of {counts.tasks}",
         *(f"{counts.lacking} of {counts.acts}", counts.noted, counts.fetched),
         *(tally.recalls, f"{counts.fetched_tokens:,}", tally.model_calls, f"{tally.input_tokens:,}"),
         f"${tally.cost.total:.2f}",
@@ -252,7 +258,7 @@ def row(case: Case, tally: Tally, counts: Counts) -> str:
 
 
 HEAD: Final = (
-    "| note | model | gap | needs | index | passed | lack something | noted | files read again | recalls | "
+    "| note | model | gap | needs | passed | lack something | noted | files read again | recalls | "
     "tokens of both | "
     "calls | input tokens | cost |"
 )
@@ -350,7 +356,7 @@ def main() -> None:
     if arguments.what == "recorded":
         recorded(arguments.sessions)
         return
-    print(HEAD, "|---" * 14 + "|", sep="\n", flush=True)
+    print(HEAD, "|---" * 13 + "|", sep="\n", flush=True)
     ways: tuple[tuple[bool, Way], ...] = (
         *((False, "reads again"), (True, "reads again")),
         *((False, "by the note"), (True, "by the note"), (True, "by the note, whole")),

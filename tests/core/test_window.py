@@ -269,9 +269,6 @@ def test_an_act_that_names_what_has_left_the_view_is_told_so() -> None:
     window.fit()
     assert window.absence("look") == "all"
     foreseen = window.foresee([START_MORE])
-    window.policy = dataclasses.replace(window.policy, start_note=False)
-    assert window.foresee([START_MORE])[0].absent == {}
-    window.policy = dataclasses.replace(window.policy, start_note=True)
     (told, _) = window.extend(call("again", "delimiter", **json.loads(START_MORE)))
     assert [told.verdict] == foreseen
     assert foreseen[0].absent == {"look": "all"}

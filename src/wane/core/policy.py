@@ -52,8 +52,6 @@ class Policy:
         overflow: what a pass does when nothing is eligible and the view is still over the budget (R16). `"strip"`:
             take the oldest exchanges and texts of unfinished work; `"surface"`: only report it.
         index_share: share of the budget that the index of evicted content may hold, 0 to 1; 0 for none (R20).
-        start_note: whether the result of an act's start says what of the explorations that it declares has left the
-            view, and how to get it back (R3).
 
     Raises:
         ConfigError: for a value outside these ranges.
@@ -67,7 +65,6 @@ class Policy:
     prologue: Prologue = "turns"
     overflow: Overflow = "strip"
     index_share: float = INDEX_SHARE
-    start_note: bool = True
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

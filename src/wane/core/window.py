@@ -282,9 +282,6 @@ class ContextWindow:
         rest = (bucket for rank, bucket in episode.buckets.items() if rank > Level.REASONING.rank)
         return "none" if self._sees(chain.from_iterable(rest)) else "some"
 
-    def _noted(self, name: str) -> Absence:
-        return self.absence(name) if self.policy.start_note else "none"
-
     def _sees(self, indexes: Iterable[int]) -> bool:
         return all(index in self._view.tokens for index in indexes)
 
@@ -295,7 +292,7 @@ class ContextWindow:
             arguments: the raw JSON arguments of each call.
         """
         ahead = self._protocol.copy()
-        return [ahead.judge(raw, self._noted) for raw in arguments]
+        return [ahead.judge(raw, self.absence) for raw in arguments]
 
     # What the caller tells it
 
@@ -577,7 +574,7 @@ class ContextWindow:
     def _add_work(self, item: Item, index: int) -> Added:
         verdict = None
         if item.kind is Kind.CALL and item.tool == DELIMITER:
-            verdict = self._protocol.judge(item.arguments, self._noted)
+            verdict = self._protocol.judge(item.arguments, self.absence)
             if verdict.accepted:
                 return self._add_boundary(item, index, verdict)
         owner, opened = self._owner()
