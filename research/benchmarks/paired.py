@@ -71,10 +71,10 @@ def at_views(curve: Curve, base: Curve) -> Figures:
     return Figures.averaged([_at_view(curve, base[low].view) for low in TARGETS])
 
 
-def reaches(curve: Curve, base: Curve) -> bool:
-    """Whether the mean views of the base lie on the curve; else its nearest end is taken."""
+def gap(curve: Curve, base: Curve) -> float:
+    """Return by how many tokens the curve misses a mean view of the base, whose nearest end stands for it; or 0."""
     views = [point.view for point in curve.values()]
-    return all(min(views) <= base[low].view <= max(views) for low in TARGETS)
+    return max(max(min(views) - base[low].view, base[low].view - max(views), 0) for low in TARGETS)
 
 
 def _at_view(curve: Curve, view: float) -> Figures:

@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from statistics import geometric_mean
 
-from paired import Curve, Figures, at_views, interval, points, policies, reaches
+from paired import Curve, Figures, at_views, gap, interval, points, policies
 from policy import PRICES, counted
 from wane.core import ContextWindow, Item, Kind, Mark
 from wane.core.errors import WaneError
@@ -162,8 +162,8 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
     difference("as they are", [curve[0.5] for curve in bounded], [curve[0.5] for curve in inferred])
     same = [at_views(own, other) for own, other in zip(bounded, inferred, strict=True)]
     difference("at the same mean view", same, [at_views(own, own) for own in inferred])
-    ends = sum(not reaches(own, other) for own, other in zip(bounded, inferred, strict=True))
-    print(f"- {ends} of {len(inferred)} sessions do not reach that view", flush=True)
+    missed = max(gap(own, other) for own, other in zip(bounded, inferred, strict=True))
+    print(f"- sessions miss that view by {missed:,.0f} tokens at most", flush=True)
 
 
 def difference(condition: str, bounded: Sequence[Figures], inferred: Sequence[Figures]) -> None:
