@@ -168,10 +168,11 @@ def work(
 
 
 @contextmanager
-def proxy(upstream: str, folder: Path, *options: str) -> Iterator[str]:
-    """Run `wane proxy` as a process of its own, and yield its URL."""
+def proxy(upstream: str, folder: Path, *options: str, store: str | None = None) -> Iterator[str]:
+    """Run `wane proxy` as a process of its own, and yield its URL; without a store unless one is given."""
     log = folder / "proxy.log"
-    command = [*WANE, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--no-store", *options]
+    command = [*WANE, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", *options]
+    command += ["--no-store"] if store is None else ["--store", store]
     environ = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"}
     with log.open("w") as out:
         process = subprocess.Popen(command, env=environ, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
@@ -186,7 +187,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     end = time.monotonic() + 30
     while time.monotonic() < end and process.poll() is None:
         if match := re.search(r"Listening on (http://\S+?),", log.read_text()):
-            with urllib.request.urlopen(match[1] + "/wane/status") as response:
+            with urllib.request.urlopen(match[1] + "/wane/health") as response:
                 assert response.status == 200
             return match[1]
         time.sleep(0.02)
