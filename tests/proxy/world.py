@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -19,9 +19,11 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.gemini.protocol import GeminiWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Reply, Request, Usage
 from wane.testing.anthropic import Anthropic
+from wane.testing.gemini import Gemini
 from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.wire import Provider
 
@@ -37,15 +39,33 @@ class Upstream:
     requests: list[Request] = field(default_factory=list)
 
     def ask(self, body: Mapping[str, Any]) -> bytes:
+        told = {name: body.get(name) for name in ("model", "stream")}
+        # Gemini's model stands in the path, which only a server sees.
+        if isinstance(self.provider, Gemini):
+            body = GeminiWire().outgoing(dict(body), "", counts=False)
         raw = orjson.dumps(body)
-        request = self.provider.parse(raw, orjson.loads(raw), {}, len(self.requests))
+        request = self.provider.parse(raw, orjson.loads(raw), {}, len(self.requests), told)
         request = self.provider.check(request)
         self.requests.append(request)
         reply = self.model(request)
+        if isinstance(self.provider, Gemini):
+            reply = readable(reply)
         usage = reply.usage or Usage(request.tokens, reply.tokens)
         if not request.stream:
             return json.dumps(self.provider.answer(request, reply, usage)).encode()
         return b"".join(event.encode() for event in self.provider.stream(request, reply, usage))
+
+
+def readable(reply: Reply) -> Reply:
+    """A reply whose calls have objects as arguments, as Gemini gives no others away."""
+    calls = []
+    for call in reply.calls:
+        try:
+            given = json.loads(call.raw_arguments)
+        except ValueError:
+            given = None
+        calls.append(call if isinstance(given, dict) else replace(call, arguments={"raw": call.raw_arguments}))
+    return replace(reply, calls=tuple(calls))
 
 
 class Client:
@@ -191,7 +211,79 @@ class ResponsesClient(Client):
         return len(calls)
 
 
-CLIENTS: tuple[type[Client], ...] = (AnthropicClient, RemindedClient, ChatClient, ResponsesClient)
+class GeminiClient(Client):
+    """Sends back what it got, as Google's SDK does; its results name no calls."""
+
+    wire: Wire = GeminiWire()
+    provider: Provider = Gemini()
+    model = "gemini-3.1-pro-preview"
+
+    def body(self) -> dict[str, Any]:
+        tools = [{"name": t, "parametersJsonSchema": {"type": "object"}} for t in self.tools]
+        body = {
+            "systemInstruction": {"parts": [{"text": "You code."}]},
+            "tools": [{"functionDeclarations": tools}],
+            "contents": self.edit(copy.deepcopy(self.history)),
+            "generationConfig": {"thinkingConfig": {"includeThoughts": True}},
+        }
+        return self.wire.received(body, f"/v1beta/models/{self.model}:generateContent", b"")
+
+    def say(self, text: str) -> None:
+        self.history.append({"role": "user", "parts": [{"text": text}]})
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        content = answer["candidates"][0]["content"]
+        if content.get("parts"):
+            self.history.append(self.kept(content))
+        calls = [part["functionCall"] for part in content.get("parts", ()) if "functionCall" in part]
+        parts = [self.answered(call, results(call["name"], call["args"])) for call in calls]
+        if parts:
+            self.history.append({"role": "user", "parts": parts})
+        return len(calls)
+
+    def kept(self, content: dict[str, Any]) -> dict[str, Any]:
+        return content
+
+    def answered(self, call: Mapping[str, Any], text: str) -> dict[str, Any]:
+        return {"functionResponse": {"name": call["name"], "response": {"result": text}}}
+
+
+class GeminiCliClient(GeminiClient):
+    """With an older model, whose calls get ids from the client, which drops thoughts and signs the latest calls."""
+
+    model = "gemini-2.5-flash"
+    serial, copies = "0", 0
+
+    def copy(self) -> Any:
+        other = super().copy()
+        self.copies += 1
+        other.serial = f"{self.serial}-{self.copies}"
+        return other
+
+    def body(self) -> dict[str, Any]:
+        body = super().body()
+        for content in body["contents"][-3:]:
+            for part in content["parts"] if content["role"] == "model" else ():
+                if "functionCall" in part:
+                    part.setdefault("thoughtSignature", "skip_thought_signature_validator")
+                    break
+        return body
+
+    def kept(self, content: dict[str, Any]) -> dict[str, Any]:
+        for number, part in enumerate(content["parts"]):
+            if (call := part.get("functionCall")) is not None:
+                call["id"] = f"{call['name']}_{self.serial}_{len(self.history)}_{number}"
+        return {**content, "parts": [part for part in content["parts"] if not part.get("thought")]}
+
+    def answered(self, call: Mapping[str, Any], text: str) -> dict[str, Any]:
+        answer = {"id": call["id"], "name": call["name"], "response": {"output": text}}
+        return {"functionResponse": answer}
+
+
+CLIENTS: tuple[type[Client], ...] = (
+    *(AnthropicClient, RemindedClient, ChatClient, ResponsesClient),
+    *(GeminiClient, GeminiCliClient),
+)
 
 
 @dataclass

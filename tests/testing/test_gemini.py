@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from wane.core.items import Kind
+from wane.formats.gemini import UNCHECKED
 from wane.testing import Break, Call, HttpError, Reply, Request, ScriptedServer, Usage
-from wane.testing.gemini.rules import ACCEPTED, signature
+from wane.testing.gemini.rules import signature
 
 genai = pytest.importorskip("google.genai", reason="the google extra is not installed")
 errors = pytest.importorskip("google.genai.errors", reason="the google extra is not installed")
@@ -43,7 +44,7 @@ def model(*parts: Any) -> dict[str, Any]:
     return {**user(*parts), "role": "model"}
 
 
-def call(name: str = "read", seal: str = ACCEPTED[0], **fields: Any) -> dict[str, Any]:
+def call(name: str = "read", seal: str = UNCHECKED[0], **fields: Any) -> dict[str, Any]:
     return {"functionCall": {"name": name, "args": {}, **fields}, **({"thoughtSignature": seal} if seal else {})}
 
 

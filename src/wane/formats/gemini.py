@@ -54,6 +54,9 @@ ROLES: Final = ("user", "model")
 KNOWN_ROLES: Final = (*ROLES, "system", "function")
 """The roles that contents may have here; the last is what older versions of the API call a user's with results."""
 
+UNCHECKED: Final = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""Signatures that Google's guide gives for calls of other models; Gemini does not check them."""
+
 _WHOLE: Final = -1
 _INVALID: Final = "INVALID_JSON"
 _CODE: Final = "code_execution"
@@ -206,6 +209,11 @@ def seal_of(part: Mapping[str, Any]) -> str:
     return seal if isinstance(seal, str) else ""
 
 
+def is_signed(part: Mapping[str, Any]) -> bool:
+    """Whether Gemini has signed a part; not with a signature that clients set, and that it does not check."""
+    return seal_of(part) not in ("", *UNCHECKED)
+
+
 def is_reasoning(part: Mapping[str, Any]) -> bool:
     """Whether a model's part is reasoning: a thought, or a signature by itself."""
     if part.get("thought"):
@@ -331,7 +339,7 @@ def _couple(parts: Sequence[GeminiPart], located: list[Located[int]]) -> list[Lo
     couplings, signed = Couplings(), -1
     ran: dict[str | None, int] = {}
     for position, (location, part) in enumerate(located):
-        sealed = bool(seal_of(parts[location]))
+        sealed = is_signed(parts[location])
         if part.kind is Kind.CALL:
             thought = signed >= 0 and located[signed][1].kind is Kind.REASONING
             if signed >= 0 and (thought or not sealed):

@@ -5,12 +5,17 @@ Calls of older models have no ids, Google's SDK sends results without them, and 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 OpenCall: TypeAlias = tuple[str | None, str | None]
 """A call without a result: its id and its tool's name."""
+
+
+_MADE: Final = re.compile(r".*#(\d+)", re.DOTALL)
+"""An id that a call got here."""
 
 
 def field(owner: Mapping[str, Any], name: str) -> Any:
@@ -115,6 +120,8 @@ def _objects_in(message: Any, name: str) -> Iterator[tuple[int, dict[str, Any]]]
 def as_called(content: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a user's content with its results as Gemini takes them, if calls of the content before it have no ids.
 
+    They have none either, and stand in the order of the calls.
+
     Args:
         content: the content.
         before: the content before it; None if it is no model's.
@@ -122,17 +129,34 @@ def as_called(content: dict[str, Any], before: Mapping[str, Any] | None) -> dict
     called = [call for _, call in _objects_in(before, "functionCall")]
     if all(call.get("id") for call in called):
         return content
-    id_of = call_ids()
-    order = {id_of(call, str(call.get("name"))): number for number, call in enumerate(called)}
-    id_of, results, others = call_ids(), list[tuple[int, dict[str, Any]]](), list[dict[str, Any]]()
+    given = {call.get("id") for call in called}
+    named: list[tuple[str, int, dict[str, Any]]] = []
+    others: list[dict[str, Any]] = []
     for part in content["parts"]:
         response = field(part, "functionResponse")
         if not isinstance(response, dict):
             others.append(part)
             continue
-        number = order.get(id_of(response, str(response.get("name"))), len(order))
-        nameless = number < len(order) and not called[number].get("id") and "id" in response
+        name, call_id = str(response.get("name")), response.get("id")
+        made = _MADE.fullmatch(str(call_id)) if call_id not in given else None
         plain = {key: value for key, value in response.items() if key != "id"}
-        results.append((number, _with_response(part, plain) if nameless else part))
-    parts = [part for _, part in sorted(results, key=lambda pair: pair[0])] + others
+        named.append((name, int(made[1]) if made else 0, _with_response(part, plain) if made else part))
+    parts = [part for _, part in sorted(_in_order(named, called), key=lambda pair: pair[0])] + others
     return content if parts == content["parts"] else {**content, "parts": parts}
+
+
+def _in_order(
+    named: Iterable[tuple[str, int, dict[str, Any]]], called: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield results with the number of the call that each answers: a tool's first result answers its first call.
+
+    Args:
+        named: the results, each with its tool's name and its number among the tool's results.
+        called: the calls.
+    """
+    waiting: dict[str, list[int]] = {}
+    for number, call in enumerate(called):
+        waiting.setdefault(str(call.get("name")), []).append(number)
+    for name, _, part in sorted(named, key=lambda triple: triple[1]):
+        numbers = waiting.get(name)
+        yield numbers.pop(0) if numbers else len(called), part

@@ -1,4 +1,4 @@
-"""Small agents on the official SDKs of OpenAI and Anthropic: they keep a history, send it whole, and answer calls."""
+"""Small agents on the SDKs of OpenAI, Anthropic and Google: they keep a history, send it whole, and answer calls."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import httpx
 import httpx2
 from anthropic import Anthropic, AsyncAnthropic
+from google import genai
 from openai import AsyncOpenAI, OpenAI
 
 from wane.testing import Call
@@ -199,6 +201,60 @@ class Messages(_Base):
         self.history.append({"role": "user", "content": blocks})
 
 
+class Gemini(_Base):
+    """Gemini's `generateContent`, with thoughts. A stream's parts make one content."""
+
+    def _asked(self) -> dict[str, Any]:
+        declared = [{"name": name, "parameters_json_schema": _SCHEMA} for name in NAMES]
+        config = {"tools": [{"function_declarations": declared}], "thinking_config": {"include_thoughts": True}}
+        return {"model": self.model, "contents": self.history, "config": config}
+
+    def _google(self, **clients: Any) -> Any:
+        options = {"base_url": self.url, "retry_options": {"attempts": 1}, **clients}
+        return genai.Client(api_key="sk-dummy-0123456789", http_options=options)
+
+    def prompt(self, text: str) -> None:
+        self.history.append({"role": "user", "parts": [{"text": text}]})
+
+    def ask(self, *, stream: bool) -> Any:
+        with httpx.Client(event_hooks={"response": [self.headers.hook]}) as http:
+            models = self._google(httpx_client=http).models
+            if not stream:
+                return [models.generate_content(**self._asked())]
+            return list(models.generate_content_stream(**self._asked()))
+
+    async def ask_async(self, *, stream: bool) -> Any:
+        async with httpx.AsyncClient(event_hooks={"response": [self.headers.async_hook]}) as http:
+            models = self._google(httpx_async_client=http).aio.models
+            if not stream:
+                return [await models.generate_content(**self._asked())]
+            return [chunk async for chunk in await models.generate_content_stream(**self._asked())]
+
+    def take(self, answer: Any) -> Said:
+        assert answer[-1].usage_metadata.total_token_count > 0
+        parts: list[dict[str, Any]] = []
+        for part in (part for chunk in answer for part in chunk.candidates[0].content.parts or ()):
+            plain, before = part.model_dump(mode="json", exclude_none=True, by_alias=True), parts[-1] if parts else {}
+            if "text" in plain and plain.keys() == before.keys() and "thoughtSignature" not in plain:
+                parts[-1] = {**before, "text": before["text"] + plain["text"]}
+            elif plain != {"text": ""}:
+                parts.append(plain)
+        self.history.append({"role": "model", "parts": parts})
+        text = "".join(part.get("text", "") for part in parts if not part.get("thought"))
+        made = [part["functionCall"] for part in parts if "functionCall" in part]
+        return Said(text, tuple((call["id"], call["name"], json.dumps(call["args"])) for call in made))
+
+    def give(self, results: Mapping[str, str]) -> None:
+        calls = {
+            part["functionCall"]["id"]: part["functionCall"] for part in self.history[-1]["parts"][-len(results) :]
+        }
+        parts = [
+            {"functionResponse": {"id": id_, "name": calls[id_]["name"], "response": {"output": text}}}
+            for id_, text in results.items()
+        ]
+        self.history.append({"role": "user", "parts": parts})
+
+
 def _unparsed(data: Any) -> Any:
     """Without what the SDK has made of the answer, which no provider takes back."""
     if isinstance(data, list):
@@ -214,7 +270,12 @@ def _returned(block: Any) -> dict[str, Any]:
     return {"type": block.type, **{name: getattr(block, name) for name in keep}}
 
 
-SDKS: dict[str, type[Any]] = {"openai-chat": Chat, "openai-responses": Responses, "anthropic": Messages}
+SDKS: dict[str, type[Any]] = {
+    "openai-chat": Chat,
+    "openai-responses": Responses,
+    "anthropic": Messages,
+    "gemini-3": Gemini,
+}
 
 
 def turn(sdk: Sdk, text: str, *, stream: bool) -> str:

@@ -42,7 +42,14 @@ _MASKS = (
 )
 
 
-_NEVER = ("id", "timestamp", "internal_chat_message_metadata_passthrough", "encrypted_content", "signature")
+_NEVER = (
+    "id",
+    "timestamp",
+    "internal_chat_message_metadata_passthrough",
+    "encrypted_content",
+    "signature",
+    "thoughtSignature",
+)
 """Keys of what does."""
 
 
@@ -174,6 +181,8 @@ def proxy(upstream: str, folder: Path, *options: str, store: str | None = None) 
     command = [*WANE, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", *options]
     command += ["--no-store"] if store is None else ["--store", store]
     environ = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"}
+    # The code under test, if it is not the installed one.
+    environ |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     with log.open("w") as out:
         process = subprocess.Popen(command, env=environ, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +64,10 @@ def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Clie
     assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
+def _plain(part: Part) -> Part:
+    return replace(part, needs=(), call_id=part.call_id and re.sub(r"#\d+$", "", part.call_id))
+
+
 @each_strategy_and_client
 def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)
@@ -72,6 +77,9 @@ def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep
     index = session.rebuilt.window.index
     assert [part.text for part in sent if part.text.startswith(OPENING)] == ([] if index is None else [index.text])
     sent = [part for part in sent if not part.text.startswith(OPENING)]
+    if make.wire.name == "gemini":
+        # What a call needs, its name if it has no id, and the order of results depend on what is left of its content.
+        sent, told = (sorted(map(_plain, parts), key=repr) for parts in (sent, told))
     assert [part for part in sent if not part.system] == [part for part in told if not part.system]
     # What the harness says in the system's place a wire seats where the provider takes it, in the same order.
     assert [part for part in sent if part.system] == [part for part in told if part.system]

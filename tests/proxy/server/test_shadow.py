@@ -39,7 +39,12 @@ from wane.strategies.base import Settings
 
 __all__ = ["plain_surroundings", "run"]
 
-PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "openai_responses": "/v1/responses"}
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "gemini": "/v1beta/models/{model}:generateContent",
+}
 BUDGET = 2_000
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.wire.name)
@@ -58,12 +63,14 @@ async def watched(make: type[Client], store: DiskStore, turns: int = 9) -> tuple
     sent: list[bytes] = []
 
     async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        answers.append(odd(json.loads(scripted.ask(asked.json))))
+        told = {"model": client.body()["model"], "stream": False}  # in Gemini's path
+        answers.append(odd(json.loads(scripted.ask({**told, **asked.json}))))
         writer.write(response(answers[-1], headers={"content-type": "application/json", "x-request-id": "r1"}))
 
     async def request(running: Running) -> int:
-        sent.append(odd(client.body()))
-        got = await ask(running, sent[-1], PATHS[client.wire.name])
+        body = client.body()
+        sent.append(odd(client.wire.outgoing(body, "", counts=False)))
+        got = await ask(running, sent[-1], PATHS[client.wire.name].format(model=body["model"]))
         assert got.body == answers[-1]
         assert not [name for name, _ in got.headers if name.startswith("x-wane")]
         return client.take(json.loads(got.body), lambda tool, arguments: f"{tool} {json.dumps(arguments)}\n{RESULT}")

@@ -237,6 +237,7 @@ def _introduce(options: ProxyOptions) -> None:
         "Set in the client:",
         f"  ANTHROPIC_BASE_URL={base}",
         f"  OPENAI_BASE_URL={base}/v1",
+        f"  GOOGLE_GEMINI_BASE_URL={base}",
         "",
         "Ctrl-C stops it.",
     ]

@@ -172,7 +172,7 @@ class ProxyCommandOptions:
 
     The agent needs no change except its base URL. It gets ordinary answers, streamed as they arrive: the proxy gives
     the model the delimiter tool, answers its calls, and evicts whole episodes when the view exceeds the budget. It
-    understands Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, and passes everything else on
+    understands Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Gemini, and passes everything else on
     unchanged. It sends the client's keys to the provider, and never logs or stores them.
 
     Examples:
@@ -186,6 +186,7 @@ class ProxyCommandOptions:
     What to set in the client:
       ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs
       OPENAI_BASE_URL=http://127.0.0.1:8484/v1    openai SDKs, and most others
+      GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8484    Gemini CLI, google-genai
       base_url = "http://127.0.0.1:8484/v1"       in Codex's config.toml
 
     To serve other machines, it needs a token: set WANE_PROXY_TOKEN and --listen 0.0.0.0:8484. Clients then send the

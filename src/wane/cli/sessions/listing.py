@@ -33,7 +33,12 @@ _AGENTS: Final = {
     "goose": "Goose",
 }
 _SHORT_ID: Final = 12
-_APIS: Final = {"anthropic": "Anthropic Messages", "openai": "Chat Completions", "openai_responses": "OpenAI Responses"}
+_APIS: Final = {
+    "anthropic": "Anthropic Messages",
+    "openai": "Chat Completions",
+    "openai_responses": "OpenAI Responses",
+    "gemini": "Gemini",
+}
 
 
 def list_sessions(options: SessionsOptions) -> int:

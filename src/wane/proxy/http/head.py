@@ -66,6 +66,8 @@ _WORDS: Final = """anthropic api audio backend-api batches beta chat codex codin
     input_items input_tokens internal litellm llm messages metrics models moderations oauth ollama openai organizations
     paas proxy responses router search serverless status stream usage wane ~***"""
 _PLAIN: Final = frozenset(_WORDS.split())
+_VERB: Final = re.compile(r"[\w.-]{1,80}:(?:\w*[gG]enerateContent|countTokens|\w*[eE]mbedContents?)", re.ASCII)
+"""A model and what is asked of it, the last segment of a path of Gemini's API."""
 _LONGEST_WARNING: Final = 300  # characters
 _DOTS: Final = (b".", b"..")
 _MARKED: Final = re.compile(rb"/+(?:~|%7[Ee])([^/]*)")
@@ -194,7 +196,11 @@ def shown_path(path: str) -> str:
 
 def secrets_of(path: str) -> set[str]:
     """Return the segments of a path that could be keys: those of no known API."""
-    return {part for part in path.split("/") if part and part not in _PLAIN and not _VERSION.fullmatch(part)}
+    return {part for part in path.split("/") if not _is_plain(part)}
+
+
+def _is_plain(part: str) -> bool:
+    return not part or part in _PLAIN or bool(_VERSION.fullmatch(part) or _VERB.fullmatch(part))
 
 
 @dataclass(frozen=True, slots=True)

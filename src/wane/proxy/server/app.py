@@ -32,6 +32,7 @@ from wane.proxy.team.roster import Roster
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.gemini.protocol import VERBS, GeminiWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
 STATUS: Final = "/wane"
@@ -60,7 +61,7 @@ class Api(NamedTuple):
 
 
 Wires = Mapping[str, Wire]
-"""The protocols by name: `anthropic`, `openai` and `openai_responses`."""
+"""The protocols by name: `anthropic`, `openai`, `openai_responses` and `gemini`."""
 
 UNCOUNTED: Final = "the cost of this request is not known, and does not count for --max-cost"
 """The warning with requests that a cost limit does not cover, such as those for embeddings."""
@@ -262,7 +263,7 @@ class ProxyApp:
             client,
             request,
             raw,
-            body,
+            api.wire.received(body, request.path, request.query),
             exchange,
             settings.strict,
             sums_usage(settings.usage, request.headers),
@@ -300,11 +301,15 @@ def api_of(wires: Wires, method: str, path: str) -> Api | None:
         # Providers and gateways take a slash at the end too.
         if path.rstrip("/").endswith(suffix):
             return Api(wires[name], counts)
+    if (match := VERBS.search(path)) is not None:
+        return Api(wires["gemini"], match[2] == "countTokens")
     return None
 
 
 def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire:
     """Return the wire whose error format the client of any path expects."""
+    if VERBS.search(path) is not None or head.first(sent, b"x-goog-api-key") is not None:
+        return wires["gemini"]
     is_anthropic = "/messages" in path or head.first(sent, b"anthropic-version") is not None
     return wires["anthropic" if is_anthropic else "openai"]
 
@@ -323,5 +328,5 @@ def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
 
 def known_wires() -> dict[str, Wire]:
     """Return all protocols that the proxy supports, by name."""
-    wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire())
+    wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire(), GeminiWire())
     return {wire.name: wire for wire in wires}

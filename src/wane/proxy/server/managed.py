@@ -55,7 +55,7 @@ class ManagedRequest:
         client: the client.
         request: the head of its request.
         raw: the body as received.
-        body: the body, parsed.
+        body: the body, as its protocol reads it.
         exchange: the request's counters.
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
         sums: whether the client is told the usage of all rounds, not of the last one.
@@ -109,7 +109,8 @@ class ManagedRequest:
                 return
             size = len(self.raw)
             if counts:
-                content = await dumped(await uninterrupted(self.sessions.peek(self.wire, self.body)), size)
+                counted = await uninterrupted(self.sessions.peek(self.wire, self.body))
+                content = await self._dumped(counted, size, counts=True)
                 self.exchange.outcome = "managed"
                 await self._relay(content, [])
                 return
@@ -117,7 +118,7 @@ class ManagedRequest:
             turn.came_from(client_session(self.request.headers, self.body))
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
-            content = await dumped(turn.body, size)
+            content = await self._dumped(turn.body, size)
             self._warning = turn.facts.warning
             self.exchange.prepared(turn.facts)
             await self._rounds(content)
@@ -157,6 +158,9 @@ class ManagedRequest:
         turn.came_from(client_session(self.request.headers, self.body))
         self.exchange.prepared(turn.facts)
         return turn
+
+    async def _dumped(self, body: Body, size: int, *, counts: bool = False) -> bytes:
+        return await dumped(self.wire.outgoing(body, self.request.path, counts=counts), size)
 
     async def _passed_unmanaged(self) -> bool:
         """Pass the request on if it cannot or need not be managed; return whether it was."""
@@ -214,7 +218,7 @@ class ManagedRequest:
         """The body with its history shortened, if an unmanaged request continues a managed session."""
         try:
             body = await self.sessions.shortened(self.wire, self.body)
-            return None if body is None else await dumped(body, len(self.raw))
+            return None if body is None else await self._dumped(body, len(self.raw))
         except Exception as error:
             _LOGGER.debug("%s: passed on as it is: %s", self.exchange.what, brief(error))
             return None
@@ -229,7 +233,7 @@ class ManagedRequest:
             following = await self._answered(round_)
             if following is None:
                 break
-            content = await dumped(following, len(content))
+            content = await self._dumped(following, len(content))
         last = self._reply.finish()
         self.exchange.outcome = "managed"
         await self._end(last)
@@ -263,7 +267,8 @@ class ManagedRequest:
         """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
         sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
-        answer = await self._send(head.added(sent, self._more), content, self._elsewhere)
+        target = self.wire.target(self.body, self.request.target)
+        answer = await self._send(head.added(sent, self._more), content, self._elsewhere, target)
         for _ in range(_RETRIES):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
@@ -271,7 +276,7 @@ class ManagedRequest:
             if corrected is None:
                 break
             content = corrected
-            answer = await self._send(head.added(sent, self._more), content, self._elsewhere)
+            answer = await self._send(head.added(sent, self._more), content, self._elsewhere, target)
         return answer
 
     async def _corrected(self, answer: UpstreamResponse, content: bytes) -> bytes | None:
@@ -292,7 +297,11 @@ class ManagedRequest:
         return again
 
     async def _send(
-        self, sent: head.Headers, content: bytes, elsewhere: Callable[[bytes], bytes] | None = None
+        self,
+        sent: head.Headers,
+        content: bytes,
+        elsewhere: Callable[[bytes], bytes] | None = None,
+        target: bytes | None = None,
     ) -> UpstreamResponse:
         """Send a request to the provider, or to the second one while it is down.
 
@@ -300,8 +309,9 @@ class ManagedRequest:
             sent: the headers, without the length.
             content: the body.
             elsewhere: returns the body for the second provider; None for the same.
+            target: path and query; None for the client's.
         """
-        target, failover = self.request.target, self.failover
+        target, failover = target or self.request.target, self.failover
         first = failover is None or not self._is_portable
         # What a client has begun to read is never continued by another provider.
         if first or (self.client.started and not self._is_elsewhere):
@@ -429,6 +439,8 @@ class ManagedRequest:
             extra.append((b"content-length", b"%d" % length))
         self.raw = b""  # no longer needed
         passed = [(name, value) for name, value in headers if name not in head.REWRITTEN]
+        if (kind := self._reply.content_type) is not None:
+            passed = [(name, value) for name, value in passed if name != b"content-type"] + [(b"content-type", kind)]
         await self.client.start(status, [*passed, *extra])
 
     async def _end(self, last: bytes) -> None:

@@ -23,7 +23,7 @@ from wane.proxy.wire.base import Body, Reply, Round, Wire
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _MILLION: Final = 1_000_000
 _TRIES: Final = 100
-_OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 
 BYTES_PER_TOKEN: Final = 2
 """The fewest bytes of a request's body that a token is assumed to take; text and code take three to five."""
@@ -215,7 +215,10 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     prices = prices_of(model)
     if prices is None:
         raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so {limit} cannot be kept")
-    allowed = [value for name in _OUTPUT if isinstance(value := body.get(name), int) and value > 0]
+    config = body.get("generationConfig")  # Gemini's
+    places = (body, config if isinstance(config, dict) else {})
+    named = (place.get(name) for place in places for name in _OUTPUT)
+    allowed = [value for value in named if isinstance(value, int) and value > 0]
     output = max(allowed, default=ASSUMED_OUTPUT)
     answers = body.get("n")
     output *= answers if isinstance(answers, int) and answers > 0 else 1

@@ -45,7 +45,7 @@ UpstreamFault = Literal["connect", "timeout", "reset", "malformed"]
 ACCESS: Final = logging.getLogger("wane.proxy.access")
 """The logger of the access log, at level INFO."""
 
-APIS: Final = ("anthropic", "openai", "openai_responses", "other")
+APIS: Final = ("anthropic", "openai", "openai_responses", "gemini", "other")
 """Values of the label `api`: the names of the wires, and `other` for everything else."""
 
 _FAST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)  # seconds

@@ -29,8 +29,8 @@ from wane.proxy.wire.base import AnsweredRound, Message, Wire
 RESULTS: Final = b"r"
 OTHER: Final = b"o"
 
-# Such as `call_0` and `functions.read:0`.
-_NUMBERED: Final = re.compile(r"[A-Za-z_.-]*[:_-]?\d{0,5}")
+# Such as `call_0`, `functions.read:0` and `read#0`.
+_NUMBERED: Final = re.compile(r"[A-Za-z_.-]*[:_-]?\d{0,5}|[^#]*#\d{1,5}")
 _TURNS: Final = (Kind.USER, Kind.NOTICE)
 _ROOT_LENGTH: Final = 24
 # What a request must share with a session to continue it under another beginning.
@@ -74,7 +74,7 @@ class Arrival:
     @cached_property
     def shape(self) -> bytes:
         """See `shape_of`."""
-        return shape_of(self.parts)
+        return shape_of(self._wire.shaped(self.message))
 
 
 def shape_of(parts: Sequence[Part]) -> bytes:

@@ -389,7 +389,7 @@ class Session:
             answered: its rounds with the results of own calls.
             position: position of the client's message for it; another request may have continued the session since.
         """
-        shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
+        shape = shape_of(self.wire.shaped(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
         reply = GivenReply(shape, position, tuple(answered) if own else ())
         self._given(reply)

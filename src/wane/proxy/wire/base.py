@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError, WaneError
+from wane.formats.base import Part
 from wane.formats.writing import WritingFormat
 from wane.prices import TokenUsage
 
@@ -57,6 +58,12 @@ class ViewMessage(NamedTuple):  # made for each message of each request, which t
     number: int | None = None
     positions: Sequence[int] | None = None
     sent: bool = False
+
+    def was_sent_behind(self, before: ViewMessage | None) -> bool:
+        """Whether the client sent this message, right behind another one."""
+        if before is None or before.number is None or self.number is None:
+            return False
+        return before.sent and self.sent and self.number == before.number + 1
 
 
 MAX_ROUNDS: Final = 8
@@ -194,7 +201,10 @@ class Reply(ABC):
             head back until the first round has something that the client may see (text, reasoning, a call of its own).
             So if the model first calls only an own tool and the next round fails, the provider's error can still be
             passed on unchanged.
+        content_type: the reply's content type, if it is another than the provider's.
     """
+
+    content_type: bytes | None = None
 
     def __init__(self, rounds: Rounds) -> None:
         self.started = False
@@ -262,12 +272,36 @@ class Wire(ABC):
     """One protocol of a provider.
 
     Attributes:
-        name: name of its format: `anthropic`, `openai` or `openai_responses`.
+        name: name of its format: `anthropic`, `openai`, `openai_responses` or `gemini`.
         format: the format, which reads and writes its messages.
     """
 
     name: str
     format: WritingFormat[Message]
+
+    def received(self, body: Body, path: str, query: bytes) -> Body:  # noqa: ARG002 - most bodies say all themselves
+        """Return a client's body with what only its path says: the model, and whether the reply is streamed.
+
+        Args:
+            body: the body, parsed.
+            path: the request's path, decoded.
+            query: its query.
+        """
+        return body
+
+    def outgoing(self, body: Body, path: str, *, counts: bool) -> Body:  # noqa: ARG002 - most bodies go as they are
+        """Return a body as it goes upstream.
+
+        Args:
+            body: the body.
+            path: the request's path.
+            counts: whether the request only counts tokens.
+        """
+        return body
+
+    def target(self, body: Body, target: bytes) -> bytes:  # noqa: ARG002 - most targets stay
+        """Return the path and query to which a managed request goes upstream, which a client sent to `target`."""
+        return target
 
     @abstractmethod
     def unmanaged(self, body: Body) -> str | None:
@@ -302,6 +336,14 @@ class Wire(ABC):
     @abstractmethod
     def canonical(self, message: Message) -> object:
         """Return JSON data that is equal for equal messages: without `cache_control`, which clients move."""
+
+    def shaped(self, message: Message) -> list[Part]:
+        """Return the parts of a message by which it is recognised, whatever a client edits in it.
+
+        Raises:
+            FormatError: if it is not in the format.
+        """
+        return self.format.parts(message)
 
     @abstractmethod
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:

@@ -367,3 +367,10 @@ def count(usage: object, *path: str) -> int:
     for key in path:
         usage = usage.get(key) if isinstance(usage, Mapping) else None
     return max(0, usage) if isinstance(usage, int) and not isinstance(usage, bool) else 0
+
+
+def joint(before: str, after: str) -> str:
+    """Return the separator between the texts of two rounds: empty if there is white space already, or one is empty."""
+    if not before or not after or before[-1].isspace() or after[0].isspace():
+        return ""
+    return "\n\n"

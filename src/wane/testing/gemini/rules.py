@@ -20,9 +20,6 @@ from wane.testing.wire import Refused, canonical
 
 Body = Mapping[str, Any]
 
-ACCEPTED: Final = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
-"""Signatures that Google's guide gives for calls of other models; they are not checked."""
-
 _MARK: Final = b"wane--"
 _OURS: Final = b64encode(_MARK).decode()
 """The beginning of this server's signatures."""
@@ -48,7 +45,7 @@ _DATA: Final = sorted(name for name in GEMINI.blocks["data"] if "_" not in name)
 
 def signs(model: str) -> bool:
     """Whether a model signs its calls, and refuses them without."""
-    return _SIGNS.match(model.rpartition("/")[2]) is not None
+    return _SIGNS.search(model) is not None
 
 
 def signature(part: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.turns import openings
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.anthropic.expansion import expanded
+from wane.proxy.wire.anthropic.expansion import BLOCKS
 from wane.proxy.wire.anthropic.reply import (
     THINKING,
     Block,
@@ -43,6 +43,7 @@ from wane.proxy.wire.base import (
     ViewMessage,
     Wire,
 )
+from wane.proxy.wire.blocks import expanded
 from wane.proxy.wire.reply import parsed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -140,7 +141,7 @@ class AnthropicWire(Wire):
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
         """Return the messages that a client's message stands for; see `Wire.expand`."""
-        return expanded(message, rounds)
+        return expanded(message, rounds, BLOCKS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's assistant message for a reply of these rounds."""
@@ -232,17 +233,12 @@ def _placed(view: Sequence[ViewMessage], history: Sequence[Message]) -> list[Mes
     view = _seated(view)
     for shown, message in zip(view, _rescued(view, history), strict=True):
         # Neighbours of one role that the client sent itself stay as they are.
-        as_sent = before is not None and before.sent and shown.sent and _follows(shown, before)
-        before = shown
+        as_sent, before = shown.was_sent_behind(before), shown
         if joined and not as_sent and joined[-1].get("role") == message.get("role") in _JOINED:
             joined[-1] = _join(joined[-1], message)
         else:
             joined.append(message)
     return joined
-
-
-def _follows(shown: ViewMessage, before: ViewMessage) -> bool:
-    return shown.number is not None and before.number is not None and shown.number == before.number + 1
 
 
 def _seated(view: Sequence[ViewMessage]) -> Sequence[ViewMessage]:

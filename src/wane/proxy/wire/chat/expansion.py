@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from wane.formats.openai import REASONING_LISTS, REASONING_TEXTS, says_something
 from wane.proxy.wire.base import AnsweredRound, Message, Round
 from wane.proxy.wire.openai import unmarked
+from wane.proxy.wire.reply import joint
 
 TEXTS: Final = ("content", *REASONING_TEXTS)
 """Keys of texts that continue from round to round."""
@@ -62,13 +63,6 @@ def joined(contents: Sequence[Content]) -> Content:
             text += joint(text, content) + content
         return text or None
     return [part for content in some for part in as_parts(content)]
-
-
-def joint(before: str, after: str) -> str:
-    """Return the separator between the texts of two rounds: empty if there is white space already, or one is empty."""
-    if not before or not after or before[-1].isspace() or after[0].isspace():
-        return ""
-    return _SEPARATOR
 
 
 def shifted(entries: Sequence[Any], by: int) -> list[Any]:

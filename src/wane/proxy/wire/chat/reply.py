@@ -14,13 +14,12 @@ from wane.proxy.wire.chat.expansion import (
     Content,
     as_parts,
     entries_of,
-    joint,
     merged,
     next_index,
     shifted,
 )
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, joint, parsed
 
 Chunk: TypeAlias = dict[str, Any]
 
