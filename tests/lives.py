@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from tests.oracle import (
@@ -23,7 +23,7 @@ from tests.oracle import (
     settled,
     visible,
 )
-from wane.core import ContextWindow, Episode, FitReport, Item, Kind, Pinned, Policy
+from wane.core import ContextWindow, Episode, FitReport, Item, Kind, Mark, Pinned, Policy
 
 
 def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = None, *, tasks: bool = False) -> Rules:
@@ -70,6 +70,7 @@ class Life:
     ratio: float = 1.0
     drift: float = 0.0
     items: list[Item] = field(default_factory=list)
+    marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
     state: State = field(default_factory=State)
     sent: int = 0
 
@@ -83,9 +84,22 @@ class Life:
         """Tokens of the visible items."""
         return sum(self.items[index].tokens for index in visible(self.items, self.state))
 
+    @property
+    def reading(self) -> Reading:
+        """The history as the oracle reads it."""
+        return read(self.items, self.rules.tasks, self.marks)
+
+    def mark(self, marks: Sequence[Mark]) -> None:
+        """Make a host's marks behind the latest item (R18). A description that has left the view does not stay."""
+        shown = [
+            replace(mark, closing=None) if mark.closing is not None and mark.closing in self.state.gone else mark
+            for mark in marks
+        ]
+        self.marks[len(self.items)] = (*self.marks.get(len(self.items), ()), *shown)
+
     def fit(self, *, cold: bool = False) -> Outcome:
         """Run a pass if one is due, and remember what is sent."""
-        outcome = run_pass(self.items, self.state, self.rules, meter=self.meter, cold=cold)
+        outcome = run_pass(self.items, self.state, self.rules, meter=self.meter, cold=cold, marks=self.marks)
         self.state = outcome.state
         self.sent = self.held + self.overhead
         return outcome
@@ -96,19 +110,15 @@ class Life:
             self.ratio = max(0.5, min(4.0, input_tokens / self.sent)) if self.sent else 1.0
             self.drift = input_tokens - self.sent * self.ratio
 
-    def read(self) -> Reading:
-        """The history so far."""
-        return read(self.items, self.rules.tasks)
-
     def pinned(self) -> Pinned:
         """R13: what no pass could take now, by what holds it."""
-        reading = self.read()
+        reading = self.reading
         tokens: dict[str, int] = {}
         for index in visible(self.items, self.state):
             holder = _holder(reading, self.state, self.rules, index)
             tokens[holder] = tokens.get(holder, 0) + self.items[index].tokens
         tokens.pop("evictable", 0)
-        name = reading.active.name if reading.active else None
+        name = ", ".join(str(episode.name) for episode in reading.open) or None
         scaled = {holder: self.meter.scaled(held) for holder, held in tokens.items()}
         return Pinned(overhead=self.meter.total(0), active_name=name, **scaled)
 
@@ -122,7 +132,7 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
         return "tasks"
     if exempt(owner, rules):
         return "prologue"
-    if owner is reading.active:
+    if owner in reading.open:
         return "active"
     if not settled(reading, owner):
         return "unsettled"
@@ -140,6 +150,7 @@ def summary(window: ContextWindow) -> dict[str, object]:
         "count": window.item_count,
         "active": window.active and window.active.number,
         "task": window.task and window.task.number,
+        "open": [episode.number for episode in window.open],
         "episodes": [_shown(episode) for episode in window.episodes],
         "pinned": window.pinned,
         "notices": window.notices,
@@ -154,12 +165,13 @@ def _shown(episode: Episode) -> tuple[object, ...]:
 
 def assert_agree(window: ContextWindow, life: Life) -> None:
     """The window shows what the oracle says."""
-    reading, state = life.read(), life.state
+    reading, state = life.reading, life.state
     shown = visible(life.items, state)
     assert window.visible == shown
     assert window.tokens == life.meter.total(life.held)
     assert (window.active and window.active.number) == (reading.active and reading.active.number)
     assert window.task is None if (task := innermost(reading)) is None else window.task.number == task.number
+    assert [episode.number for episode in window.open] == [episode.number for episode in reading.open]
     expected = []
     for ep in reading.episodes:
         if state.removed(ep):

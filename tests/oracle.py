@@ -1,4 +1,4 @@
-"""A naive model of the rules R1 to R17, written apart from the core, to hold it against.
+"""A naive model of the rules R1 to R18, written apart from the core, to hold it against.
 
 It is slow on purpose: every question is answered by reading the whole history again. Nothing is
 kept but what a pass decided (`State`), there is no heap, no running total and no incremental
@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wane.core.items import Item, Kind, Standing
+from wane.core.marks import Mark
 
 Message = Mapping[str, Any]
+Marks = Mapping[int, Sequence[Mark]]
 
 BULK = {
     *("grep", "glob", "find", "ls", "web_search"),
@@ -120,7 +122,7 @@ def start_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep], task
     """R3, R17: the start."""
     named = [episode for episode in episodes if not episode.implicit]
     explored = {episode.name for episode in named if episode.type == "expl" and episode.closed}
-    if any(not episode.closed for episode in named if episode.type != "task"):
+    if hosted(named) or any(not episode.closed for episode in named if episode.type != "task"):
         return False
     if "name" not in arguments or arguments["name"] in {episode.name for episode in named}:
         return False
@@ -140,11 +142,16 @@ def ended(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> Ep | None:
     """R3, R17: what an end ends, if it is accepted: the active episode, or the innermost task by its name."""
     open_ones = [episode for episode in episodes if not episode.implicit and not episode.closed]
     active = [episode for episode in open_ones if episode.type != "task"] or open_ones[-1:]
-    if not active:
+    if not active or hosted(episodes):
         return None
     default = None if active[0].type == "task" else active[0].name
     accepted = arguments.get("name", default) == active[0].name and rightly_described(arguments, active[0])
     return active[0] if accepted else None
+
+
+def hosted(episodes: Iterable[Ep]) -> bool:
+    """R18: whether the host has something open, so that the model can mark nothing."""
+    return any(episode.host and not episode.closed for episode in episodes)
 
 
 def rightly_described(arguments: Mapping[str, Any], episode: Ep) -> bool:
@@ -172,6 +179,8 @@ class Ep:
     prologue: bool = False
     task: Ep | None = None
     given_up: bool = False
+    host: bool = False
+    ended: int = 0
     members: list[int] = field(default_factory=list)
     closing: list[int] = field(default_factory=list)
 
@@ -188,49 +197,66 @@ class Reading:
     verdicts: dict[int, bool] = field(default_factory=dict)
     stood: set[int] = field(default_factory=set)
     latest: Ep | None = None
+    active: Ep | None = None  # the annotated episode in whose scope the next item stands
+    task: Ep | None = None  # the task around it
+    describing: Ep | None = None  # what the next item describes (R18)
 
     @property
     def current(self) -> Ep | None:
-        """The episode that is open at the end, annotated or implicit."""
-        return next((episode for episode in self.episodes if not episode.closed and episode.type != "task"), None)
+        """The episode to which the next item belongs, annotated or implicit; None if it would open one."""
+        return self.active or self.unmarked
 
     @property
-    def active(self) -> Ep | None:
-        """The annotated episode that is open at the end."""
-        return self.current if self.current and not self.current.implicit else None
+    def unmarked(self) -> Ep | None:
+        """The implicit episode that is open at the end."""
+        return next((episode for episode in self.episodes if episode.implicit and not episode.closed), None)
+
+    @property
+    def open(self) -> list[Ep]:
+        """The annotated episodes that are open at the end."""
+        return [e for e in self.episodes if not e.implicit and not e.closed and e.type != "task"]
 
 
-def read(items: Sequence[Item], tasks: bool = False) -> Reading:
-    """Walk the history and give each item its owner: an episode, a task (its own calls), or nobody."""
+def read(items: Sequence[Item], tasks: bool = False, marks: Marks | None = None) -> Reading:
+    """Walk the history and give each item its owner: an episode, a task (its own calls), or nobody.
+
+    `marks` are those of a host (R18), by the number of items ahead of them.
+    """
+    marks = marks or {}
     reading = Reading(items, tasks)
     open_calls: list[int] = []
     stood_in: dict[int, Ep] = {}
     starts = [message.start for message in assistant_messages(items)]
     for index, item in enumerate(items):
+        _mark(reading, marks.get(index, ()), index)
+        described, reading.describing = reading.describing, None
         if index in starts:
             _cut(reading)
         if item.kind is Kind.RESULT:
             call = next(call for call in open_calls if items[call].call_id == item.call_id)
             open_calls.remove(call)
             reading.partner[call], reading.partner[index] = index, call
-            _give(reading, index, reading.owner[call])
+            reading.owner[index] = reading.owner[call]
+            reading.owner[call].members.append(index)
             if call in reading.owner[call].closing:
                 reading.owner[call].closing.append(index)
         elif item.kind is Kind.USER:
-            if reading.current and reading.current.implicit:
-                reading.current.closed = True  # R5
+            if reading.unmarked:
+                reading.unmarked.closed = True  # R5
         elif item.kind is Kind.NOTICE:
             if item.standing and starts and index > starts[0]:
-                assert reading.latest is not None
-                stood_in[index] = reading.latest
+                latest = reading.current or reading.latest
+                assert latest is not None
+                stood_in[index] = latest
             elif starts and index > starts[0]:  # R15
-                _give(reading, index, reading.current or _open_implicit(reading))
+                _give(reading, index, described or reading.current or _open_implicit(reading))
         elif item.kind in ASSISTANT:
             accepted = item.tool == "delimiter" and _delimit(reading, index, item)
             if not accepted:
-                _give(reading, index, reading.current or _open_implicit(reading))
+                _give(reading, index, described or reading.current or _open_implicit(reading))
             if item.kind is Kind.CALL:
                 open_calls.append(index)
+    _mark(reading, marks.get(len(items), ()), len(items))
     for index in stood_in:
         if not in_force(items, index):
             _give(reading, index, stood_in[index])
@@ -251,6 +277,42 @@ def _give(reading: Reading, index: int, owner: Ep) -> None:
         reading.latest = owner
 
 
+def _mark(reading: Reading, marks: Sequence[Mark], index: int) -> None:
+    """R18: start, end and enter episodes for the host."""
+    for mark in marks:
+        if mark.action == "start":
+            if reading.unmarked:
+                reading.unmarked.closed = True  # R5
+            number, needs = len(reading.episodes), mark.dependencies
+            episode = Ep(number, mark.name, mark.type.value, False, dependencies=needs, host=True)
+            episode.task = reading.task
+            reading.episodes.append(episode)
+            reading.latest = episode
+            _enter(reading, episode)
+        elif mark.action == "enter":
+            _enter(reading, next((e for e in reading.episodes if mark.name and e.name == mark.name), None))
+        elif mark.action == "describe":
+            reading.describing = reading.active or reading.task
+        elif (episode := reading.active or reading.task) is not None:
+            if episode is reading.task and reading.unmarked:
+                reading.unmarked.closed = True  # R17
+            episode.closed, episode.ended, episode.description = True, index, mark.description
+            episode.closing = [] if mark.closing is None else [mark.closing]
+            episode.given_up = mark.abandoned
+            reading.active, reading.task = None, episode.task
+
+
+def _enter(reading: Reading, scope: Ep | None) -> None:
+    """R18: go on in the scope of an episode, a task, or nothing of the host's."""
+    if scope is None:
+        mine = [task for task in open_tasks(reading.episodes) if not task.host]
+        reading.active, reading.task = None, next(reversed(mine), None)
+    elif scope.type == "task":
+        reading.active, reading.task = None, scope
+    else:
+        reading.active, reading.task = scope, scope.task
+
+
 def _open_implicit(reading: Reading) -> Ep:
     """R5: an implicit episode; R2: it is prologue if nothing was started yet."""
     ahead = all(episode.implicit for episode in reading.episodes)
@@ -261,7 +323,7 @@ def _open_implicit(reading: Reading) -> Ep:
 
 def innermost(reading: Reading) -> Ep | None:
     """R17: the innermost open task."""
-    return next(reversed(open_tasks(reading.episodes)), None)
+    return reading.task
 
 
 def around(episode: Ep) -> list[Ep]:
@@ -276,8 +338,8 @@ def abandoned(episode: Ep) -> bool:
 
 def _cut(reading: Reading) -> None:
     """R5: an implicit episode that is full closes ahead of an assistant message."""
-    current = reading.current
-    if current and current.implicit:
+    current = reading.unmarked
+    if current:
         current.closed = sum(reading.items[index].tokens for index in current.members) >= IMPLICIT_TOKENS
 
 
@@ -288,19 +350,25 @@ def _delimit(reading: Reading, index: int, item: Item) -> bool:
     if action == "start":
         accepted = start_is_accepted(arguments, reading.episodes, reading.tasks)
         if accepted:
-            if reading.current:
-                reading.current.closed = True  # R5: the implicit one
+            if reading.unmarked:
+                reading.unmarked.closed = True  # R5
             needs = tuple(arguments.get("dependencies", ())) if arguments["type"] == "act" else ()
             episode = Ep(len(reading.episodes), arguments["name"], arguments["type"], False, dependencies=needs)
             episode.task = innermost(reading)
             reading.episodes.append(episode)
+            reading.active = None if episode.type == "task" else episode
+            reading.task = episode if episode.type == "task" else reading.task
             _give(reading, index, episode)
     elif action == "end":
         ending = ended(arguments, reading.episodes)
         accepted = ending is not None
         if ending is not None:
-            if ending.type == "task" and reading.current:
-                reading.current.closed = True  # R17: the implicit one
+            if ending.type == "task" and reading.unmarked:
+                reading.unmarked.closed = True  # R17
+            if ending.type == "task":
+                reading.task = ending.task
+            else:
+                reading.active = None
             ending.closed, ending.closing = True, [index]
             ending.description = arguments.get("description")
             ending.given_up = ending.type == "task" and bool(arguments.get("abandoned"))
@@ -335,7 +403,15 @@ def settled(reading: Reading, episode: Ep) -> bool:
     """R6."""
     calls = [index for index in episode.members if reading.items[index].kind is Kind.CALL]
     answered = all(call in reading.partner for call in calls)
-    return episode.closed and answered and max(episode.members) < latest_message(reading.items)
+    latest = latest_message(reading.items)
+    ended = episode.ended <= latest and bool(assistant_messages(reading.items))
+    return episode.closed and answered and ended and max(episode.members, default=-1) < latest
+
+
+def protected(reading: Reading, episode: Ep) -> int:
+    """R13, R16, R18: where the latest assistant message begins; for an open episode, the latest with a part in it."""
+    within = [m.start for m in assistant_messages(reading.items) if not set(m).isdisjoint(episode.members)]
+    return within[-1] if within and not episode.closed else latest_message(reading.items)
 
 
 def needed(reading: Reading, state: State, episode: Ep) -> bool:
@@ -459,13 +535,14 @@ def leaving(
 
 def exchange(reading: Reading, state: State, rules: Rules, index: int, clause: str) -> set[int]:
     """R16: an item that overflow may take in (b), (c) or (d) with all that must leave with it; none if it must stay."""
-    episode, latest = reading.owner[index], latest_message(reading.items)
+    episode = reading.owner[index]
+    latest = protected(reading, episode)
     held = due(reading, state, rules.tool_classes)
 
     def loose(one: int) -> str | None:
         """The clause of R16 by which an item may leave by itself, or with its result."""
         item = reading.items[one]
-        if reading.owner.get(one) is not episode or one >= latest:
+        if reading.owner.get(one) is not episode or one >= latest or one in episode.closing:
             return None
         if item.kind is Kind.TEXT:
             return "d"
@@ -556,8 +633,10 @@ class Outcome:
 class Pass:
     """One run of the policy over the whole history."""
 
-    def __init__(self, items: Sequence[Item], state: State, rules: Rules, meter: Meter) -> None:
-        self.reading, self.state, self.rules, self.meter = read(items, rules.tasks), state, rules, meter
+    def __init__(
+        self, items: Sequence[Item], state: State, rules: Rules, meter: Meter, marks: Marks | None = None
+    ) -> None:
+        self.reading, self.state, self.rules, self.meter = read(items, rules.tasks, marks), state, rules, meter
         self.steps: list[Line] = []
 
     def total(self) -> int:
@@ -694,10 +773,16 @@ class Pass:
 
 
 def run_pass(
-    items: Sequence[Item], state: State, rules: Rules, *, meter: Meter | None = None, cold: bool = False
+    items: Sequence[Item],
+    state: State,
+    rules: Rules,
+    *,
+    meter: Meter | None = None,
+    cold: bool = False,
+    marks: Marks | None = None,
 ) -> Outcome:
     """Run one pass if one is due (R10)."""
-    work = Pass(items, state, rules, meter or Meter())
+    work = Pass(items, state, rules, meter or Meter(), marks)
     before = work.total()
     due_now = not work.within(1.0) or (cold and rules.evict_when_cold and not work.within(rules.low_water))
     if due_now:

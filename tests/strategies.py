@@ -9,16 +9,17 @@ to the protocol's state just enough to be right or wrong on purpose.
 | `histories()` | `Item` lists: the same, with or without message ordinals, free token counts, couplings (R12) |
 | `policies()`, `budgets(…)` | policies of every order; budgets that strain a history, tiny ones too |
 | `scenarios()` | a history with budget and policy |
+| `branchings()` | a scenario in which a host opens, enters and ends episodes, several at once (R18) |
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, Protocol
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -38,7 +39,8 @@ from tests.oracle import (
     run_pass,
     start_is_accepted,
 )
-from wane.core import ContextWindow, Item, Kind, Policy, Standing
+from wane.core import ContextWindow, EpisodeType, Item, Kind, Policy, Standing
+from wane.core import Mark as HostMark
 
 
 def times(factor: float) -> settings:
@@ -478,3 +480,86 @@ def scenarios(
     if shares:
         policy = replace(policy, description_share=draw(st.sampled_from(shares)))
     return Scenario(items, draw(budgets(items, policy, tasks=tasks)), policy, tasks)
+
+
+# Branches
+
+
+class Told(Protocol):
+    """Who reads the history so far."""
+
+    @property
+    def reading(self) -> Reading:
+        """The history with its episodes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Branching(Scenario):
+    """A scenario with a host's choices, which become marks as the history comes in (R18)."""
+
+    choices: list[int] = field(default_factory=list)
+
+    def stretches(self, told: Told) -> Iterator[tuple[list[HostMark], list[Item]]]:
+        """Messages with the marks ahead of each: what is open and what can be described depends on those before."""
+        continued = {index for message in assistant_messages(self.items) for index in message[1:]}
+        cuts = [index for index in range(len(self.items)) if index not in continued]
+        for number, (first, stop) in enumerate(pairwise([*cuts, len(self.items)])):
+            choice = self.choices[number % len(self.choices)]
+            yield self._marks(told.reading, self.items[first], number, choice), self.items[first:stop]
+
+    def _marks(self, reading: Reading, item: Item, number: int, choice: int) -> list[HostMark]:
+        way, pick = choice % 8, choice // 8
+        scope = reading.active or reading.task
+        if scope is not None and scope.host and item.kind is Kind.NOTICE and not item.standing and pick & 1:
+            return [HostMark("describe", str(scope.name), host=True)]
+        if way in (5, 6):
+            return self._task(reading, f"t{number}", pick) if way == 5 else self._end_task(reading, pick)
+        if way == 0:
+            return self._start(reading, f"h{number}", pick)
+        if way == 1 and reading.active is not None and reading.active.host:
+            return [_end(reading, reading.active, pick)]
+        if way == 2 and reading.open:
+            chosen = reading.open[pick % len(reading.open)]
+            return [HostMark("enter", str(chosen.name), host=True)]
+        if way == 3:
+            return [HostMark("enter", "", host=True)]
+        if way == 4 and reading.open:
+            chosen = reading.open[pick % len(reading.open)]
+            return [HostMark("enter", str(chosen.name), host=True), _end(reading, chosen, pick)]
+        return []
+
+    def _start(self, reading: Reading, name: str, pick: int) -> list[HostMark]:
+        explored = [str(e.name) for e in reading.episodes if not e.implicit and e.closed and e.type == "expl"]
+        needs = tuple(one for place, one in enumerate(reversed(explored)) if pick >> place & 2)
+        type_ = EpisodeType.ACT if pick & 1 else EpisodeType.EXPL
+        start = HostMark("start", name, type_, needs if pick & 1 else (), host=True)
+        return [HostMark("enter", "", host=True), start] if reading.active else [start]
+
+    def _task(self, reading: Reading, name: str, pick: int) -> list[HostMark]:
+        start = HostMark("start", name, EpisodeType.TASK, host=True)
+        return [HostMark("enter", "", host=True), start] if reading.active or pick & 1 else [start]
+
+    def _end_task(self, reading: Reading, pick: int) -> list[HostMark]:
+        inside = {id(one.task) for one in reading.episodes if not one.implicit and not one.closed}
+        free = [task for task in open_tasks(reading.episodes) if id(task) not in inside]
+        if not free:
+            return []
+        chosen = free[pick % len(free)]
+        end = replace(_end(reading, chosen, pick), abandoned=bool(pick & 4))
+        return [HostMark("enter", str(chosen.name), host=True), end]
+
+
+def _end(reading: Reading, episode: Ep, pick: int) -> HostMark:
+    kinds = (Kind.TEXT, Kind.NOTICE)
+    said = [i for i in episode.members if reading.items[i].kind in kinds and i not in reading.stood]
+    closing = said[-1] if said and pick & 1 and episode.type != "act" else None
+    return HostMark("end", str(episode.name), host=True, closing=closing)
+
+
+@st.composite
+def branchings(draw: st.DrawFn, *, max_moves: int = 30) -> Branching:
+    """A scenario with a host's choices."""
+    scenario = draw(scenarios(max_moves=max_moves))
+    choices = draw(st.lists(st.integers(0, 255), min_size=1, max_size=24))
+    return Branching(scenario.items, scenario.budget, scenario.policy, scenario.tasks, choices)

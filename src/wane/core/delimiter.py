@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
@@ -106,6 +106,7 @@ Refusal: TypeAlias = Literal[
     "act with description",
     "placeholder",
     "too many tasks",
+    "host marks",
 ]
 """What is wrong with a call that is rejected."""
 
@@ -170,15 +171,17 @@ class Protocol:
             depend on.
         active: name and type of the active episode.
         tasks: names of the open tasks, the outermost first; None if there are no tasks (R17).
+        hosted: whether the program around the model has opened episodes (R18): no call is accepted then.
     """
 
     started: dict[str, bool] = field(default_factory=dict)
     active: tuple[str, EpisodeType] | None = None
     tasks: list[str] | None = None
+    hosted: bool = False
 
     def copy(self) -> Protocol:
         """Return the same state, to go on from apart."""
-        return Protocol(dict(self.started), self.active, None if self.tasks is None else list(self.tasks))
+        return replace(self, started=dict(self.started), tasks=None if self.tasks is None else list(self.tasks))
 
     def judge(self, arguments: str | None, absence: AbsenceOf = lambda _: "none") -> Verdict:
         """Accept or reject one call and move to the state after it.
@@ -188,6 +191,8 @@ class Protocol:
             absence: how much of the exploration of a name has left the view. Only the answer depends on it.
         """
         try:
+            if self.hosted:
+                raise _Rejection("host marks", "the program around you marks the episodes itself")
             fields = _parse(arguments, tasks=self.tasks is not None)
             verdict = self._start(fields, absence) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
@@ -291,6 +296,8 @@ class Protocol:
 
     def _lesson(self, rejection: _Rejection) -> str:
         """Show the call that is right in this state and closest to what the model meant."""
+        if rejection.kind == "host marks":
+            return "Go on without `delimiter`."
         if self.active is not None:
             name, type_ = self.active
             learned = {"description": "<what you learned>"} if type_ is EpisodeType.EXPL else {}

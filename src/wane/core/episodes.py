@@ -71,9 +71,11 @@ class Episode:
         task: the task that it belongs to, the innermost that was open when it started; None if there was none.
         depth: number of tasks around it.
         inferred: whether it was inferred and not marked by the agent; see `wane.core.marks`.
+        host: whether the program around the model marked it (R18).
         prologue: whether it is implicit and began ahead of the first accepted start (R2).
         closed: whether it has ended.
         settled: whether it may be evicted (R6).
+        latest: index of the first item of the latest assistant message that has a part in it; -1 if there is none.
         dependencies: names of the explorations that an act declared.
         description: what an exploration learned, or what came of a task, once it has ended.
         given_up: of a task, whether its end said that it was abandoned.
@@ -94,6 +96,7 @@ class Episode:
     depth: int = 0
     given_up: bool = False
     inferred: bool = False
+    host: bool = False
     prologue: bool = False
     description: str | None = None
     closed: bool = False
@@ -104,6 +107,7 @@ class Episode:
     dependents: int = 0
     inside: int = 0
     described: list[Episode] = field(default_factory=list)
+    latest: int = -1
     rank: int = 0
     open_calls: int = 0
     queued: bool = False
@@ -120,6 +124,11 @@ class Episode:
     def implicit(self) -> bool:
         """Whether it holds unannotated work (R5)."""
         return self.name is None
+
+    @property
+    def marked(self) -> bool:
+        """Whether the agent marked it."""
+        return not (self.implicit or self.inferred or self.host)
 
     @property
     def level(self) -> Level:
@@ -168,6 +177,14 @@ class Episode:
         """Whether it is a task of which nothing is left but closing pairs that no act needs (R17 b)."""
         return self.is_task and self.settled and not self.inside and not any(e.dependents for e in self.described)
 
+    def protected(self, latest: int) -> int:
+        """Index from which on its items stay: while it is open, its own latest message may be an earlier one (R18).
+
+        Args:
+            latest: index of the first item of the latest assistant message.
+        """
+        return latest if self.closed or self.latest < 0 else min(latest, self.latest)
+
     def enter(self, index: int, tokens: int, rank: int) -> None:
         """Take an item in as a member."""
         self.tokens += tokens
@@ -177,6 +194,15 @@ class Episode:
             self.spans[-1][1] = index + 1
         else:
             self.spans.append([index, index + 1])
+
+    def close(self, index: int) -> None:
+        """Make a visible member the one that stays when the rest leaves, because it holds the description (R18)."""
+        for bucket in self.buckets.values():
+            if index in bucket:
+                bucket.remove(index)
+        for ends in (self.loose, self.durable, self.texts):
+            ends.pop(index, None)
+        self.buckets[_RANK[Level.DESCRIPTION]] = [index]
 
     def admit(self, index: int, tokens: int) -> None:
         """Take in an earlier item that is a member only now, and counts for no size (R15)."""

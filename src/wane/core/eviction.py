@@ -187,12 +187,12 @@ class Eviction:
 
     def _take_exchanges(self, episode: Episode, ends: Sequence[Ends], target: float, latest: int) -> None:
         """Take what the first of `ends` lists from an episode, one by one, the oldest first, as one step."""
-        before = self._accounting.total
+        before, protected = self._accounting.total, episode.protected(latest)
         removed: list[int] = []
         for index in sorted(ends[0]):
             if self._accounting.total <= target:
                 break
-            if index in self._view.tokens and (unit := self._exchange(index, ends, latest)):
+            if index in self._view.tokens and (unit := self._exchange(index, ends, protected)):
                 removed += self._view.take(unit, episode)
         if removed:
             self._record(episode, Level.OVERFLOW, before, sorted(removed))

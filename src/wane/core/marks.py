@@ -1,8 +1,10 @@
 """Marks: starts and ends of episodes and tasks that did not come from a call of the agent.
 
 The agent is the authority on structure (the paper's Principle 2). If it does not annotate its work, something else
-may, such as `wane.inference`. A mark stands ahead of an item and is not an item, so the history and its indexes do
-not change; it means what an accepted `delimiter` call of no tokens would mean there.
+may: `wane.inference`, or the program around the model (R18). A mark stands ahead of an item and is not an item, so the
+history and its indexes do not change; it means what an accepted `delimiter` call of no tokens would mean there.
+
+Only a host opens several episodes at once. It says in whose scope the next items stand by a mark that enters it.
 """
 
 from __future__ import annotations
@@ -17,69 +19,114 @@ from wane.core.errors import HistoryError
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A start or an end of an episode or a task.
+    """A start or an end of an episode or a task, or a change of scope.
 
     Attributes:
-        action: whether it is a start or an end.
-        name: the name of the episode or task.
-        type: for a start, whether it explores or acts, or is a task; ignored for an end.
+        action: whether it is a start, an end, enters the scope of what is open (R18), or says that the item behind it
+            holds the description of what is open, and is a member of it.
+        name: the name of the episode or task; empty to enter the scope of none.
+        type: for a start, whether it explores or acts, or is a task; ignored otherwise.
         dependencies: for the start of an act, names of the closed explorations that it builds on.
         description: for the end of an exploration, what was learned; of a task, what came of it.
         abandoned: for the end of a task, whether it was given up (R17).
+        host: whether the program around the model made it (R18); otherwise it was inferred.
+        closing: for the end of an exploration or a task, index of the member that holds the description. It stays as a
+            closing pair does (R9). None if nothing of it stays.
     """
 
-    action: Literal["start", "end"]
+    action: Literal["start", "end", "enter", "describe"]
     name: str
     type: EpisodeType = EpisodeType.EXPL
     dependencies: tuple[str, ...] = ()
     description: str | None = None
     abandoned: bool = False
+    host: bool = False
+    closing: int | None = None
 
 
 def check_marks(
-    marks: Sequence[Mark], active: Episode | None, task: Episode | None, graph: EpisodeGraph, used: Collection[str]
+    marks: Sequence[Mark],
+    active: Episode | None,
+    task: Episode | None,
+    opened: Sequence[Episode],
+    graph: EpisodeGraph,
+    used: Collection[str],
 ) -> None:
     """Check that marks can be made in their order.
 
     Args:
         marks: the marks ahead of one item.
-        active: the annotated episode that is open, if any.
-        task: the innermost open task, if any.
+        active: the open episode in whose scope the history stands, if any.
+        task: the open task in whose scope it stands, if any.
+        opened: the annotated episodes and tasks that are open, in order of start.
         graph: the episodes so far.
         used: names that the session has used.
 
     Raises:
         HistoryError: if one cannot be made; the message names it.
     """
-    inside = None if active is None else (active.name, active.type)
-    inferred = active is None or active.inferred
-    around = [] if task is None else list(task.lineage())[::-1]
-    tasks = [one.name for one in around[1 + max((n for n, one in enumerate(around) if not one.inferred), default=-1) :]]
-    new: set[str] = set()
+    _check_closings(marks, opened)
+    scope = _Scope(_name(active), _name(task))
+    types = {episode.name: episode.type for episode in opened}
+    tasks = {episode.name: _name(episode.task) for episode in opened}
+    agents = {episode.name for episode in opened if episode.marked}
+    outside = next((episode.name for episode in reversed(opened) if episode.is_task and not episode.host), None)
     explored: set[str] = set()
+    new: set[str] = set()
     for mark in marks:
-        if mark.action == "end" and inside is None and tasks and mark.name == tasks[-1]:
-            tasks.pop()
-            continue
-        if mark.action == "end":
-            if inside is None or mark.name != inside[0] or not inferred:
+        name, current = mark.name, scope.episode or scope.task
+        if mark.action == "enter":
+            if name and name not in types:
+                raise HistoryError(f"{mark} enters an episode that is not open")
+            is_task = types.get(name) is EpisodeType.TASK
+            scope = _Scope(None, name) if is_task else _Scope(name or None, tasks.get(name, outside))
+        elif mark.action == "describe":
+            if not name or name != current:
+                raise HistoryError(f"{mark} describes an episode that is not open")
+        elif mark.action == "end":
+            if not name or name != current or (name in agents and not mark.host):
                 raise HistoryError(f"{mark} ends an episode that is not open or that the agent itself opened")
-            if inside[1] is EpisodeType.EXPL:
-                explored.add(mark.name)
-            inside = None
-            continue
-        if inside is not None:
-            raise HistoryError(f"{mark} starts an episode while {inside[0]!r} is open")
-        if not mark.name or mark.name in used or mark.name in new:
-            raise HistoryError(f"{mark} has a name that is empty or was used before")
-        unknown = [name for name in mark.dependencies if name not in explored and not _is_closed(graph, name)]
-        if unknown or (mark.dependencies and mark.type is not EpisodeType.ACT):
-            raise HistoryError(f"{mark} depends on {unknown or 'something'}; only acts depend, on closed explorations")
-        if mark.type is EpisodeType.TASK:
-            tasks.append(mark.name)
+            if inner := [one for one, around in tasks.items() if around == name]:
+                raise HistoryError(f"{mark} ends a task while {inner[0]!r} in it is open")
+            if types.pop(name) is EpisodeType.EXPL:
+                explored.add(name)
+            scope = _Scope(None, tasks.pop(name))
         else:
-            inside = (mark.name, mark.type)
-        new.add(mark.name)
+            if scope.episode is not None:
+                raise HistoryError(f"{mark} starts an episode while {scope.episode!r} is open")
+            if not name or name in used or name in new:
+                raise HistoryError(f"{mark} has a name that is empty or was used before")
+            _check_dependencies(mark, explored, graph)
+            types[name], tasks[name] = mark.type, scope.task
+            new.add(name)
+            scope = _Scope(None, name) if mark.type is EpisodeType.TASK else _Scope(name, scope.task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The names of the episode and of the innermost task in whose scope the next item stands."""
+
+    episode: str | None
+    task: str | None
+
+
+def _name(episode: Episode | None) -> str | None:
+    return None if episode is None else episode.name
+
+
+def _check_dependencies(mark: Mark, explored: Collection[str], graph: EpisodeGraph) -> None:
+    unknown = [name for name in mark.dependencies if name not in explored and not _is_closed(graph, name)]
+    if unknown or (mark.dependencies and mark.type is not EpisodeType.ACT):
+        raise HistoryError(f"{mark} depends on {unknown or 'something'}; only acts depend, on closed explorations")
+
+
+def _check_closings(marks: Sequence[Mark], opened: Collection[Episode]) -> None:
+    for mark in marks:
+        if mark.closing is None:
+            continue
+        owner = next((episode for episode in opened if episode.name == mark.name), None)
+        if owner is None or owner.type is EpisodeType.ACT or not owner.owns(mark.closing):
+            raise HistoryError(f"{mark} has its description in item {mark.closing}, which is not a member")
 
 
 def _is_closed(graph: EpisodeGraph, name: str) -> bool:

@@ -17,6 +17,8 @@ _PLAIN: Final = (
     "tokens",
     "size",
     "inferred",
+    "host",
+    "latest",
     "prologue",
     "used",
     "dependents",
@@ -78,11 +80,11 @@ def _restore_graph(graph: EpisodeGraph, row: Mapping[str, Any], live: Iterable[E
     graph.started = row["started"]
     for episode in live:
         graph.insert(episode)
-    graph.latest = None if row["latest"] is None else graph.live[row["latest"]]
     graph.archive.update(
         (name, tuple((first, stop) for first, stop in spans)) for name, spans in row["archive"].items()
     )
     graph.waiting.extend(graph.live[number] for number in row["waiting"])
+    graph.latest = None if row["latest"] is None else graph.live[row["latest"]]
     for episode in graph.live.values():
         graph.offer(episode)
 

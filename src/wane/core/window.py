@@ -63,6 +63,19 @@ class Added:
     marks: tuple[Mark, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Outcome of marks behind the latest item.
+
+    Attributes:
+        opened: the episodes that they opened, in order.
+        closed: the episodes that they closed, in order; implicit ones included.
+    """
+
+    opened: tuple[Episode, ...] = ()
+    closed: tuple[Episode, ...] = ()
+
+
 class ContextWindow:
     """Decides, item by item, what the next model call should see. Sans I/O.
 
@@ -105,6 +118,8 @@ class ContextWindow:
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
         self._active: Episode | None = None
         self._task: Episode | None = None
+        self._open: dict[str, Episode] = {}  # annotated episodes and tasks; several episodes if the host marks (R18)
+        self._describing: Episode | None = None  # what the next item describes
         self._implicit: Episode | None = None
         self._calls: dict[str, list[OpenCall]] = {}
         self._latest = -1  # index of the latest assistant message's first item
@@ -173,13 +188,18 @@ class ContextWindow:
 
     @property
     def active(self) -> Episode | None:
-        """The annotated episode that has been started and not ended."""
+        """The annotated episode, started and not ended, to which the next item belongs."""
         return self._active
 
     @property
     def task(self) -> Episode | None:
-        """The innermost open task (R17)."""
+        """The innermost open task (R17) around the next item."""
         return self._task
+
+    @property
+    def open(self) -> list[Episode]:
+        """All annotated episodes that have been started and not ended; several only if the host marks (R18)."""
+        return [episode for episode in self._open.values() if not episode.is_task]
 
     @property
     def episodes(self) -> list[Episode]:
@@ -209,10 +229,10 @@ class ContextWindow:
     @property
     def pinned(self) -> Pinned:
         """Tokens that no pass may take now, by what holds them (R13); overflow (R16) may still take exchanges of it."""
-        accounting, active = self.accounting, self._active
+        accounting, opened = self.accounting, self.open
         scaled = accounting.scaled
         unsettled = [
-            episode for episode in self._graph.unsettled.values() if episode is not active and not episode.is_task
+            episode for episode in self._graph.unsettled.values() if episode not in opened and not episode.is_task
         ]
         pinned_tokens = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
         return Pinned(
@@ -221,8 +241,8 @@ class ContextWindow:
             user=scaled(self._fixed[Kind.USER]),
             notices=scaled(self._fixed[Kind.NOTICE]),
             prologue=scaled(self._prologue),
-            active=scaled(active.tokens) if active else 0,
-            active_name=active.name if active else None,
+            active=scaled(sum(episode.tokens for episode in opened)),
+            active_name=", ".join(str(episode.name) for episode in opened) or None,
             unsettled=scaled(sum(episode.tokens for episode in unsettled if not self._is_exempt(episode))),
             needed=scaled(pinned_tokens + sum(episode.tokens for episode in self._graph.needed().values())),
             descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
@@ -312,7 +332,7 @@ class ContextWindow:
 
         Args:
             item: the item.
-            marks: starts and ends of inferred episodes right ahead of it.
+            marks: starts and ends of episodes right ahead of it, and changes of scope.
 
         Raises:
             HistoryError: for a result without an open call, a call without an id or a tool, a negative
@@ -321,7 +341,7 @@ class ContextWindow:
         """
         self._check(item)
         if marks:
-            check_marks(marks, self._active, self._task, self._graph, self._protocol.started)
+            self._check_marks(marks)
         index = self._count
         self._count += 1
         full = self._note_message(item, index)
@@ -329,8 +349,24 @@ class ContextWindow:
             return self._take(item, index)
         closed = [episode for episode in (full, *map(self._mark, marks)) if episode]
         added = self._take(item, index)
+        self._describing = None
         opened = self._active if marks and marks[-1].action == "start" else added.opened
         return replace(added, opened=opened, closed=closed[0] if closed else added.closed, marks=tuple(marks))
+
+    def mark(self, marks: Sequence[Mark]) -> Marked:
+        """Make marks behind the latest item, as a host does (R18). The next model call follows them.
+
+        Raises:
+            HistoryError: for a mark that cannot be made. The window is then unchanged.
+        """
+        self._check_marks(marks)
+        opened, closed = list[Episode](), list[Episode]()
+        for mark in marks:
+            if (episode := self._mark(mark)) is not None:
+                closed.append(episode)
+            if mark.action == "start":
+                opened.append(self._open[mark.name])
+        return Marked(tuple(opened), tuple(closed))
 
     def extend(self, items: Iterable[Item]) -> list[Added]:
         """Take in several items; the same as adding them one by one."""
@@ -427,6 +463,7 @@ class ContextWindow:
             "notices": [list(entry) for entry in self._view.notices.items()],
             "active": self._active and self._active.number,
             "task": self._task and self._task.number,
+            "open": [episode.number for episode in self._open.values()],
             "implicit": self._implicit and self._implicit.number,
             "calls": [
                 [call_id, call.owner.number, call.rank, call.index]
@@ -469,11 +506,14 @@ class ContextWindow:
         self._implicit = None if state["implicit"] is None else live[state["implicit"]]
         self._task = None if state["task"] is None else live[state["task"]]
         self._protocol.started.update(state["started"])
-        if self._protocol.tasks is not None and self._task is not None:
-            lineage = reversed([task for task in self._task.lineage() if not task.inferred])
-            self._protocol.tasks.extend(task.name for task in lineage if task.name is not None)
-        if (active := self._active) is not None and active.name is not None and not active.inferred:
-            self._protocol.active = (active.name, active.type)
+        for number in state["open"]:
+            self._opened(live[number])
+            if not live[number].marked:
+                continue
+            if not live[number].is_task:
+                self._protocol.active = (str(live[number].name), live[number].type)
+            elif self._protocol.tasks is not None:
+                self._protocol.tasks.append(str(live[number].name))
         self._count = state["count"]
         self._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
         self._view.notices.update(state["notices"])
@@ -530,8 +570,9 @@ class ContextWindow:
             return added
         self._fixed[item.kind] += item.tokens
         if item.standing and self._latest >= 0:
-            assert self._graph.latest is not None
-            for earlier, episode in self._standing.enter(index, item.standing, self._graph.latest):
+            stands_in = self._active or self._implicit or self._graph.latest
+            assert stands_in is not None
+            for earlier, episode in self._standing.enter(index, item.standing, stands_in):
                 self._release(earlier, episode)
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
 
@@ -552,24 +593,63 @@ class ContextWindow:
 
     def _mark(self, mark: Mark) -> Episode | None:
         """Make a mark; return the episode or task that it closed."""
+        if mark.action == "enter":
+            self._enter_scope(mark.name)
+            return None
+        if mark.action == "describe":
+            self._describing = self._open[mark.name]
+            return None
         if mark.action == "end":
             if self._active is not None:
-                return self._close_inferred(mark.description)
+                return self._close_active(mark.description, mark.closing)
             self._close_implicit()
             task = self._task
             assert task is not None
-            self._end_task(mark.description, abandoned=mark.abandoned)
+            self._end_task(mark.description, abandoned=mark.abandoned, closing=mark.closing)
             return task
         closed = self._close_implicit()
-        # The agent may not use the name again (R3), nor depend on an episode that it did not mark.
+        # The agent may not use the name again (R3), nor depend on an episode that was inferred.
         self._protocol.started[mark.name] = False
         opened = self._graph.start(mark.name, mark.type, mark.dependencies, self._task)
-        opened.inferred = True
+        opened.inferred, opened.host = not mark.host, mark.host
+        self._opened(opened)
         if opened.is_task:
             self._task = opened
         else:
             self._active = opened
         return closed
+
+    def _check_marks(self, marks: Sequence[Mark]) -> None:
+        opened = list(self._open.values())
+        check_marks(marks, self._active, self._task, opened, self._graph, self._protocol.started)
+
+    def _enter_scope(self, name: str) -> None:
+        """Go on in the scope of an open episode or task, or of none that the host opened (R18)."""
+        around = (episode for episode in reversed(self._open.values()) if episode.is_task and not episode.host)
+        scope = self._open[name] if name else next(around, None)
+        is_task = scope is None or scope.is_task
+        self._active = None if is_task else scope
+        self._task = scope if is_task or scope is None else scope.task
+
+    def _closed(self, episode: Episode) -> None:
+        """Note that a mark has ended an episode or a task."""
+        assert episode.name is not None
+        del self._open[episode.name]
+        if not episode.inferred:
+            self._protocol.started[episode.name] = episode.type is EpisodeType.EXPL
+        self._protocol.hosted = any(other.host for other in self._open.values())
+        if not episode.marked:
+            return
+        # The agent marked it before the host began to.
+        if not episode.is_task:
+            self._protocol.active = None
+        elif self._protocol.tasks is not None:
+            self._protocol.tasks.remove(episode.name)
+
+    def _opened(self, episode: Episode) -> None:
+        assert episode.name is not None
+        self._open[episode.name] = episode
+        self._protocol.hosted |= episode.host
 
     def _add_work(self, item: Item, index: int) -> Added:
         verdict = None
@@ -593,13 +673,14 @@ class ContextWindow:
             return self._add_task_boundary(item, index, verdict)
         if verdict.action == "start":
             # The protocol accepts a start while an inferred episode is open: the agent is the authority.
-            closed = self._close_implicit() or self._close_inferred()
+            closed = self._close_implicit() or self._close_active()
             assert verdict.type is not None
             opened = self._active = self._graph.start(verdict.name, verdict.type, verdict.dependencies, self._task)
+            self._opened(opened)
             self._enter(opened, item, index, REMOVE_RANK)
             return Added(index, opened, verdict, opened, closed)
-        episode = self._active
-        assert episode is not None
+        assert verdict.name is not None
+        episode = self._open.pop(verdict.name)  # a host may have left its scope (R18)
         self._enter(episode, item, index, _DESCRIPTION_RANK if verdict.type is EpisodeType.EXPL else REMOVE_RANK)
         episode.closed = True
         episode.description = verdict.description
@@ -608,21 +689,31 @@ class ContextWindow:
 
     def _add_task_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
         """Take in an accepted start or end of a task, which owns its two calls (R17)."""
-        closed = self._close_implicit() or self._close_inferred()
+        closed = self._close_implicit() or self._close_active()
         if verdict.action == "start":
             opened = self._task = self._graph.start(verdict.name, EpisodeType.TASK, task=self._task)
+            self._opened(opened)
             self._enter(opened, item, index, REMOVE_RANK)
             return Added(index, opened, verdict, opened, closed)
         while (task := self._task) is not None and task.inferred:  # the agent is the authority
             self._end_task(None)
         assert task is not None
         self._enter(task, item, index, _DESCRIPTION_RANK)
-        self._end_task(verdict.description, abandoned=verdict.abandoned)
+        self._end_task(verdict.description, abandoned=verdict.abandoned, marked=False)
         return Added(index, task, verdict, closed=task)
 
-    def _end_task(self, description: str | None, *, abandoned: bool = False) -> None:
+    def _end_task(
+        self, description: str | None, *, abandoned: bool = False, closing: int | None = None, marked: bool = True
+    ) -> None:
+        """End the innermost task, by a mark or by the agent's call."""
         task = self._task
         assert task is not None
+        if marked:
+            self._closed(task)
+        else:
+            del self._open[str(task.name)]
+        if closing is not None and closing in self._view.tokens:
+            task.close(closing)
         task.closed, task.description = True, description
         self._task = task.task
         if abandoned:
@@ -649,8 +740,8 @@ class ContextWindow:
 
     def _owner(self) -> tuple[Episode, Episode | None]:
         """The episode that work at this position belongs to, and the implicit one that it opens, if any (R5)."""
-        if self._active is not None:
-            return self._active, None
+        if (scope := self._describing or self._active) is not None:
+            return scope, None
         if self._implicit is not None:
             return self._implicit, None
         self._implicit = self._graph.start(task=self._task)
@@ -675,6 +766,8 @@ class ContextWindow:
     def _enter(self, owner: Episode, item: Item, index: int, rank: int) -> None:
         owner.enter(index, item.tokens, rank)
         self._graph.latest = owner
+        if item.kind in ASSISTANT:
+            owner.latest = self._latest
         if item.kind is Kind.CALL:
             assert item.call_id is not None
             self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))
@@ -688,12 +781,17 @@ class ContextWindow:
                 self._graph.completed(episode, self._latest)
         return episode
 
-    def _close_inferred(self, description: str | None = None) -> Episode | None:
+    def _close_active(self, description: str | None = None, closing: int | None = None) -> Episode | None:
+        """Close the episode of this scope by a mark, or because the agent starts one of its own."""
         episode, self._active = self._active, None
-        if episode is not None:
-            episode.closed = True
-            episode.description = description
-            if episode.complete:
-                # Its end stands in the latest assistant message, so it settles with the next one (R6).
-                self._graph.waiting.append(episode)
+        if episode is None:
+            return None
+        self._closed(episode)
+        episode.closed = True
+        episode.description = description
+        if closing is not None and closing in self._view.tokens:
+            episode.close(closing)
+        if episode.complete:
+            # Its end stands in the latest assistant message, so it settles with the next one (R6).
+            self._graph.waiting.append(episode)
         return episode
