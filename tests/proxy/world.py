@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from tests.proxy.agents import RESULT
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
@@ -322,3 +323,17 @@ async def run_turn(
         if not client.take(done.answer, results):
             return exchanges
     raise AssertionError("the model never stopped")
+
+
+def result(tool: str, arguments: Any) -> str:
+    """What a tool returns: what was asked of it, and some lines."""
+    return f"{tool} {json.dumps(arguments)}\n{RESULT}"
+
+
+async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
+    """Have an agent do some turns of its user."""
+    done: list[Exchange] = []
+    for number in range(turns):
+        client.say(f"User turn {number}: please do thing {number}.")
+        done += await run_turn(index, client, upstream, result)
+    return done

@@ -97,7 +97,7 @@ class Acon(Summarised):
         }
         self._asked = next(iter(self._texts), None)
         if (index := self._asked) is not None:
-            task: list[Slot] = [slot for slot in self._view if slot in self._system or slot in self._question]
+            task: list[Slot] = [slot for slot in self._view if slot in self._pinned or slot in self._question]
             return SummaryNeeded(
                 task, OBSERVATION.replace("{output}", self._texts[index]), max(1, int(groups.tokens[index] * SHARE))
             )

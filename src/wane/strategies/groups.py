@@ -1,4 +1,4 @@
-"""Groups of messages with their results, for strategies that drop whole messages."""
+"""Groups of messages with their results, and what the strategies share that cut whole groups off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from bisect import bisect_left
 from wane.core import Item, Kind
 from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
+from wane.core.standing import InForce
 from wane.core.view import MessageStarts
+from wane.formats.base import Part
+from wane.strategies.base import Resumable, Settings
 
 
 class Groups:
@@ -79,3 +82,56 @@ class Groups:
             if index == len(self.of) or self.first[self.of[index]] == index or self.call[index] != index:
                 return group
         raise HistoryError(f"a cut was recorded at item {index!r}, where no message of this history begins")
+
+
+class Cutting(Resumable):
+    """Cuts the oldest groups off the view, except for items that stay: those of the system, and standing notices (R15).
+
+    Args:
+        settings: budget and overhead.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._groups = Groups()
+        self._held = 0  # tokens of the view
+        self._cut = 0  # number of groups that were cut off
+        self._pinned: set[int] = set()  # items that stay
+        self._pinned_tokens = 0
+        self._weights: list[int] = []  # by group, the tokens that go with it
+        self._standing = InForce()
+        self._released = False  # whether a replaced notice has left the view since the last request
+
+    def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
+        """Take in the next item; a late result of a call that was cut off goes too."""
+        index = len(self._groups.tokens)
+        group = self._groups.add(item)
+        if group == len(self._weights):
+            self._weights.append(0)
+        pinned = self._stays(item, index, group)
+        if pinned:
+            self._pinned.add(index)
+            self._pinned_tokens += item.tokens
+        else:
+            self._weights[group] += item.tokens
+        if pinned or group >= self._cut:
+            self._view.append(index)
+            self._held += item.tokens
+        for replaced in self._standing.enter(index, item.standing):
+            self._release(replaced)
+
+    def _stays(self, item: Item, index: int, group: int) -> bool:  # noqa: ARG002 - for subclasses
+        """Note the next item; return whether it stays when its group goes."""
+        return item.kind is Kind.SYSTEM or bool(item.standing)
+
+    def _release(self, index: int) -> None:
+        """Let a notice that is no longer in force go with its message, at once if that has gone (R15)."""
+        group, tokens = self._groups.of[index], self._groups.tokens[index]
+        self._pinned.discard(index)
+        self._pinned_tokens -= tokens
+        if group >= self._cut:
+            self._weights[group] += tokens
+        else:
+            self._view.remove(index)
+            self._held -= tokens
+            self._released = True

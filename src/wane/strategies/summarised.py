@@ -9,10 +9,8 @@ from typing import Any, ClassVar, Final
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
-from wane.core.standing import InForce
-from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, item_of, unasked
-from wane.strategies.groups import Groups
+from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of, unasked
+from wane.strategies.groups import Cutting
 
 SUMMARY_TOKENS: Final = 2_000
 """Assumed tokens of a summary that nobody writes, as in a replay."""
@@ -21,7 +19,7 @@ PREFIX: Final = "The conversation before this point was replaced by this summary
 """Beginning of a summary in the view."""
 
 
-class Summarised(Resumable):
+class Summarised(Cutting):
     """Lets a model summarise the head of the conversation when the view is over the budget.
 
     The view then holds the system items, the user's question if the strategy keeps it, the summary as a user turn, and
@@ -45,51 +43,16 @@ class Summarised(Resumable):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._low_water = settings.low_water
-        self._groups = Groups()
-        self._held = 0
-        self._system: set[int] = set()  # system items, and notices in force (R15)
-        self._standing = InForce()
-        self._released = False  # whether a replaced notice has left the view since the last request
-        self._system_tokens = 0
         self._question: list[int] = []
         self._users: set[int] = set()
         self._asking = False  # whether nothing of the model came since the user's latest item
-        self._cut = 0
         self._summary = 0  # tokens of the summary in the view
         self._due: int | None = None
         self._done: dict[str, Any] | None = None
-        # By group, the tokens that a summary may replace.
-        self._weights: list[int] = []
 
-    def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
-        """Take in the next item; a late result of a summarised call is left out like its call."""
-        index = len(self._groups.tokens)
-        group = self._groups.add(item)
-        if group == len(self._weights):
-            self._weights.append(0)
-        if item.kind is Kind.SYSTEM or item.standing:
-            self._system.add(index)
-            self._system_tokens += item.tokens
-        else:
-            self._weights[group] += item.tokens
+    def _stays(self, item: Item, index: int, group: int) -> bool:
         self._ask(item, index)
-        if group >= self._cut:
-            self._view.append(index)
-            self._held += item.tokens
-        for replaced in self._standing.enter(index, item.standing):
-            self._release(replaced)
-
-    def _release(self, index: int) -> None:
-        """Let a notice that is no longer in force go with its message, at once if that has gone (R15)."""
-        group, tokens = self._groups.of[index], self._groups.tokens[index]
-        self._system.discard(index)
-        self._system_tokens -= tokens
-        if group >= self._cut:
-            self._weights[group] += tokens
-        else:
-            self._view.remove(index)
-            self._held -= tokens
-            self._released = True
+        return super()._stays(item, index, group)
 
     def _ask(self, item: Item, index: int) -> None:
         if item.kind is Kind.USER:
@@ -105,7 +68,7 @@ class Summarised(Resumable):
         if self._held + self.overhead <= self.budget:
             return self._as_it_is()
         cut = self._tail_start(self._summary)
-        staying = self._system.union(self._kept_question())
+        staying = self._pinned.union(self._kept_question())
         if not any(
             isinstance(slot, int) and slot not in staying and self._groups.of[slot] < cut for slot in self._view
         ):
@@ -155,7 +118,7 @@ class Summarised(Resumable):
         return [slot for slot in self._view if (item := item_of(slot)) is None or of[item] < cut]
 
     def _replace(self, cut: int, text: str, tokens: int, question: Iterable[int] = ()) -> None:
-        groups, staying = self._groups, self._system.union(question)
+        groups, staying = self._groups, self._pinned.union(question)
         start = groups.first[cut] if cut < len(groups.first) else len(groups.of)
         self._cut, self._due, self._released = cut, None, False
         self._done = {"from": start, "summary": text, "tokens": tokens}
@@ -176,7 +139,7 @@ class Summarised(Resumable):
         cut = self._groups.latest
         least = sum(self._weights[cut:]) if cut >= 0 else 0
         remaining = tail_tokens - least
-        room = self.budget - self.overhead - self._system_tokens - summary - least
+        room = self.budget - self.overhead - self._pinned_tokens - summary - least
         if room >= 0:
             # If not even the latest message has room, a shorter tail would only mean a summary for each request.
             remaining = min(remaining, room)
@@ -187,4 +150,4 @@ class Summarised(Resumable):
 
     def _kept_at(self, share: float) -> float:
         """Tokens of a tail with which the view fills a share of the budget, beside a summary of SUMMARY_TOKENS."""
-        return self.budget * share - self.overhead - self._system_tokens - SUMMARY_TOKENS
+        return self.budget * share - self.overhead - self._pinned_tokens - SUMMARY_TOKENS

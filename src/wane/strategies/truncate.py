@@ -7,16 +7,14 @@ from typing import Any, Final
 
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError
-from wane.core.standing import InForce
-from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings
-from wane.strategies.groups import Groups
+from wane.strategies.base import Fitted, Settings
+from wane.strategies.groups import Cutting
 
 HEAD: Final = 4
 """Messages at the head that `streaming` keeps: as many as StreamingLLM keeps tokens (Xiao et al., 2023)."""
 
 
-class Truncate(Resumable):
+class Truncate(Cutting):
     """Cuts off the oldest messages, whole and with their results, so that pairs stay valid.
 
     System items and standing notices (R15) stay, and so does the first user turn: most agents keep it, and some
@@ -39,47 +37,16 @@ class Truncate(Resumable):
         self.name = name
         self._head = head
         self._low_water = settings.low_water or 1.0
-        self._groups = Groups()
-        self._held = 0
-        self._pinned: set[int] = set()
-        self._standing = InForce()
-        self._released = False  # whether a replaced notice has left the view since the last request
         self._user = False
-        self._cut = 0
-        # By group, the tokens that go with it.
-        self._weights: list[int] = []
 
-    def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
-        """Take in the next item; a late result of a call that was cut off goes too."""
-        index = len(self._groups.tokens)
-        group = self._groups.add(item)
-        if group == len(self._weights):
-            self._weights.append(0)
-        pinned = group < self._head or item.kind is Kind.SYSTEM or bool(item.standing)
-        pinned |= item.kind is Kind.USER and not self._user
+    def _stays(self, item: Item, index: int, group: int) -> bool:
+        first_user = item.kind is Kind.USER and not self._user
         self._user |= item.kind is Kind.USER
-        if pinned:
-            self._pinned.add(index)
-        else:
-            self._weights[group] += item.tokens
-        if pinned or group >= self._cut:
-            self._view.append(index)
-            self._held += item.tokens
-        for replaced in self._standing.enter(index, item.standing):
-            self._release(replaced)
+        return first_user or group < self._head or super()._stays(item, index, group)
 
     def _release(self, index: int) -> None:
-        """Let a notice that is no longer in force go with its message, at once if that has gone (R15)."""
-        group, tokens = self._groups.of[index], self._groups.tokens[index]
-        if group < self._head:
-            return
-        self._pinned.discard(index)
-        if group >= self._cut:
-            self._weights[group] += tokens
-        else:
-            self._view.remove(index)
-            self._held -= tokens
-            self._released = True
+        if self._groups.of[index] >= self._head:
+            super()._release(index)
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Cut if the view is over the budget."""

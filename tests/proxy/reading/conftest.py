@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import plain_surroundings, run
-from tests.proxy.agents import RESULT, Worker
-from tests.proxy.world import CLIENTS, Client, Exchange, Model, Upstream, run_turn
+from tests.proxy.agents import Worker
+from tests.proxy.world import CLIENTS, Client, Exchange, Model, Upstream, work
 from wane.conversation import ContextSettings
 from wane.formats.base import Part
 from wane.journal import SessionStore
@@ -55,19 +55,6 @@ class Kept:
 
 
 Keep = Callable[..., Kept]
-
-
-def result(tool: str, arguments: Any) -> str:
-    return f"{tool} {json.dumps(arguments)}\n{RESULT}"
-
-
-async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
-    """Have an agent do some turns of its user."""
-    done: list[Exchange] = []
-    for number in range(turns):
-        client.say(f"User turn {number}: please do thing {number}.")
-        done += await run_turn(index, client, upstream, result)
-    return done
 
 
 @pytest.fixture(scope="session")

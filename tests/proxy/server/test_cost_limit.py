@@ -32,7 +32,7 @@ from tests.proxy.server.support import (
 from tests.proxy.server.test_command import wane_proxy
 from tests.proxy.server.test_managed import replies
 from tests.proxy.server.test_workers import children, forks
-from tests.proxy.store.servers import Redis
+from tests.proxy.store.servers import Redis, started
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions, TreatmentOptions
 from wane.cli.proxy.options import proxy_options
@@ -177,12 +177,7 @@ async def test_the_limit_holds_over_restarts(where: str, tmp_path: Path, request
 
 @pytest.fixture
 def redis() -> Iterator[Redis]:
-    server = Redis()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from started(Redis())
 
 
 @pytest.mark.full

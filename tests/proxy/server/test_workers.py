@@ -13,7 +13,7 @@ import pytest
 from tests.proxy.server.support import Answer, ask, body, message, provider, proxy, response, until
 from tests.proxy.server.test_command import Process, wane_proxy
 from tests.proxy.server.test_managed import replies
-from tests.proxy.store.servers import Redis
+from tests.proxy.store.servers import Redis, started
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore, StoreError
 
@@ -23,12 +23,7 @@ SAID = response(message("hi", usage={"input_tokens": 100, "output_tokens": 1}))
 
 @pytest.fixture
 def redis() -> Iterator[Redis]:
-    server = Redis()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from started(Redis())
 
 
 async def test_health_asks_for_no_token_and_tells_nothing() -> None:

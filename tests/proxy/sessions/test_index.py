@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 
 from tests.marks import cross_quick, first_quick
-from tests.proxy.agents import RESULT, Worker
+from tests.proxy.agents import Worker
 from tests.proxy.world import (
     CLIENTS,
     AnthropicClient,
     ChatClient,
     Client,
-    Exchange,
     ResponsesClient,
     Upstream,
     exchange,
+    result,
     run_turn,
+    work,
 )
 from wane import Kind, Policy
 from wane.conversation import ContextSettings
@@ -40,18 +41,6 @@ every_client = pytest.mark.parametrize(
 )
 SMALL = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=None)
 INDEX = "This has left your context window"
-
-
-def result(tool: str, arguments: Any) -> str:
-    return f"{tool} {json.dumps(arguments)}\n{RESULT}"
-
-
-async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
-    done: list[Exchange] = []
-    for number in range(turns):
-        client.say(f"User turn {number}: please do thing {number}.")
-        done += await run_turn(index, client, upstream, result)
-    return done
 
 
 def disk(root: Path) -> DiskStore:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.marks import cross_quick
-from tests.proxy.agents import RESULT, Worker
-from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, run_turn
+from tests.proxy.agents import Worker
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, result, run_turn
 from wane import ConfigError, Kind, chars
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
@@ -28,10 +28,6 @@ from wane.testing import Call, Reply, Request, Usage
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 SETTINGS = ContextSettings(budget=20_000)
 NOTE = "Automatic note on the context window"
-
-
-def result(tool: str, arguments: Any) -> str:
-    return f"{tool} {json.dumps(arguments)}\n{RESULT}"
 
 
 def work(client: Client, settings: ContextSettings, model: Any, turns: int = 3) -> tuple[list[Exchange], SessionIndex]:

@@ -7,28 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.store.servers import Postgres, Redis
+from tests.proxy.store.servers import Postgres, Redis, started
 from tests.proxy.store.support import Place
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[Redis]:
-    server = Redis()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from started(Redis())
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    server = Postgres()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from started(Postgres())
 
 
 def place_of(kind: str, request: pytest.FixtureRequest) -> Place:

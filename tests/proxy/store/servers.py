@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -221,3 +221,15 @@ def _servant() -> tuple[int, int] | None:
             continue
         return found.pw_uid, found.pw_gid
     pytest.skip("runs as root, and there is no user that could run PostgreSQL")
+
+
+_Server = TypeVar("_Server", Redis, Postgres)
+
+
+def started(server: _Server) -> Iterator[_Server]:
+    """Yield a server that runs, for a fixture, and remove it at the end."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()

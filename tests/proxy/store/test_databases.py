@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from tests.proxy.sessions.test_index import SMALL
-from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
+from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port, started
 from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
 from tests.proxy.store.test_alike import begun
 from tests.proxy.world import AnthropicClient, exchange
@@ -29,12 +29,7 @@ from wane.proxy.store.database import End
 @pytest.fixture
 def own_redis() -> Iterator[Redis]:
     """A server that a test may stop."""
-    server = Redis()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from started(Redis())
 
 
 def raw(server: Redis) -> Any:
