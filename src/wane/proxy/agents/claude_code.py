@@ -20,6 +20,7 @@ _ELSEWHERE: Final = {
 }
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_LONGEST_ID: Final = 64
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
@@ -35,7 +36,7 @@ class ClaudeCode(Agent):
         if not self.compacts(sent) or first(sent, b"x-claude-code-agent-id"):
             return ""
         if header := first(sent, b"x-claude-code-session-id"):
-            return header.decode("latin-1")
+            return header.decode("latin-1")[:_LONGEST_ID]
         metadata = body.get("metadata")
         match = _SESSION.search(str(metadata.get("user_id"))) if isinstance(metadata, dict) else None
         return match[1] if match else ""
