@@ -155,16 +155,20 @@ class SentPrefix:
         """
         first = messages[:1] if messages and messages[0].get("role") in _INSTRUCTING else ()
         system = [message.get("content") for message in first] + [body[name] for name in _SYSTEM if name in body]
-        written = [dumps(message) for message in messages]
-        marked = [data for data in (*written, *map(dumps, system)) if _CONTROL in data]
+        marks = set[bytes]()
+        digests = []
+        for value in (*messages, *system):
+            data = dumps(value)  # one at a time: a request may have a hundred megabytes
+            marks.update(mark for mark in (_CONTROL, _HOUR) if mark in data)
+            digests.append(_digest(data))
         return cls(
             str(body.get("model", "")),
             tuple((_tool_name(tool), _digest(dumps(tool))) for tool in _list(body.get("tools"))),
             "\n".join(_spoken(entry, dumps) for entry in system),
             tuple((name, _plain(body[name], dumps)) for name in _SETTINGS if name in body),
-            tuple(map(_digest, written)),
-            bool(marked),
-            any(_HOUR in data for data in marked),
+            tuple(digests[: len(messages)]),
+            _CONTROL in marks,
+            marks == {_CONTROL, _HOUR},
         )
 
     def explain(self, before: SentPrefix, *, evicted: bool) -> Explanation:

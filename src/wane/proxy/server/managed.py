@@ -29,6 +29,8 @@ from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Roun
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2
 """How often a request that was refused for its reasoning is corrected and sent again."""
+_COMPARED: Final = 32 * 1024 * 1024
+"""Bytes of a request up to which it is compared with the one before, to tell what broke the provider's cache."""
 _LONGEST_ERROR: Final = 1024 * 1024
 """Bytes of a provider's error that are read ahead; the rest is passed on unread."""
 
@@ -116,6 +118,7 @@ class ManagedRequest:
                 return
             self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size))
             turn.came_from(client_session(self.request.headers, self.body))
+            turn.compared = len(self.raw) <= _COMPARED
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await self._dumped(turn.body, size)
@@ -156,6 +159,7 @@ class ManagedRequest:
             self._warn(error)
             return None
         turn.came_from(client_session(self.request.headers, self.body))
+        turn.compared = len(self.raw) <= _COMPARED
         self.exchange.prepared(turn.facts)
         return turn
 

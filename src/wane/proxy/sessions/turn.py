@@ -269,6 +269,7 @@ class SessionTurn:
         own: names of the proxy's own tools in it; empty if the strategy needs none.
         facts: figures of the view.
         rewritten: what its latest round paid again; None if nothing.
+        compared: whether its requests are compared with those before; see `CacheWatch`.
     """
 
     def __init__(
@@ -292,6 +293,7 @@ class SessionTurn:
         self._asked = self.body
         cached.caching.passes += view.changed
         self.rewritten: RewrittenPrefix | None = None
+        self.compared = True
         self._position = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
@@ -351,7 +353,9 @@ class SessionTurn:
         return self._asked
 
     def _watch(self, usage: TokenUsage, upstream: str) -> None:
-        """Compare the round's request with the one before it."""
+        """Compare the round's request with the one before it, unless it is so large that another copy would matter."""
+        if not self.compared:
+            return
         prefix = SentPrefix.of(self._asked, self._wire.messages(self._asked), jsons.dumps)
         lifetime = self._cached.session.cache_lifetime
         self.rewritten = self._cached.caching.answered(prefix, usage, datetime.now(UTC), lifetime, upstream)
