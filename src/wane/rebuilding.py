@@ -130,6 +130,7 @@ def _empty(
         first.budget,
         policy=first.policy,
         annotate=last.annotate,
+        tasks=first.tasks,
         strategy=_decides(last.strategy),
         remind_at=None,
         counter=counter,

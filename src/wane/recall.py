@@ -1,4 +1,7 @@
-"""The tool `recall`: an episode's exact content, page by page, or the places of a pattern in the history."""
+"""The tool `recall`: an episode's exact content, page by page, or the places of a pattern in the history.
+
+Of a task it returns what came of it and what it holds, each of which can be recalled in turn.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def page_size(budget: int) -> int:
     return max(_MIN_PAGE, int(budget * PAGE_SHARE) * _CHARS_PER_TOKEN)
 
 
-def page(name: str, text: str, offset: int, budget: int) -> str:
+def page(name: str, text: str, offset: int, budget: int, *, what: str = "Episode") -> str:
     """Return a page of an episode's content, with a heading, and at its end the call for the next page.
 
     Args:
@@ -66,16 +69,17 @@ def page(name: str, text: str, offset: int, budget: int) -> str:
         text: all of its content.
         offset: first character of the page.
         budget: tokens that the view may hold.
+        what: what it is.
     """
     quoted = json.dumps(name, ensure_ascii=False)
     if not 0 <= offset < max(1, len(text)):
-        return f"Episode {quoted} has {len(text)} characters; offset {offset} is outside it. Begin with offset 0."
+        return f"{what} {quoted} has {len(text)} characters; offset {offset} is outside it. Begin with offset 0."
     stop = min(len(text), offset + page_size(budget))
     if offset == 0 and stop == len(text):
-        return f"Episode {quoted}, whole:\n\n{text}"
-    head = f"Episode {quoted}, characters {offset} to {stop} of {len(text)}:"
+        return f"{what} {quoted}, whole:\n\n{text}"
+    head = f"{what} {quoted}, characters {offset} to {stop} of {len(text)}:"
     if stop == len(text):
-        return f"{head}\n\n{text[offset:stop]}\n\n[End of the episode.]"
+        return f"{head}\n\n{text[offset:stop]}\n\n[End of the {what.lower()}.]"
     call = json.dumps({"name": name, "offset": stop}, ensure_ascii=False)
     return f"{head}\n\n{text[offset:stop]}\n\n[There is more. Go on with: {call}]"
 
@@ -103,12 +107,16 @@ class Archive:
     visible: Callable[[], Collection[int]]
 
     def members(self, name: str) -> list[int]:
-        """Return the items of a named episode, in order.
+        """Return the items of a named episode, in order; of a task, with those of all that it holds.
 
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        return [index for index in chain.from_iterable(self.window.members(name)) if index < len(self.parts)]
+        spans = self.window.members(name)
+        if (task := self._task(name)) is not None:
+            held = [one for one in self.episodes if any(around.number == task.number for around in one.lineage())]
+            spans = tuple(range(first, stop) for episode in held for first, stop in episode.spans)
+        return sorted(index for index in chain.from_iterable(spans) if index < len(self.parts))
 
     def texts(self) -> list[str]:
         """Return the text of each item for searches; empty for calls of `recall` and their results."""
@@ -126,15 +134,17 @@ class Archive:
         return texts
 
     def read(self, name: str, offset: int = 0) -> str:
-        """Return a page of an episode's exact content, evicted or not.
+        """Return a page of an episode's exact content, evicted or not; of a task, what came of it and what it holds.
 
         Args:
-            name: name of the episode.
+            name: name of the episode or task.
             offset: first character of the page.
 
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
+        if (task := self._task(name)) is not None:
+            return page(name, self._contents(task), offset, self.budget, what="Task")
         return page(name, "\n\n".join(self._blocks(self.members(name))), offset, self.budget)
 
     def find(self, pattern: str, offset: int = 0, name: str | None = None) -> str:
@@ -167,6 +177,17 @@ class Archive:
         footer = [f"[{remaining} more. Go on with: {next_call}]"] if remaining else []
         return "\n\n".join([_heading(pattern, result), *entries, *footer])
 
+    def _task(self, name: str) -> Episode | None:
+        return next((episode for episode in self.episodes if episode.is_task and episode.name == name), None)
+
+    def _contents(self, task: Episode) -> str:
+        """What came of a task, and a line for each of its episodes and tasks."""
+        state = "abandoned" if task.abandoned else "ended" if task.closed else "open"
+        head = f"{state[0].upper()}{state[1:]}. {task.description or ''}".rstrip()
+        inside = [one for one in self.episodes if one.task is not None and one.task.number == task.number]
+        lines = [f"- {one.type} {_json(one.name)}{_described(one)}" for one in inside if one.name is not None]
+        return "\n".join([head, "Recall what it holds by name:" if lines else "It holds no episode.", *lines])
+
     def _blocks(self, indexes: Iterable[int]) -> list[str]:
         parts = (self.parts[index] for index in indexes)
         return [readable(part) for part in parts if part.text or part.kind is not Kind.TEXT]
@@ -177,13 +198,13 @@ class Archive:
         details = [f"Message {self.message(index) + 1} of {self.messages}", self._what(index)]
         episode = next((episode for episode in self.episodes if any(a <= index < b for a, b in episode.spans)), None)
         if episode is not None and episode.name is not None:
-            details.append(f"in episode {_json(episode.name)}")
+            details.append(f"in {'task' if episode.is_task else 'episode'} {_json(episode.name)}")
         details.append("in view" if visible else "not in view")
         if match.count > 1:
             most = "at least " if match.count == MOST_IN_A_TEXT else ""
             details.append(f"{most}{match.count} matches")
         location = ", ".join(details)
-        if episode is None or episode.name is None:
+        if episode is None or episode.name is None or episode.is_task:
             return f"{location}:"
         around = {"name": episode.name, "offset": self._offset(episode, match)}
         return f"{location}; read on there with {_json(around)}:"
@@ -247,6 +268,10 @@ def _field(options: object, key: str) -> str | None:
         return None
     # A pattern may begin or end with a space; a name is stripped.
     return value if key == "search" else value.strip()
+
+
+def _described(episode: Episode) -> str:
+    return f": {episode.description}" if episode.description else ""
 
 
 def _searched_text(part: Part) -> str:

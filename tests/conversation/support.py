@@ -76,9 +76,9 @@ def answered(session: Session) -> Session:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> Session:
-    """Sessions of chat messages in which every call is answered at once."""
-    return answered(draw(sessions()))
+def histories(draw: st.DrawFn, *, tasks: bool = False) -> Session:
+    """Sessions of chat messages in which every call is answered at once; the model may know of tasks (R17)."""
+    return answered(draw(sessions(tasks=tasks)))
 
 
 def is_answer(name: str, message: Any) -> bool:

@@ -43,10 +43,11 @@ every_door = pytest.mark.parametrize("door", [by_state, by_records])
 @every_door
 @times(0.6)
 @given(
-    session=histories(),
+    session=histories(tasks=True),
     budget=st.integers(1, 400),
     policy=policies(),
     annotate=st.sampled_from(("model", "infer")),
+    tasks=st.booleans(),
     usages=st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4),
     data=st.data(),
 )
@@ -57,6 +58,7 @@ def test_it_goes_on_as_if_nothing_had_happened(
     budget: int,
     policy: Policy,
     annotate: Any,
+    tasks: bool,
     usages: list[int],
     data: st.DataObject,
 ) -> None:
@@ -65,7 +67,8 @@ def test_it_goes_on_as_if_nothing_had_happened(
     cut, asked = data.draw(st.integers(0, len(messages))), data.draw(st.sampled_from(("never", "before", "at last")))
 
     def make() -> Conversation[Any]:
-        return Conversation(dialect.name, budget=exact_budget(budget), policy=policy, annotate=annotate, adapter=told)
+        settings: Any = {"policy": policy, "annotate": annotate, "tasks": tasks}
+        return Conversation(dialect.name, budget=exact_budget(budget), adapter=told, **settings)
 
     lived, revived = make(), make()
     lived.overhead = 7

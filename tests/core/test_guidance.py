@@ -37,6 +37,14 @@ def test_every_variant_is_short_to_real_tokenizers(encoding: str) -> None:
     assert max(map(count, VARIANTS)) <= MOST
 
 
+def test_tasks_take_one_line_more() -> None:
+    with_tasks, without = guidance(tasks=True).splitlines(), guidance().splitlines()
+    (line,) = [line for line in with_tasks if line not in without]
+    assert [one for one in with_tasks if one != line] == without
+    assert len(line) / 4 <= 70
+    assert "task" not in guidance(recall=True).replace("task and object", "")
+
+
 def test_a_variant_speaks_of_recall_only_where_there_is_one() -> None:
     assert "`recall`" in guidance(recall=True)
     assert "recall" not in guidance()

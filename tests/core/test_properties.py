@@ -387,7 +387,7 @@ def test_what_is_absent_of_an_exploration_is_what_left_the_view(scenario: Scenar
     window = window_of(scenario)
     reports = list(live(window, scenario.items))
     state = state_of(window, reports)
-    for episode in read(scenario.items).episodes:
+    for episode in scenario.read().episodes:
         if episode.name is None or episode.type != "expl":
             continue
         absence = window.absence(episode.name)

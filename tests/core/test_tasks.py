@@ -39,7 +39,7 @@ def finish(name: str, **more: object) -> str:
 
 def judged(texts: Sequence[str], *, tasks: bool = True) -> list[str]:
     """The refusals of calls in their order, empty where a call is accepted."""
-    protocol = Protocol(tasks=[] if tasks else None)
+    protocol = Protocol(tasks=tasks)
     return [protocol.judge(text).refusal or "" for text in texts]
 
 
@@ -75,7 +75,7 @@ def test_ends_and_names(text: str, refusal: str) -> None:
 def test_so_many_may_be_open_and_no_more() -> None:
     texts = [begin(f"task {number}") for number in range(MAX_OPEN_TASKS + 1)]
     assert judged(texts) == [""] * MAX_OPEN_TASKS + ["too many tasks"]
-    protocol = Protocol(tasks=[])
+    protocol = Protocol(tasks=True)
     verdict = [protocol.judge(text) for text in texts][-1]
     shown = json.loads(verdict.text.split("A right call: ")[1])
     assert (shown["action"], shown["name"]) == ("end", f"task {MAX_OPEN_TASKS - 1}")
@@ -86,6 +86,13 @@ def test_without_tasks_a_task_is_no_type() -> None:
     assert verdict.refusal == "no type"
     assert '"expl" or "act", and "task" is no type' in verdict.text
     assert Protocol().judge(call(action="start", name="a", type="expl", abandoned=7)).accepted
+
+
+def test_tasks_may_be_turned_off_with_one_open() -> None:
+    protocol = Protocol(tasks=True)
+    assert protocol.judge(begin("task")).accepted
+    protocol.tasks = False
+    assert [protocol.judge(text).accepted for text in (begin("more"), finish("task"))] == [False, True]
 
 
 # The window

@@ -107,18 +107,18 @@ FORMAT = [
 
 def test_the_format_on_disk_stays_as_it_is() -> None:
     # Files of earlier days hold these lines: change one only together with VERSION.
-    lines = Path(__file__).with_name("session_v5.jsonl").read_bytes().splitlines(keepends=True)
+    lines = Path(__file__).with_name("session_v6.jsonl").read_bytes().splitlines(keepends=True)
     assert chained(FORMAT) == lines
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_the_versions_before_are_read(version: int) -> None:
     file = read(Path(__file__).with_name(f"session_v{version}.jsonl"))
     assert file.header == replace(FORMAT[0], version=version)
-    records: list[Any] = [
-        replace(record, index=None) if isinstance(record, PassRecord) else record for record in FORMAT[1:]
-    ]
+    records: list[Any] = list(FORMAT[1:])
+    if version < 5:
+        records = [replace(record, index=None) if isinstance(record, PassRecord) else record for record in records]
     if version == 3:
         # It has no reminders, and names the strategy in notes.
         records = [replace(records[0], required=0, strategy="", annotate="model"), *records[1:-1]]
@@ -192,8 +192,8 @@ def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
 
 
 def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(JournalVersionError, match=r"version 6 of .* reads versions 3 to 5\. .* pip install --upgrade"):
-        read_header(b'{"kind":"session","version":6,"shape":"other"}\n', "a file")
+    with pytest.raises(JournalVersionError, match=r"version 7 of .* reads versions 3 to 6\. .* pip install --upgrade"):
+        read_header(b'{"kind":"session","version":7,"shape":"other"}\n', "a file")
 
 
 def test_an_older_header_is_refused_too() -> None:

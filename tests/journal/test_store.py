@@ -120,7 +120,7 @@ def test_a_damaged_session_is_not_passed_over_in_silence(store: SessionStore, tm
 def test_a_session_of_a_newer_version_is_not_passed_over_in_silence(store: SessionStore, tmp_path: Path) -> None:
     session(store, tmp_path, "good", said("hi"), age=60)
     path = session(store, tmp_path, "newer", said("hi"))
-    path.write_bytes(path.read_bytes().replace(b'"version":5', b'"version":9'))
+    path.write_bytes(path.read_bytes().replace(b'"version":6', b'"version":9'))
     info = store.latest(tmp_path)
     assert info.id == "newer"
     assert "version 9" in str(info.problem)

@@ -166,7 +166,7 @@ def _cut(text: str) -> str:
 def _with_options(settings: Settings, options: AgentOptions) -> Settings:
     chosen = {
         name: value
-        for name in ("model", "budget", "strategy", "annotate", "yolo", "cost_limit", "patience", "time_limit")
+        for name in ("model", "budget", "strategy", "annotate", "tasks", "yolo", "cost_limit", "patience", "time_limit")
         if (value := getattr(options, name)) is not None
     }
     for name in ("budget", "cost_limit", "patience", "time_limit"):

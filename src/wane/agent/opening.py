@@ -214,7 +214,8 @@ def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str 
     """The recorded settings of a session, except those that the user chose for this start."""
     settings, values = config.settings, dict[str, Any]()
     if recorded.strategy:
-        values = {"budget": recorded.budget, "strategy": recorded.strategy, "annotate": recorded.annotate}
+        values = {"budget": recorded.budget, "strategy": recorded.strategy}
+        values |= {"annotate": recorded.annotate, "tasks": recorded.tasks}
         if traits(recorded.strategy).policy is None:
             values["policy"] = recorded.policy
     if model is not None and (settings.model is None or isinstance(settings.model, str)):

@@ -147,6 +147,10 @@ class AgentOptions:
             "WHO",
         ),
     ] = None
+    tasks: Annotated[
+        bool | None,
+        Flag("--tasks", "Let the model group episodes in tasks, of each of which one line stays when its work leaves."),
+    ] = None
     strategy: Annotated[Strategy | None, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = None
     no_cwl: Annotated[
         bool, Flag("--no-cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none.")

@@ -13,7 +13,7 @@ from wane.conversation.calls import Call, Verdicts, WaitingCalls, still_open
 from wane.conversation.context import ContextSettings
 from wane.conversation.events import Listener
 from wane.conversation.host import Aligner, HostHistory
-from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, Tool
+from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL, Tool
 from wane.conversation.state import Digest
 from wane.conversation.timeline import Prepared, Setup, Timeline
 from wane.core import Added, ContextWindow, Kind
@@ -105,7 +105,8 @@ class Common(Generic[MessageT]):
         settings = self.settings
         if not settings.manage:
             return ()
-        return (DELIMITER_TOOL,) * settings.delimits + (RECALL_TOOL,) * (settings.recall or settings.searches)
+        delimiter = TASKS_TOOL if settings.tasks else DELIMITER_TOOL
+        return (delimiter,) * settings.delimits + (RECALL_TOOL,) * (settings.recall or settings.searches)
 
     def open_calls(self, first: int = 0) -> list[Call[MessageT]]:
         """Return the host's calls without a result, from a message on."""

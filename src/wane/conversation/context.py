@@ -25,6 +25,7 @@ class EpisodeArguments(TypedDict, total=False):
     policy: Policy | None
     annotate: Annotate
     recall: bool
+    tasks: bool
     remind_at: float | None
     tool_classes: Mapping[str, ToolClass | str] | None
     counter: str | Counter
@@ -146,6 +147,7 @@ class ContextSettings(Settings):
             overhead,
             strategy=self.strategy if self.manage else "none",
             annotate=self.annotate,
+            tasks=self.tasks,
         )
 
 

@@ -37,7 +37,7 @@ else:
     M = TypeVar("M")
 
 
-_FIXED: Final = frozenset({"annotate", "counter", "recall", "remind_at"})
+_FIXED: Final = frozenset({"annotate", "counter", "recall", "remind_at", "tasks"})
 """Settings that are the same for a whole conversation."""
 
 
@@ -171,7 +171,7 @@ class Conversation(Generic[M]):
         if not settings.delimits:
             return RECALL_ALONE
         leaving = FOLDING if settings.strategy == "fold" else None
-        return guidance(settings.eviction, recall=settings.recall, leaving=leaving)
+        return guidance(settings.eviction, recall=settings.recall, leaving=leaving, tasks=settings.tasks)
 
     # Messages in
 
@@ -371,7 +371,7 @@ class Conversation(Generic[M]):
 
     @property
     def episodes(self) -> Sequence[Episode]:
-        """All episodes so far, including removed ones, in order of start."""
+        """All episodes and tasks so far, including removed ones, in order of start."""
         return self._common.line.engine.episodes
 
     @property
@@ -381,10 +381,10 @@ class Conversation(Generic[M]):
 
     @serialised
     def recall(self, name: str, offset: int = 0) -> str:
-        """Return a page of an episode's exact content, evicted or not.
+        """Return a page of an episode's exact content, evicted or not; of a task, what came of it and what it holds.
 
         Args:
-            name: name of the episode.
+            name: name of the episode or task.
             offset: first character of the page.
 
         Raises:

@@ -241,6 +241,7 @@ class History:
             engine.overhead, self.requested = overhead, False
         window.budget, window.policy = settings.budget, settings.policy
         window.set_tool_classes(settings.tool_classes)
+        window.tasks = settings.tasks
         self.settings = settings
         self.log.append(settings)
 

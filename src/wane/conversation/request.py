@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic
 
 from wane.core import DELIMITER, FitReport
-from wane.core.delimiter import DESCRIPTION, SCHEMA
+from wane.core.delimiter import DESCRIPTION, SCHEMA, TASKS_DESCRIPTION, TASKS_SCHEMA
 from wane.formats.base import MessageT
 from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA
 
@@ -53,6 +53,8 @@ class Tool:
 
 
 DELIMITER_TOOL: Final = Tool(DELIMITER, DESCRIPTION, SCHEMA)
+TASKS_TOOL: Final = Tool(DELIMITER, TASKS_DESCRIPTION, TASKS_SCHEMA)
+"""`delimiter` for a model that may group its episodes in tasks (R17)."""
 RECALL_TOOL: Final = Tool(RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA)
 
 RECALL_ALONE: Final = (

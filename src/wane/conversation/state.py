@@ -117,7 +117,13 @@ def restore_conversation(
 def _identity(setup: Setup[Any]) -> dict[str, Any]:
     """What a state must have in common with the conversation that restores it."""
     format_, settings = setup.format.name, setup.settings
-    return {"version": VERSION, "format": format_, "strategy": settings.strategy, "annotate": settings.annotate}
+    return {
+        "version": VERSION,
+        "format": format_,
+        "strategy": settings.strategy,
+        "annotate": settings.annotate,
+        "tasks": settings.tasks,
+    }
 
 
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:

@@ -170,18 +170,20 @@ class Protocol:
         started: every name ever started; the value says whether it is a *closed exploration*, which an act may
             depend on.
         active: name and type of the active episode.
-        tasks: names of the open tasks, the outermost first; None if there are no tasks (R17).
+        tasks: whether tasks may be started (R17).
+        open_tasks: names of the open tasks, the outermost first.
         hosted: whether the program around the model has opened episodes (R18): no call is accepted then.
     """
 
     started: dict[str, bool] = field(default_factory=dict)
     active: tuple[str, EpisodeType] | None = None
-    tasks: list[str] | None = None
+    tasks: bool = False
+    open_tasks: list[str] = field(default_factory=list)
     hosted: bool = False
 
     def copy(self) -> Protocol:
         """Return the same state, to go on from apart."""
-        return replace(self, started=dict(self.started), tasks=None if self.tasks is None else list(self.tasks))
+        return replace(self, started=dict(self.started), open_tasks=list(self.open_tasks))
 
     def judge(self, arguments: str | None, absence: AbsenceOf = lambda _: "none") -> Verdict:
         """Accept or reject one call and move to the state after it.
@@ -193,7 +195,7 @@ class Protocol:
         try:
             if self.hosted:
                 raise _Rejection("host marks", "the program around you marks the episodes itself")
-            fields = _parse(arguments, tasks=self.tasks is not None)
+            fields = _parse(arguments, tasks=self.tasks or bool(self.open_tasks))
             verdict = self._start(fields, absence) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
             text = f"Error: {rejection.why}. {self._lesson(rejection)}"
@@ -205,12 +207,11 @@ class Protocol:
         assert verdict.name is not None
         assert verdict.type is not None
         if verdict.type is EpisodeType.TASK:
-            assert self.tasks is not None
             if verdict.action == "start":
                 self.started[verdict.name] = False
-                self.tasks.append(verdict.name)
+                self.open_tasks.append(verdict.name)
             else:
-                self.tasks.pop()
+                self.open_tasks.pop()
         elif verdict.action == "start":
             self.started[verdict.name] = False
             self.active = (verdict.name, verdict.type)
@@ -233,10 +234,10 @@ class Protocol:
             return self._start_expl(name, fields["dependencies"])
         if type_ == "act":
             return self._start_act(name, fields["dependencies"], absence)
-        if type_ == "task" and self.tasks is not None:
-            return self._start_task(name, self.tasks)
+        if type_ == "task" and self.tasks:
+            return self._start_task(name)
         problem = f"{quote(type_)} is no type" if type_ else "no type was given"
-        types = '"expl" or "act"' if self.tasks is None else '"expl", "act" or "task"'
+        types = '"expl", "act" or "task"' if self.tasks else '"expl" or "act"'
         raise _Rejection("no type", f'a start needs a "type", {types}, and {problem}', name)
 
     def _start_expl(self, name: str, dependencies: list[str] | None) -> Verdict:
@@ -260,15 +261,16 @@ class Protocol:
         absent = {name: much for name in dependencies if (much := absence(name)) != "none"}
         return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), absent=absent)
 
-    def _start_task(self, name: str, tasks: list[str]) -> Verdict:
-        if len(tasks) >= MAX_OPEN_TASKS:
-            raise _Rejection("too many tasks", f"{len(tasks)} tasks are open, and there may be no more", ends_task=True)
+    def _start_task(self, name: str) -> Verdict:
+        if len(self.open_tasks) >= MAX_OPEN_TASKS:
+            why = f"{MAX_OPEN_TASKS} tasks are open, and there may be no more"
+            raise _Rejection("too many tasks", why, ends_task=True)
         text = f"Started task {quote(name)}. After its episodes, end it with a description of what came of it."
         return Verdict(True, text, "start", name, EpisodeType.TASK)
 
     def _end(self, fields: dict[str, Any]) -> Verdict:
-        if self.active is None and self.tasks:
-            return self._end_task(self.tasks[-1], fields)
+        if self.active is None and self.open_tasks:
+            return self._end_task(self.open_tasks[-1], fields)
         if self.active is None:
             raise _Rejection("none active", "no episode is active, so there is nothing to end")
         name, type_ = self.active
@@ -303,12 +305,11 @@ class Protocol:
             learned = {"description": "<what you learned>"} if type_ is EpisodeType.EXPL else {}
             return _right(action="end", name=name, **learned)
         if rejection.ends_task:
-            assert self.tasks
-            return _right(action="end", name=self.tasks[-1], description="<what came of it>")
+            return _right(action="end", name=self.open_tasks[-1], description="<what came of it>")
         suggested = rejection.name or "<task-and-object>"
         candidates = (suggested if n == 1 else f"{suggested}-{n}" for n in count(1))
         name = next(candidate for candidate in candidates if candidate not in self.started)
-        if rejection.type == "task" and self.tasks is not None:
+        if rejection.type == "task" and self.tasks:
             return _right(action="start", name=name, type="task")
         if rejection.type != "act":
             return _right(action="start", name=name, type="expl")

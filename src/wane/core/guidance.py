@@ -1,6 +1,6 @@
 """What a system prompt says about the `delimiter` protocol, built from the policy in force so that it is true.
 
-Every request carries it, so it is short: at most 300 tokens in every variant.
+Every request carries it, so it is short: at most 300 tokens in every variant, and 60 more for tasks.
 """
 
 from __future__ import annotations
@@ -20,19 +20,27 @@ path:line, exact names and values, what you ruled out, what is open. Where one s
 - Name the episode in its end, too. If you see an end without its start, the episode has left the window.
 - Call `delimiter` in one message with other tools: an end, the next start, its first call."""
 
+_TASKS: Final = """\
+- Episodes with one goal make a task: start it first (type `task`, a name), and end it last, by its name and with a \
+description of what came of it, which may be all that is left. Tasks nest. Gave that way up? End it with \
+`"abandoned":true`."""
+
 _RECALL: Final = "- To see exactly what has left, `recall` it by its name or by a search."
 
 
-def guidance(policy: Policy | None = None, *, recall: bool = False, leaving: str | None = None) -> str:
+def guidance(
+    policy: Policy | None = None, *, recall: bool = False, leaving: str | None = None, tasks: bool = False
+) -> str:
     """Return the part of the system prompt for a model that marks its own work.
 
     Args:
         policy: what a pass evicts, and how far; `Policy()` if None.
         recall: whether the model has the tool `recall`.
         leaving: how finished work leaves, in words for the model, where no policy decides it.
+        tasks: whether it may group episodes in tasks (R17).
     """
-    lines = [_PROTOCOL, f"- {leaving or _leaving(policy or Policy())}"]
-    return "\n".join([*lines, _RECALL] if recall else lines)
+    lines = [_PROTOCOL, *[_TASKS] * tasks, f"- {leaving or _leaving(policy or Policy())}", *[_RECALL] * recall]
+    return "\n".join(lines)
 
 
 def _leaving(policy: Policy) -> str:

@@ -108,7 +108,7 @@ class ContextWindow:
         self._budget = parse_budget(budget, exact=True)
         self.policy = Policy() if policy is None else policy
         self._classes = read_tool_classes(tool_classes)
-        self._protocol = Protocol(tasks=[] if tasks else None)
+        self._protocol = Protocol(tasks=tasks)
         self._graph = EpisodeGraph()
         self.accounting = Accounting(overhead=overhead)
         self._view = View(self.accounting)
@@ -152,6 +152,15 @@ class ContextWindow:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._policy = check_policy(policy)
+
+    @property
+    def tasks(self) -> bool:
+        """Whether the agent may start tasks (R17); may be changed between items."""
+        return self._protocol.tasks
+
+    @tasks.setter
+    def tasks(self, tasks: bool) -> None:
+        self._protocol.tasks = tasks
 
     @property
     def overhead(self) -> int:
@@ -455,7 +464,7 @@ class ContextWindow:
             "tool_classes": {name: cls.value for name, cls in self._classes.items()},
             "accounting": asdict(self.accounting),
             "index": self._index and asdict(self._index),
-            "tasks": self._protocol.tasks is not None,
+            "tasks": self.tasks,
             "started": dict(self._protocol.started),
             **export_parts(self._graph, self._eviction, self._view, self._standing),
             "count": self._count,
@@ -512,8 +521,8 @@ class ContextWindow:
                 continue
             if not live[number].is_task:
                 self._protocol.active = (str(live[number].name), live[number].type)
-            elif self._protocol.tasks is not None:
-                self._protocol.tasks.append(str(live[number].name))
+            else:
+                self._protocol.open_tasks.append(str(live[number].name))
         self._count = state["count"]
         self._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
         self._view.notices.update(state["notices"])
@@ -643,8 +652,8 @@ class ContextWindow:
         # The agent marked it before the host began to.
         if not episode.is_task:
             self._protocol.active = None
-        elif self._protocol.tasks is not None:
-            self._protocol.tasks.remove(episode.name)
+        else:
+            self._protocol.open_tasks.remove(episode.name)
 
     def _opened(self, episode: Episode) -> None:
         assert episode.name is not None

@@ -50,6 +50,7 @@ class ContextLifecycleConfig(LitellmModelConfig):
     policy: Policy | None = None
     annotate: Annotate = "model"
     recall: bool = False
+    tasks: bool = False
     remind_at: float | None = REMIND_AT
     tool_classes: dict[str, ToolClass | str] | None = None
     counter: str = "chars"

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from wane.conversation import Adapter, Call, Conversation
 from wane.conversation.context import REMIND_AT
-from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL
+from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resumed
@@ -112,6 +112,7 @@ class ContextLifecycle(CondenserBase):
     policy: Policy | None = None
     annotate: Annotate = "model"
     recall: bool = False
+    tasks: bool = False
     remind_at: float | None = REMIND_AT
     tool_classes: Mapping[str, str] | None = None
     counter: Annotated[Any, PlainSerializer(lambda value: value if isinstance(value, str) else "chars")] = "chars"
@@ -125,7 +126,9 @@ class ContextLifecycle(CondenserBase):
     @property
     def tools(self) -> list[Tool]:
         """The tools that an agent's `tools` must include."""
-        return [Tool(name=_TOOLS, params={"names": [tool.name for tool in self._make().own_tools]})]
+        own = self._make().own_tools
+        params: dict[str, Any] = {"names": [tool.name for tool in own]}
+        return [Tool(name=_TOOLS, params=params | ({"tasks": True} if TASKS_TOOL in own else {}))]
 
     @property
     def instructions(self) -> str:
@@ -182,6 +185,12 @@ class DelimiterAction(Action):
         return deepcopy(dict(cls.tool.schema))
 
 
+class TasksDelimiterAction(DelimiterAction):
+    """A call of `delimiter` by a model that may group episodes in tasks."""
+
+    tool = TASKS_TOOL
+
+
 class RecallAction(DelimiterAction):
     """A call of `recall`."""
 
@@ -220,9 +229,10 @@ class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
     name = DELIMITER_TOOL.name
 
     @classmethod
-    def create(cls, conv_state: Any = None, names: Sequence[str] = (), **_: Any) -> Sequence[Any]:
+    def create(cls, conv_state: Any = None, names: Sequence[str] = (), tasks: bool = False, **_: Any) -> Sequence[Any]:
         """Give a conversation its window, and return the tools with these names; there may be none."""
         _Window(conv_state)
+        delimiting = TasksDelimiterAction if tasks else DelimiterAction
         return [
             kind(
                 description=action.tool.description,
@@ -231,7 +241,7 @@ class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
                 annotations=ToolAnnotations(readOnlyHint=True),
                 executor=_OwnToolExecutor(),
             )
-            for kind, action in ((DelimiterTool, DelimiterAction), (RecallTool, RecallAction))
+            for kind, action in ((DelimiterTool, delimiting), (RecallTool, RecallAction))
             if kind.name in names
         ]
 

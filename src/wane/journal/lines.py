@@ -233,7 +233,7 @@ def _check(line: bytes, after: int, name: str) -> None:
 
 
 def decoded(cls: type[T], data: dict[str, Any]) -> T:
-    """Return a header or record of a line's data, which is changed. Versions 3 and 4 are read as this one.
+    """Return a header or record of a line's data, which is changed. Versions 3 to 5 are read as this one.
 
     Raises:
         SchemaError: if its fields are not those of its kind.

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Literal
 from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Step
 from wane.journal.codec import SchemaError, decode, encode
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Version of the file format that this Wane writes."""
 
 OLDEST: Final = 3
@@ -215,6 +215,7 @@ class ConfigRecord(Record):
         strategy: name of the strategy that decides the view; `none` if nothing leaves it. Empty in version 3, in which
             notes of the agent and the proxy name it.
         annotate: who marks episodes: `model`, or `infer`.
+        tasks: whether the model may group episodes in tasks (R17).
     """
 
     kind: ClassVar[str] = "config"
@@ -226,6 +227,7 @@ class ConfigRecord(Record):
     required: int = 0
     strategy: str = "cwl"
     annotate: Literal["model", "infer"] = "model"
+    tasks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

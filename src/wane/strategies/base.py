@@ -205,6 +205,7 @@ class Settings:
         annotate: where episodes come from: `model`, the model marks them with the tool `delimiter`; `infer`, they are
             inferred from its tool calls (`wane.inference`), and it gets no such tool.
         recall: whether the model can recall what has left the view, by the tool `recall`.
+        tasks: whether a model that marks its work may group episodes in tasks (R17).
 
     Raises:
         ConfigError: for a value that cannot work. The message names it.
@@ -217,6 +218,7 @@ class Settings:
     tool_classes: Mapping[str, ToolClass | str] | None = None
     annotate: Annotate = "model"
     recall: bool = False
+    tasks: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", parse_budget(self.budget, exact=True))
@@ -225,8 +227,9 @@ class Settings:
         read_tool_classes(self.tool_classes)
         if self.annotate not in get_args(Annotate):
             raise ConfigError(f"annotate is {self.annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
-        if not isinstance(self.recall, bool):
-            raise ConfigError(f"recall is {self.recall!r}; it must be true or false")
+        for name in ("recall", "tasks"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.low_water is not None and not 0 < self.low_water <= 1:
             raise ConfigError(f"low_water is {self.low_water}; it must be above 0 and at most 1")
         if self.overhead < 0:

@@ -92,7 +92,7 @@ class WindowStrategy(Strategy):
     Attributes:
         name: its name in reports.
         window: the window; its indexes are those of the items.
-        episodes: all episodes so far, including removed ones, in order of start.
+        episodes: all episodes and tasks so far, including removed ones, in order of start.
 
     Raises:
         ConfigError: for a tool class that cannot work.
@@ -109,7 +109,11 @@ class WindowStrategy(Strategy):
     ) -> None:
         self.name = name
         self.window = ContextWindow(
-            settings.budget, policy, overhead=settings.overhead, tool_classes=settings.tool_classes
+            settings.budget,
+            policy,
+            overhead=settings.overhead,
+            tool_classes=settings.tool_classes,
+            tasks=settings.tasks,
         )
         self.episodes: list[Episode] = []
         self._annotator = annotator or settings.annotator()
@@ -169,7 +173,7 @@ class WindowStrategy(Strategy):
         live = {episode.number: episode for episode in (*window.episodes, *window.described)}
         for episode in self.episodes:
             if episode.number not in live:  # it has been removed
-                marked = episode.type is EpisodeType.EXPL and not episode.implicit and not episode.inferred
+                marked = episode.type is not EpisodeType.ACT and not episode.implicit and not episode.inferred
                 episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
         self.window = window

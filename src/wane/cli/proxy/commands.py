@@ -42,6 +42,10 @@ class ContextOptions:
             "WHO",
         ),
     ] = "model"
+    tasks: Annotated[
+        bool,
+        Flag("--tasks", "Let the model group episodes in tasks, of each of which one line stays when its work leaves."),
+    ] = False
     recall: Annotated[
         bool,
         Flag(

@@ -115,8 +115,8 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     """Return how to manage contexts.
 
     Raises:
-        UsageError: for inference with a strategy that has no episodes, for reminders if the model marks no episodes, or
-            for recall if nothing is evicted.
+        UsageError: for inference with a strategy that has no episodes, for reminders or tasks if the model marks no
+            episodes, or for recall if nothing is evicted.
         ConfigError: for a value that cannot work.
     """
     from wane.conversation.context import SETTING_NAMES, ContextSettings
@@ -135,6 +135,10 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     if options.remind_at is not None and not settings.marked:
         raise UsageError(
             "--remind-at is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
+        )
+    if settings.tasks and not settings.marked:
+        raise UsageError(
+            "--tasks is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
         )
     if not traits(settings.strategy).by_episode and settings.annotate == "infer":
         raise UsageError(

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from weakref import WeakValueDictionary
 
 from wane.conversation.context import ContextSettings
-from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL
+from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL
 from wane.core import DELIMITER
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError, WaneError
 from wane.core.guidance import guidance
@@ -100,10 +100,12 @@ class SessionIndex:
         self.began: Callable[[str, str], Awaitable[None]] | None = None
         self._strict = strict
         self._others: dict[str, SessionIndex] = {}
-        self._tools = [DELIMITER_TOOL] * self.settings.marked + [RECALL_TOOL] * self.settings.recall
+        policy, tasks = self.settings.eviction, self.settings.tasks
+        delimiter = TASKS_TOOL if tasks else DELIMITER_TOOL
+        self._tools = [delimiter] * self.settings.marked + [RECALL_TOOL] * self.settings.recall
         self._guidance = {
-            frozenset({DELIMITER}): guidance(self.settings.eviction),
-            frozenset({DELIMITER, RECALL}): guidance(self.settings.eviction, recall=True),
+            frozenset({DELIMITER}): guidance(policy, tasks=tasks),
+            frozenset({DELIMITER, RECALL}): guidance(policy, recall=True, tasks=tasks),
             frozenset({RECALL}): RECALL_ALONE,
         }
         self._sessions: SessionsInMemory[CachedSession] = SessionsInMemory()
