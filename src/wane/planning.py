@@ -94,6 +94,7 @@ def plan(
     overhead: int = 0,
     tool_classes: Mapping[str, ToolClass | str] | None = None,
     annotate: AnnotateChoice = "auto",
+    tasks: bool = False,
 ) -> Plan:
     """Run one pass over a whole session, and say what it would evict. Nothing is changed.
 
@@ -109,6 +110,7 @@ def plan(
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: where episodes come from: `model`, the agent's own `delimiter` calls; `infer`, inferred from its
             tool calls; `auto`, the agent's own if one was accepted, else inferred.
+        tasks: whether the agent may have grouped its episodes in tasks (R17).
 
     Raises:
         ConfigError: for a budget, policy, counter, tool class or `annotate` that cannot work.
@@ -134,6 +136,7 @@ def plan(
         overhead=overhead,
         tool_classes=tool_classes,
         annotate=annotate,
+        tasks=tasks,
     )
     return replace(planned, messages=messages_of(transcript, planned.view, "cwl")[0], _format=chosen)
 
@@ -147,6 +150,7 @@ def plan_items(
     overhead: int = 0,
     tool_classes: Mapping[str, ToolClass | str] | None = None,
     annotate: AnnotateChoice = "auto",
+    tasks: bool = False,
 ) -> Plan:
     """Run one pass over the items of a session; see `plan`.
 
@@ -158,6 +162,7 @@ def plan_items(
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: where episodes come from.
+        tasks: whether the agent may have grouped its episodes in tasks (R17).
 
     Raises:
         ConfigError: for a budget, policy, tool class or `annotate` that cannot work.
@@ -173,6 +178,7 @@ def plan_items(
         policy=policy or Policy(),
         tool_classes=tool_classes,
         annotate=annotate,
+        tasks=tasks,
         counter=counter,
     )
     engine = Engine(settings)
@@ -207,5 +213,7 @@ def _episode_dict(episode: Episode) -> dict[str, Any]:
         "removed": episode.removed,
         "level": episode.level.value,
         "dependencies": list(episode.dependencies),
+        "task": episode.task and episode.task.name,
+        "abandoned": episode.abandoned,
         "tokens": episode.tokens,
     }

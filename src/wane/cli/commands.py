@@ -99,6 +99,7 @@ class PlanOptions:
     ] = "chars"
     format: FormatName = "auto"
     annotate: WhoMarks = "auto"
+    tasks: Annotated[bool, Flag("--tasks", "The agent may have grouped its episodes in tasks.")] = False
     tool_classes: ToolClasses = ()
     full: Full = False
     tell: Annotated[bool, Flag("--exit-code", "Exit with 3 if the budget cannot be met.")] = False

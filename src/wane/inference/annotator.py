@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
@@ -316,5 +316,13 @@ def is_annotated(parts: Iterable[Part]) -> bool:
     Args:
         parts: the whole history.
     """
-    marks = (part.arguments for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER)
-    return any(verdict.accepted for verdict in ContextWindow().foresee(marks))
+    return any(verdict.accepted for verdict in ContextWindow().foresee(_marks(parts)))
+
+
+def has_tasks(parts: Iterable[Part]) -> bool:
+    """Whether the agent grouped its episodes in tasks (R17); see `is_annotated`."""
+    return any(verdict.type is EpisodeType.TASK for verdict in ContextWindow(tasks=True).foresee(_marks(parts)))
+
+
+def _marks(parts: Iterable[Part]) -> Iterator[str | None]:
+    return (part.arguments for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER)

@@ -86,7 +86,7 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
     tight = [(prepared, room) for prepared, room in rooms if room is not None and room.tight]
     tight.sort(key=lambda pair: -pair[1].fixed)
     jobs = [
-        Job(number, OURS, replace(settings, budget=budget, annotate=prepared.annotate), prepared.pricing)
+        Job(number, OURS, prepared.under(replace(settings, budget=budget)), prepared.pricing)
         for number, (prepared, room) in enumerate(tight)
         for budget in (room.budget, room.advised)
         if room.attainable

@@ -78,7 +78,15 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "removed": 0,
             "rewritten": {},
             "episodes": [
-                {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens, "notices": it.notices}
+                {
+                    "name": it.name,
+                    "type": it.type,
+                    "state": it.state,
+                    "tokens": it.tokens,
+                    "notices": it.notices,
+                    "task": None,
+                    "abandoned": False,
+                }
                 for it in told.episodes
             ],
         }

@@ -108,7 +108,7 @@ def _episodes(chat: Host, _: str) -> None:
     blocks = layout.blocks(
         [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
     )
-    rows = layout.episode_rows(blocks, session.episodes, session.window.policy)
+    rows = layout.episode_rows(blocks, layout.in_tasks(session.episodes), session.window.policy)
     chat.console.print(picture.EpisodeTable(rows, _ROWS, ("whole", "view")))
 
 

@@ -183,7 +183,8 @@ class Narration:
                 return Text(f"{marks.opened} {episode.type.value} {_named(episode.name)}{behind}", style="magenta")
             case EpisodeClosed(episode) if episode.name is not None:
                 learned = f": {printable(episode.description)}" if episode.description else ""
-                return Text(f"{marks.closed} {_named(episode.name)}{learned}", style="magenta")
+                fate = " abandoned" if episode.given_up else ""
+                return Text(f"{marks.closed} {_named(episode.name)}{fate}{learned}", style="magenta")
             case PassRan(report) if report.tokens_after < report.tokens_before:
                 freed = report.tokens_before - report.tokens_after
                 effect = (

@@ -33,6 +33,7 @@ def run_plan(options: PlanOptions) -> int:
         "policy": options.policy_settings.over(options.policy),
         "tool_classes": dict(options.tool_classes),
         "annotate": options.annotate,
+        "tasks": options.tasks,
     }
     counter = usable_counter(options.counter)
     source = read_one(options.file, options.format)

@@ -67,7 +67,7 @@ def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
     simulated = []
     for prepared in studied:
         managed = prepared.recording.session.evictions
-        settings = Settings(budget=budget, annotate=prepared.annotate)
+        settings = prepared.under(Settings(budget=budget))
         name = "none" if managed else "cwl"
         # A session that Wane managed has its own budget, and what it kept is recorded.
         own = replace(settings, budget=managed[-1].budget or budget) if managed else settings

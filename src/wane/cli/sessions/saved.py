@@ -100,7 +100,9 @@ class Session:
 
     def turn_of(self, episode: Episode) -> int:
         """Number of the user turn in which an episode began, from 0; -1 before the first."""
-        return bisect_right(self.turns, episode.spans[0][0], key=lambda turn: turn.item) - 1
+        within = (one for one in self.rebuilt.episodes if one.spans and episode in one.lineage())
+        first = min((one.spans[0][0] for one in within), default=0)  # a task that was not a call has no items
+        return bisect_right(self.turns, first, key=lambda turn: turn.item) - 1
 
 
 def load_session(path: Path) -> Session:

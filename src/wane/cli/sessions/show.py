@@ -100,6 +100,8 @@ def session_dict(session: Session) -> dict[str, Any]:
                 "removed": episode.removed,
                 "level": episode.level.value,
                 "dependencies": list(episode.dependencies),
+                "task": episode.task and episode.task.name,
+                "abandoned": episode.abandoned,
                 "description": episode.description,
                 "turn": session.turn_of(episode),
                 "tokens": dict(zip(("history", "view"), tokens.get(episode.number, (0, 0)), strict=True)),
@@ -112,19 +114,20 @@ def session_dict(session: Session) -> dict[str, Any]:
 
 
 def tree(session: Session, *, full: bool) -> list[Row]:
-    """Return a session as rows: what opens it, then each user's turn with the episodes that began in it.
+    """Return a session as rows: what opens it, then each user's turn with the episodes and tasks that began in it.
 
     Args:
         session: the session.
         full: give texts whole, instead of their beginnings.
     """
-    episodes = session.rebuilt.episodes
+    episodes = layout.in_tasks(session.rebuilt.episodes)
     below: dict[int, list[Row]] = {}
     policy = session.rebuilt.window.policy
     for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes, policy), strict=True):
         note = _one_line(episode.description or ("(inferred)" if episode.inferred else ""), full)
         if layout.is_told(row):
-            below.setdefault(session.turn_of(episode), []).append(replace(row, note=note, depth=1))
+            *_, outermost = episode.lineage()
+            below.setdefault(session.turn_of(outermost), []).append(replace(row, note=note, depth=row.depth + 1))
     top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
     rows = top + below.get(-1, [])
     for number, (turn, tokens) in enumerate(_turns(session)):

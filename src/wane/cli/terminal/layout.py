@@ -28,7 +28,7 @@ def role_of(episode: Episode) -> Role:
     """Return the role of an episode."""
     if episode.implicit:
         return Role.PROLOGUE if episode.prologue else Role.IMPLICIT
-    return Role.EXPL if episode.type is EpisodeType.EXPL else Role.ACT
+    return Role(episode.type.value)
 
 
 def blocks(
@@ -100,7 +100,7 @@ def index_block(window: ContextWindow) -> list[Band]:
 
 
 def rows(parts: Sequence[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
-    """Return the table of a window: what belongs to no episode, then the episodes in order of start.
+    """Return the table of a window: what belongs to no episode, then the episodes in order of start, under their tasks.
 
     Args:
         parts: the window's blocks.
@@ -108,7 +108,13 @@ def rows(parts: Sequence[Band], episodes: Sequence[Episode], policy: Policy, *, 
         policy: what a pass may evict.
         done: whether the pass has run; False if it would be the next one.
     """
-    return fixed_rows(parts) + [row for row in episode_rows(parts, episodes, policy, done=done) if is_told(row)]
+    told = episode_rows(parts, in_tasks(episodes), policy, done=done)
+    return fixed_rows(parts) + [row for row in told if is_told(row)]
+
+
+def in_tasks(episodes: Iterable[Episode]) -> list[Episode]:
+    """Return episodes in order of start, but each task with what it holds right behind it (R17)."""
+    return sorted(episodes, key=lambda episode: [around.number for around in episode.lineage()][::-1])
 
 
 def is_told(row: Row) -> bool:
@@ -132,7 +138,7 @@ def fixed_rows(parts: Iterable[Band]) -> list[Row]:
 
 
 def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
-    """Return the rows of the episodes, in order of start, without the notices in them, which have a row of their own.
+    """Return the rows of episodes, in their order, without the notices in them, which have a row of their own.
 
     Args:
         parts: the window's blocks.
@@ -151,12 +157,13 @@ def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Pol
         is_cut = done and after < before and not episode.removed and episode.level is Level.NONE
         row = Row(
             role_of(episode),
-            name_of(episode.number, episode.name),
+            f"{name_of(episode.number, episode.name)}{' (abandoned)' if episode.given_up else ''}",
             before,
             after,
             level=episode.level.value,
             why=f"{why(episode, needed, policy)}{', partly evicted' if is_cut else ''}",
             builds_on=tuple(map(brief, episode.dependencies)),
+            depth=episode.depth,
         )
         rows.append(row)
     return rows
@@ -212,10 +219,12 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
     if episode.removed:
         if not episode.tokens:
             return "gone"
-        annotated = not episode.implicit and episode.type is EpisodeType.EXPL
+        annotated = not episode.implicit and episode.type is not EpisodeType.ACT
         return "description stays" if annotated and episode.level is Level.REMOVE else "held by what needs it"
     if episode.prologue and policy.prologue == "whole":
         return _NEVER
+    if episode.is_task:
+        return "until what it holds has left" if episode.closed else "open"
     if not episode.closed:
         return "not finished" if episode.implicit else "active"
     if episode.open_calls:
@@ -224,6 +233,8 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
         return "not yet seen whole by the model"
     if acts := needed.get(episode.name or ""):
         return f"needed by {', '.join(acts)}"
+    if episode.abandoned:
+        return "abandoned: goes first"
     return "may go" if episode.level is Level.NONE else "may go further"
 
 

@@ -34,6 +34,7 @@ class Role(StrEnum):
     PROLOGUE = "prologue"
     EXPL = "expl"
     ACT = "act"
+    TASK = "task"
     IMPLICIT = "implicit"
     INDEX = "index"
 
@@ -91,6 +92,7 @@ LETTERS: Final = {
     Role.PROLOGUE: "P",
     Role.EXPL: "E",
     Role.ACT: "A",
+    Role.TASK: "T",
     Role.IMPLICIT: "I",
     Role.INDEX: "X",
 }
@@ -101,6 +103,7 @@ _MEANING: Final = {
     Role.PROLOGUE: "prologue",
     Role.EXPL: "explores",
     Role.ACT: "acts",
+    Role.TASK: "tasks",
     Role.IMPLICIT: "unmarked",
     Role.INDEX: "index",
 }
@@ -111,6 +114,7 @@ _TAPE_STYLES: Final = {
     Role.PROLOGUE: "black on cyan",
     Role.EXPL: "white on blue",
     Role.ACT: "white on magenta",
+    Role.TASK: "black on bright_magenta",
     Role.IMPLICIT: "black on yellow",
     Role.INDEX: "white on bright_black",
 }

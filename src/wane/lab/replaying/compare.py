@@ -164,7 +164,7 @@ def run_each(
         WaneError: whatever a replay raised.
     """
     jobs = [
-        Job(number, name, replace(settings, annotate=prepared.annotate), prepared.pricing, trace)
+        Job(number, name, prepared.under(settings), prepared.pricing, trace)
         for name, settings in strategies
         for number, prepared in enumerate(studied)
     ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wane.core import Counter, chars
-from wane.inference import is_annotated
+from wane.inference import has_tasks, is_annotated
 from wane.lab.counting import count
 from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Annotate, AnnotateChoice
+from wane.strategies.base import Annotate, AnnotateChoice, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Studied:
         recording: the session and its origin.
         subject: the session, counted and indexed.
         annotate: who marks its episodes.
+        tasks: whether its agent grouped episodes in tasks (R17).
         pricing: prices and cache rules of its replays.
     """
 
@@ -30,6 +31,11 @@ class Studied:
     subject: Subject
     annotate: Annotate
     pricing: Pricing
+    tasks: bool = False
+
+    def under(self, settings: Settings) -> Settings:
+        """Return settings with what the session says of its marks."""
+        return replace(settings, annotate=self.annotate, tasks=self.tasks)
 
     @property
     def inferred(self) -> bool:
@@ -91,7 +97,7 @@ def study(
         own = Pricing.recorded(recording.session, pricing) if own_prices else pricing
         used = own.cached_for(hour=pricing.hour or recording.session.cached_for_hour)
         marks = annotator_of(recording.session) if annotate == "auto" else annotate
-        done.append(Studied(recording, subject, marks, used))
+        done.append(Studied(recording, subject, marks, used, has_tasks(recording.session.parts)))
         if progress:
             progress(number + 1, len(recordings))
     return done

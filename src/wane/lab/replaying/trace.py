@@ -54,14 +54,16 @@ class EpisodeTrace:
     Attributes:
         number: its place in the order of starts.
         name: its name; None if it is implicit.
-        type: whether it explores or acts.
+        type: whether it explores or acts, or is a task.
         dependencies: names of the explorations that it declared.
         first: its first item.
         last: its last item so far.
         opened: number of the model call before which it began.
         closed: number of the model call before which it ended; None while it is open.
         inferred: whether it was inferred.
-        description: an exploration's description, once it has ended.
+        description: an exploration's or a task's description, once it has ended.
+        task: number of the task that it belongs to; None if it is in none.
+        abandoned: whether it is a task that was abandoned.
     """
 
     number: int
@@ -74,6 +76,8 @@ class EpisodeTrace:
     closed: int | None = None
     inferred: bool = False
     description: str | None = None
+    task: int | None = None
+    abandoned: bool = False
 
 
 class Trace:
@@ -109,12 +113,13 @@ class Trace:
                     episode.number, episode.name, episode.type, episode.dependencies, index, index, call
                 )
                 traced.inferred = episode.inferred
+                traced.task = None if episode.task is None else episode.task.number
             if episode is added.episode:
                 traced.last = index
                 self.owners[index] = episode.number
             if episode.closed and traced.closed is None:
                 traced.closed = call
-                traced.description = episode.description
+                traced.description, traced.abandoned = episode.description, episode.given_up
 
     def observe(self, call: int, fitted: Fitted) -> None:
         """Note the view of a model call."""

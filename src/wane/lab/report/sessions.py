@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wane.core import ContextWindow, EpisodeType, Kind
+from wane.core import ContextWindow, Kind
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
-from wane.inference import Annotator
+from wane.inference import Annotator, has_tasks
 from wane.lab.counting import Material
 from wane.lab.replaying.trace import EpisodeTrace, Trace
 from wane.lab.report.texts import Texts
@@ -51,7 +51,7 @@ def call_before(firsts: Sequence[int], position: int) -> int:
 
 
 def _traced(material: Material, annotate: Annotate) -> Trace:
-    window = ContextWindow(MAX_BUDGET)
+    window = ContextWindow(MAX_BUDGET, tasks=has_tasks(material.session.parts))
     annotator = Annotator() if annotate == "infer" else None
     trace = Trace(material)
     firsts = [call.first for call in material.session.calls]
@@ -128,16 +128,17 @@ def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
 
 def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Texts) -> dict[str, Any]:
     numbers = {named.name: named.number for named in episodes if named.name is not None} if episode.dependencies else {}
-    kind = "act" if episode.type is EpisodeType.ACT else "expl"
     return {
         "number": episode.number,
         "name": texts.private(episode.name or ""),
-        "type": "work" if episode.name is None else kind,
+        "type": "work" if episode.name is None else episode.type.value,
         "needs": [numbers[name] for name in episode.dependencies if name in numbers],
         "first": episode.first,
         "last": episode.last,
         "opened": episode.opened,
         "closed": -1 if episode.closed is None else episode.closed,
         "inferred": int(episode.inferred),
+        "task": -1 if episode.task is None else episode.task,
+        "abandoned": int(episode.abandoned),
         "description": texts.private(episode.description or "", 400),
     }

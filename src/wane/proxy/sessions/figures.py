@@ -108,10 +108,12 @@ class EpisodeStatus:
 
     Attributes:
         name: its name; None for an implicit one.
-        type: `expl` or `act`.
+        type: `expl`, `act` or `task`.
         state: `active`, `closed`, or the level to which it has been stripped.
         tokens: its tokens in the view.
         notices: how many of them are notices of the harness.
+        task: name of the task that it belongs to; None if it is in none.
+        abandoned: whether it is a task that was abandoned, or in one.
     """
 
     name: str | None
@@ -119,6 +121,8 @@ class EpisodeStatus:
     state: str
     tokens: int
     notices: int = 0
+    task: str | None = None
+    abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,8 @@ class CachedSession:
                 "active" if not episode.closed else episode.level.value if episode.rank else "closed",
                 episode.tokens,
                 notices.get(episode.number, 0),
+                episode.task.name if episode.task else None,
+                episode.abandoned,
             )
             for episode in episodes
             if episode.tokens

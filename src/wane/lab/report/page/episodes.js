@@ -14,6 +14,7 @@ function episodesSection() {
     h("span", {}, h("i", { class: "dot expl" }), "exploration"),
     h("span", {}, h("i", { class: "dot act" }), "act"),
     h("span", {}, h("i", { class: "dot work" }), "outside episodes"));
+  const tasks = h("span", {}, h("i", { class: "dot task" }), "task");
   const origin = h("span", { class: "small" });
   const canvas = h("canvas");
   const spacer = h("div", { class: "spacer" });
@@ -36,8 +37,9 @@ function episodesSection() {
     const of = session();
     view.hover = view.chosen = -1;
     box.hidden = !of.bars.length;
+    if (of.bars.some((bar) => bar.type === "task")) key.append(tasks); else tasks.remove();
     origin.textContent = of.bars.length
-      ? `${many(of.bars.length, "episode")}, ${of.inferred ? "inferred from the tool calls" : "as the agent marked them"}`
+      ? `${counts(of)}, ${of.inferred ? "inferred from the tool calls" : "as the agent marked them"}`
       : "This session has no episodes.";
     box.scrollTop = 0;
     explain();
@@ -78,6 +80,12 @@ function episodesSection() {
   rebuild();
 }
 
+function counts(of) {
+  const tasks = of.bars.filter((bar) => bar.type === "task").length;
+  const episodes = many(of.bars.length - tasks, "episode");
+  return tasks ? `${episodes} and ${many(tasks, "task")}` : episodes;
+}
+
 // Scrolls to the episode that goes on at the call.
 function follow(box, view) {
   const bars = session().bars;
@@ -116,10 +124,10 @@ function drawBars(canvas, box, view, lives) {
   const context = sharpen(canvas, width, height);
   const x = scale(0, Math.max(1, callCount() - 1), MARGIN.left, width - MARGIN.right);
   const top = box.scrollTop;
-  const colours = { expl: colour("expl"), act: colour("act"), work: colour("work"), line: colour("line"), ink: colour("ink"), muted: colour("muted"), accent: colour("accent"), paper: colour("surface"), select: colour("select") };
+  const colours = { expl: colour("expl"), act: colour("act"), task: colour("task"), work: colour("work"), line: colour("line"), ink: colour("ink"), muted: colour("muted"), accent: colour("accent"), paper: colour("surface"), select: colour("select") };
   const first = Math.max(0, Math.floor(top / view.row)), stop = Math.min(of.bars.length, Math.ceil((top + height) / view.row) + 1);
   const chosen = of.bars[view.hover >= 0 ? view.hover : view.chosen];
-  const kin = chosen ? new Set([...chosen.needs, ...of.bars.filter((bar) => bar.needs.includes(chosen.number)).map((bar) => bar.number)]) : new Set();
+  const kin = chosen ? new Set([...chosen.needs, ...of.bars.filter((bar) => bar.needs.includes(chosen.number) || bar.task === chosen.number).map((bar) => bar.number)]) : new Set();
   context.font = "11px system-ui, sans-serif";
   for (let number = first; number < stop; number++) {
     const bar = of.bars[number], y = number * view.row - top;
@@ -145,7 +153,8 @@ function drawBars(canvas, box, view, lives) {
 }
 
 function drawBar(context, bar, life, x, y, row, fillStyle) {
-  const thick = Math.max(2, row - (row > 8 ? 5 : 1));
+  // A task is a line along the episodes that it holds.
+  const thick = bar.type === "task" ? 2 : Math.max(2, row - (row > 8 ? 5 : 1));
   const end = bar.closed < 0 ? callCount() : bar.closed;
   const middle = y + row / 2;
   context.fillStyle = fillStyle;
@@ -191,6 +200,7 @@ function drawKin(context, of, chosen, x, row, top, strokeStyle) {
 
 function episodeDetail(of, it, bar) {
   const life = shares(of, it)[bar.number];
+  const held = of.bars.filter((other) => other.task === bar.number);
   const users = of.bars.filter((other) => other.needs.includes(bar.number));
   const from = Math.max(1, bar.opened), to = Math.max(1, bar.closed);
   const calls = bar.closed < 0 ? `from call ${n0(from)} to the end` : from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
@@ -208,6 +218,8 @@ function episodeDetail(of, it, bar) {
     h("p", { class: "small" }, facts),
     bar.description && h("p", {}, bar.description),
     bar.needs.length > 0 && h("p", { class: "small" }, `Builds on ${bar.needs.map((number) => episodeName(of.bars[number])).join(", ")}.`),
+    bar.task >= 0 && h("p", { class: "small" }, `In the task ${episodeName(of.bars[bar.task])}.`),
+    held.length > 0 && h("p", { class: "small" }, `Holds ${held.map(episodeName).join(", ")}.`),
     users.length > 0 && h("p", { class: "small" }, `Needed by ${users.map(episodeName).join(", ")}.`),
     fate,
   ].filter(Boolean);

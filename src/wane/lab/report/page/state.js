@@ -84,13 +84,13 @@ function levelsOf(it) {
 }
 
 function episodeName(bar) {
-  if (bar.name) return `‘${bar.name}’`;
+  if (bar.name) return `‘${bar.name}’${bar.abandoned ? " (abandoned)" : ""}`;
   const from = Math.max(1, bar.opened), to = Math.max(from, bar.closed < 0 ? callCount() : bar.closed);
   const calls = from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
   return `${{ work: "work", act: "act" }[bar.type] || "exploration"} at ${calls}`;
 }
 const levelName = (level) => ({ remove: "removed" })[data.levels[level]] || data.levels[level];
-const episodeType = (bar) => ({ act: "act", expl: "exploration", work: "outside episodes" })[bar.type];
+const episodeType = (bar) => ({ act: "act", expl: "exploration", task: "task", work: "outside episodes" })[bar.type];
 
 function reason(of, it, now, index) {
   const entry = (it.changes || [])[now.change[index]];

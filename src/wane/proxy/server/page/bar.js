@@ -9,11 +9,12 @@ const STATES = {
   artifact: "outputs gone",
   remove: "description left",
 };
-const TYPES = { expl: "exploration", act: "act" };
+const TYPES = { expl: "exploration", act: "act", task: "task" };
 
-const kindOf = (episode) => (episode.name === null ? "work" : episode.type === "act" ? "act" : "expl");
+const kindOf = (episode) => (episode.name === null ? "work" : TYPES[episode.type] ? episode.type : "expl");
 const stateOf = (episode) => STATES[episode.state] || episode.state;
-const nameOf = (episode) => (episode.name === null ? "outside episodes" : `${TYPES[episode.type] || episode.type} ‘${episode.name}’`);
+const placeOf = (episode) => `${episode.task ? ` in task ‘${episode.task}’` : ""}${episode.abandoned ? " (abandoned)" : ""}`;
+const nameOf = (episode) => (episode.name === null ? "outside episodes" : `${TYPES[episode.type] || episode.type} ‘${episode.name}’${placeOf(episode)}`);
 
 function colourOf(episode) {
   const share = PALE[episode.state] || PALE.closed;

@@ -1,0 +1,86 @@
+"""Where a person sees tasks (R17): episodes stand under them, and abandoned ones say so."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conversation.test_tasks import Model
+from wane.journal import SessionStore
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A session with a task in a task, of which the inner one was abandoned, and an episode outside of both."""
+    model = Model(budget="80k")
+    model.look("early")
+    model.mark(action="start", name="goal", type="task")
+    model.task("way", "a", abandoned=True)
+    model.look("b")
+    model.mark(action="end", name="goal", description="the port was taken")
+    model.look("late")
+    with SessionStore(tmp_path / "sessions").create(tmp_path, message_format="openai", fsync=False) as journal:
+        for record in model.conversation.log.records():
+            journal.append(record)
+        return journal.path
+
+
+def indented(out: str, names: str) -> dict[str, int]:
+    """How far each name stands from the table's letters, in order."""
+    rows = re.findall(rf"^[A-Z]( +)({names})\b", out, re.MULTILINE)
+    return {name: len(spaces) for spaces, name in rows}
+
+
+def test_show_puts_episodes_under_their_tasks(run: Run, saved: Path) -> None:
+    shown = run("show", saved).out
+    depths = indented(shown, "early|goal|way|a|b|late")
+    assert list(depths) == ["early", "goal", "way", "a", "b", "late"]
+    base = depths["early"]
+    assert [depth - base for depth in depths.values()] == [0, 0, 2, 4, 2, 0]
+    assert "way (abandoned)" in shown
+    assert "goal (abandoned)" not in shown
+    assert "T tasks" in shown
+
+
+def test_show_as_json(run: Run, saved: Path) -> None:
+    episodes = json.loads(run("show", saved, "--json").out)["episodes"]
+    assert {one["name"]: (one["type"], one["task"], one["abandoned"]) for one in episodes} == {
+        "early": ("expl", None, False),
+        "goal": ("task", None, False),
+        "way": ("task", "goal", True),
+        "a": ("expl", "way", True),
+        "b": ("expl", "goal", False),
+        "late": ("expl", None, False),
+    }
+
+
+def test_the_page_knows_tasks_without_being_told(run: Run, saved: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run("view", saved, "--output", page).code == 0
+    (data,) = re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
+    (session,) = json.loads(data)["sessions"]
+    bars: list[dict[str, Any]] = session["bars"]
+    assert [(bar["type"], bar["task"], bar["abandoned"]) for bar in bars] == [
+        ("expl", -1, 0),
+        ("task", -1, 0),
+        ("task", 1, 1),
+        ("expl", 2, 0),
+        ("expl", 1, 0),
+        ("expl", -1, 0),
+    ]
+
+
+def test_a_plan_has_tasks_where_they_are_asked_for(run: Run, tmp_path: Path) -> None:
+    model = Model(budget="80k")
+    model.task("goal", "a")
+    model.look("b")
+    messages = tmp_path / "messages.json"
+    messages.write_text(json.dumps(model.conversation.messages))
+    planned = json.loads(run("plan", messages, "--tasks", "--json").out)["episodes"]
+    assert [(one["name"], one["task"]) for one in planned] == [("goal", None), ("a", "goal"), ("b", None)]
+    assert "goal" not in {one["name"] for one in json.loads(run("plan", messages, "--json").out)["episodes"]}
