@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
+from tests.conversation.support import answered
 from tests.formats.convert import SIGNATURE, to_gemini
 from tests.formats.test_contract import Case, Session, live
 from tests.strategies import policies, sessions
 from wane import FormatError, Kind, Policy
 from wane.formats import Part
 from wane.formats.gemini import GeminiFormat, is_reasoning, seal_of
-from wane.formats.gemini_calls import field
+from wane.formats.gemini_calls import completed, field
 from wane.formats.openai import NON_TEXT_TOKENS
 
 FORMAT = GeminiFormat()
@@ -113,6 +114,15 @@ def test_results_that_do_not_name_their_calls_answer_them_in_order(ids: tuple[st
         assert (hosted.length, hosted.calls) == (3 + len(way), [])
 
 
+def test_a_result_that_is_repeated_is_left_out() -> None:
+    """As in a resumed session of Gemini CLI 0.61; Gemini refuses more results than calls."""
+    named = {"functionCall": {"id": "c1", "name": "read", "args": {}}}
+    answer = {"functionResponse": {"id": "c1", "name": "read", "response": {"output": "x"}}}
+    conversation = wane.Conversation("gemini")
+    conversation.extend([user(text("Go.")), model(named), user(answer, answer, text("On."))])
+    assert conversation.request().messages[-1] == user(answer, text("On."))
+
+
 def test_fields_may_be_spelled_as_in_the_protocol_buffer() -> None:
     snake = {"function_call": {"name": "read", "args": {}}, "thought_signature": SIGNATURE}
     assert FORMAT.parts(model(snake)) == FORMAT.parts(model(call("read", **SEAL)))
@@ -193,7 +203,10 @@ def test_calls_need_a_signed_thought_and_it_needs_what_follows() -> None:
 def test_no_view_has_a_content_whose_first_call_lost_its_signature(
     session: Session, budget: int, policy: Policy, ids: bool
 ) -> None:
-    case = Case("gemini", FORMAT, lambda messages: to_gemini(messages, signed=True, ids=ids))
+    if not ids:
+        # Without ids, results can only be told by their order.
+        session = answered(session)
+    case = Case("gemini", FORMAT, lambda messages: completed(to_gemini(messages, signed=True, ids=ids)))
     lived = live(case, session, budget, policy)
     assert all(seal_of(part) == SIGNATURE for part in first_calls(lived.view))
     whole = {id(part): part for message in lived.messages for part in message["parts"]}

@@ -17,7 +17,7 @@ from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL, T
 from wane.conversation.state import Digest
 from wane.conversation.timeline import Prepared, Setup, Timeline
 from wane.core import Added, ContextWindow, Kind
-from wane.formats.base import Format, MessageT
+from wane.formats.base import Format, MessageT, NativeFormat
 from wane.recall import answer
 
 _P = ParamSpec("_P")
@@ -159,7 +159,7 @@ class Common(Generic[MessageT]):
             tokens: tokens of the request that they answer.
             at: their time.
         """
-        messages, own = [*self.setup.read(data)], self._own_names()
+        messages, own = self._answering(self.setup.read(data)), self._own_names()
         prepared = self.line.prepare(
             messages, own=own, waiting=self.waiting.ids, check=True, following=True, first=first
         )
@@ -197,6 +197,13 @@ class Common(Generic[MessageT]):
 
     def _own_names(self) -> set[str]:
         return {tool.name for tool in self.own_tools}
+
+    def _answering(self, messages: Sequence[MessageT]) -> list[MessageT]:
+        """Return the next messages, with results that name their calls."""
+        if not isinstance(self.format, NativeFormat) or not self.window.open_calls:
+            return [*messages]
+        calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls)
+        return [*self.format.answering(messages, [(call.id, call.name) for call in calls])]
 
     def _append(
         self, message: MessageT, prepared: Prepared[MessageT], own: set[str], tokens: int, at: float | None

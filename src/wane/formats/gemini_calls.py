@@ -57,7 +57,8 @@ def call_ids() -> Callable[[Mapping[str, Any], str], str]:
 def completed(messages: Iterable[Any], calls: Sequence[OpenCall] = ()) -> list[Any]:
     """Return contents whose results have the ids of their calls; the same object where nothing was missing.
 
-    Google's SDK answers calls by their name and order alone, also where they have ids.
+    Google's SDK answers calls by their name and order alone, also where they have ids. A resumed session of Gemini CLI
+    0.61 has each result twice, which Gemini refuses: the second is left out.
 
     Args:
         messages: contents in order; anything else stays as it is.
@@ -84,21 +85,28 @@ def _answered(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[OpenCall
     """A content with ids in its results, and the calls that it leaves open."""
     responses, id_of = list(_objects_in(message, "functionResponse")), call_ids()
     given = {response.get("id") for _, response in responses}
+    unanswered = Counter(call_id for call_id, _ in waiting)
     waiting = [call for call in waiting if call[0] not in given]
     ids: dict[int, str] = {}
+    answered, repeated = Counter[str](), set[int]()
     for position, response in responses:
         call_id = id_of(response, str(response.get("name")))
+        answered[call_id] += 1
+        if answered[call_id] > unanswered[call_id] > 0:
+            repeated.add(position)
+            continue
         match = next((call for call in waiting if call[1] == response.get("name")), None)
         if response.get("id") or match is None:
             continue
         waiting.remove(match)
         if match[0] and match[0] != call_id:
             ids[position] = match[0]
-    if not ids:
+    if not ids and not repeated:
         return message, waiting
     parts = [
         _with_response(part, {"id": ids[position], **field(part, "functionResponse")}) if position in ids else part
         for position, part in enumerate(message["parts"])
+        if position not in repeated
     ]
     return {**message, "parts": parts}, waiting
 

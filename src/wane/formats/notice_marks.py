@@ -79,6 +79,8 @@ _CODEX: Final = "requests of Codex 0.169.0"
 _CODEX_PROGRAM: Final = "the program of Codex 0.169.0"
 _CODEX_SOURCE: Final = "the source of Codex, `core/src/context`"
 _CODEX_RECORDED: Final = "recorded sessions of Codex 0.140 to 0.142"
+_GEMINI: Final = "requests of Gemini CLI 0.61.0"
+_GEMINI_SOURCE: Final = "the source of Gemini CLI 0.56, `core/src`"
 _INSPECT_SOURCE: Final = "the source of Inspect AI 0.3.285, `agent/_types.py`"
 _OPENCODE_SOURCE: Final = "the source of OpenCode, `session/prompt`"
 _PI_PROGRAM: Final = "the program of pi 0.87.1"
@@ -260,6 +262,21 @@ PI: Final = (
     ),
 )
 
+GEMINI_CLI: Final = (
+    _tag("session_context", "the date, the system, the folders and the project's instructions", _GEMINI),
+    _tag("hook_context", "hooks' context", _GEMINI_SOURCE),
+    _tag("state_snapshot", "the summary of a compression", _GEMINI_SOURCE),
+    _start("Here is the user's editor context as a JSON object.", "what is open in the editor", _GEMINI_SOURCE),
+    _start("Here is a summary of changes in the user's editor context", "what has changed there", _GEMINI_SOURCE),
+    _start("System: Potential loop detected. Details: ", "the same calls again and again", _GEMINI_SOURCE),
+    NoticeMark(
+        "where its own reduction of the history has cut",
+        "[Continuing from previous AI thoughts...]",
+        _GEMINI_SOURCE,
+        Form.WHOLE,
+    ),
+)
+
 INSPECT: Final = (
     _start(
         "Please proceed to the next step using your best judgement. If you believe you have completed the task",
@@ -279,6 +296,7 @@ MARKS: Final[Mapping[str, tuple[NoticeMark, ...]]] = {
     "Claude Code": CLAUDE_CODE,
     "Codex": CODEX,
     "Copilot CLI": COPILOT_CLI,
+    "Gemini CLI": GEMINI_CLI,
     "Inspect AI": INSPECT,
     "OpenCode": OPENCODE,
     "pi": PI,

@@ -30,6 +30,21 @@ class ClaudeHands:
         return Call("Edit", {"file_path": str(self._work / path), "old_string": old, "new_string": new})
 
 
+class GeminiHands:
+    def __init__(self, work: Path) -> None:
+        self._work = work
+
+    def read(self, path: str) -> Call:
+        return Call("read_file", {"file_path": str(self._work / path)})
+
+    def run(self, command: str) -> Call:
+        return Call("run_shell_command", {"command": command, "description": "Runs it."})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        given = {"file_path": str(self._work / path), "instruction": "Change it.", "old_string": old, "new_string": new}
+        return Call("replace", given)
+
+
 class PiHands:
     def read(self, path: str) -> Call:
         return Call("read", {"path": path})
@@ -187,6 +202,45 @@ class Pi:
         lines = _lines(home / ".pi" / "agent" / "sessions")
         messages = [line["message"] for line in lines if line.get("type") == "message"]
         return [(message["role"], message["content"]) for message in messages]
+
+
+@dataclass(frozen=True)
+class GeminiCli:
+    package: Package = install.GEMINI
+    budget: int = 20_000  # of which 12,000 are its own instructions and tools
+
+    def hands(self, work: Path) -> Hands:
+        return GeminiHands(work)
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": upstream, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+    def prepare(self, home: Path, upstream: str) -> None:
+        (home / ".gemini").mkdir()
+        settings: dict[str, Any] = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"enableAutoUpdate": False},
+        }
+        (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+
+    def command(self, prompt: str, turn: int) -> list[str]:
+        options = ["--model", "gemini-3.1-pro-preview", "--yolo", "--output-format", "json"]
+        return [*(["--resume", "latest"] if turn else []), *options, "--prompt", prompt]
+
+    def pointed(self, upstream: str) -> list[str]:
+        return []
+
+    def answer(self, output: str) -> str:
+        return str(json.loads(output)["response"])
+
+    def transcript(self, home: Path) -> list[Any]:
+        lines = _lines(home / ".gemini" / "tmp")
+        return [
+            (line["type"], line.get("content"), [(call["name"], call["args"]) for call in line.get("toolCalls", ())])
+            for line in lines
+            if line.get("type") in ("user", "gemini")
+        ]
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

@@ -39,8 +39,9 @@ CODEX = Package("@openai/codex@0.169.0", "codex")
 PI = Package("@earendil-works/pi-coding-agent@0.87.1", "pi", needs_node=True)
 # It names only the provider's SDK.
 EARLIER_PI = Package("@earendil-works/pi-coding-agent@0.80.10", "pi", needs_node=True)
+GEMINI = Package("@google/gemini-cli@0.61.0", "gemini")
 NODE_22 = Package(NODE, "node", ("node_modules/node/installArchSpecificPackage.js",))
-PACKAGES = (CLAUDE, CODEX, PI, EARLIER_PI)
+PACKAGES = (CLAUDE, CODEX, PI, EARLIER_PI, GEMINI)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Claude Code, Codex and pi, as they come, through the proxy: whole sessions, resumed twice.
+"""Claude Code, Codex, Gemini CLI and pi, as they come, through the proxy: whole sessions, resumed twice.
 
 Each is skipped, with the reason, where it cannot be installed.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.clients import install
-from tests.proxy.clients.agents import Claude, Codex, CodingAgent, Pi
+from tests.proxy.clients.agents import Claude, Codex, CodingAgent, GeminiCli, Pi
 from tests.proxy.clients.install import Package
 from tests.proxy.clients.script import ANSWERS, marked, places, plain, start, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
@@ -27,13 +27,15 @@ AGENTS: dict[str, CodingAgent] = {
     "claude": Claude(),
     "codex": Codex("gpt-5.5"),
     "codex-code-mode": Codex("gpt-6.1-sol"),
+    "gemini": GeminiCli(),
     "pi-anthropic": Pi("anthropic-messages"),
     "pi-chat": Pi("openai-completions"),
     "pi-responses": Pi("openai-responses"),
 }
+# A resumed session of Gemini CLI 0.61 repeats its results, which Gemini refuses, so it resumes only through the proxy.
 # One way or the other for what differs in the protocol alone: each takes seconds.
 unevicted = pytest.mark.parametrize("name", ["claude", "codex", "pi-anthropic", "pi-responses"])
-evicted = pytest.mark.parametrize("name", ["claude", "codex", "codex-code-mode", "pi-chat", "pi-anthropic"])
+evicted = pytest.mark.parametrize("name", ["claude", "codex", "codex-code-mode", "gemini", "pi-chat", "pi-anthropic"])
 
 
 def replies(agent: CodingAgent, place: Place, *, marks: bool, aloud: bool = False) -> list[Reply]:

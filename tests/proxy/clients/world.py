@@ -26,6 +26,8 @@ from wane.testing.anthropic import UNSCRIPTED
 
 PATIENCE = 90  # seconds for one turn of an agent
 WANE = (sys.executable, "-m", "wane.cli.main")
+TESTED = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+"""Where the code under test is, if it is not the installed one."""
 GUIDANCE = guidance()
 
 # What differs from run to run with nothing to do with what was said.
@@ -69,7 +71,13 @@ class Place:
         place.home.mkdir(parents=True)
         place.work.mkdir()
         furnish(place.work)
-        place.environ = {"HOME": str(place.home), "PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C.UTF-8"}
+        place.environ = {
+            "HOME": str(place.home),
+            "PATH": os.environ["PATH"],
+            "TERM": "dumb",
+            "LANG": "C.UTF-8",
+            **TESTED,
+        }
         return place
 
     def run(self, command: Sequence[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -181,8 +189,7 @@ def proxy(upstream: str, folder: Path, *options: str, store: str | None = None) 
     command = [*WANE, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", *options]
     command += ["--no-store"] if store is None else ["--store", store]
     environ = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"}
-    # The code under test, if it is not the installed one.
-    environ |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    environ |= TESTED
     with log.open("w") as out:
         process = subprocess.Popen(command, env=environ, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     try:

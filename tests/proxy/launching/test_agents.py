@@ -13,6 +13,7 @@ from wane.core.errors import ConfigError
 from wane.proxy.agents.base import AgentCommand, Start, around_proxies, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
+from wane.proxy.agents.gemini_cli import GeminiCli
 from wane.proxy.agents.known import OtherAgent, agent_of
 from wane.proxy.agents.pi import Pi
 from wane.proxy.http.upstream import Upstream
@@ -52,6 +53,7 @@ def started(agent: Any, how: AgentCommand) -> Start:
         ("/usr/local/bin/claude", ClaudeCode),
         ("codex.cmd", Codex),
         ("./pi", Pi),
+        ("gemini", GeminiCli),
         ("aider", OtherAgent),
         ("claude-2", OtherAgent),
     ],
@@ -257,6 +259,53 @@ def test_what_pi_does_besides_needs_no_extension(home: Path) -> None:
     assert started(Pi(), command(home, "update", "--models")) == Start()
 
 
+# Gemini CLI
+
+
+def test_gemini_is_told_by_the_environment_and_takes_the_key(home: Path) -> None:
+    """Without a choice in its settings it takes the address for a gateway of its own kind, and refuses to start."""
+    how = command(home, environ={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "none.json")})
+    assert GeminiCli().upstream(how) == "https://generativelanguage.googleapis.com"
+    start = started(GeminiCli(), how)
+    written = Path(start.environ["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"])
+    assert start == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY, "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(written)})
+    assert json.loads(written.read_text()) == {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    gateway = command(home, environ={"GOOGLE_GEMINI_BASE_URL": "https://gateway.test/a"})
+    assert GeminiCli().upstream(gateway) == "https://gateway.test/a"
+
+
+def test_what_the_system_sets_for_gemini_stays(home: Path) -> None:
+    system = home / "etc" / "settings.json"
+    write(
+        system.with_name("system-defaults.json"), {"security": {"folderTrust": {"enabled": True}}, "ui": {"theme": "x"}}
+    )
+    start = started(GeminiCli(), command(home, environ={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(system)}))
+    settings = json.loads(Path(start.environ["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"]).read_text())
+    assert settings["ui"] == {"theme": "x"}
+    assert settings["security"] == {"folderTrust": {"enabled": True}, "auth": {"selectedType": "gemini-api-key"}}
+
+
+@pytest.mark.parametrize("where", ["user", "project", "system"])
+def test_the_login_of_gemini_is_the_users_choice(home: Path, where: str) -> None:
+    system = home / "etc" / "settings.json"
+    paths = {"user": home, "project": home.parent / "work"}
+    path = paths[where] / ".gemini" / "settings.json" if where in paths else system
+    how = command(home, environ={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(system), "GOOGLE_GENAI_USE_GCA": "true"})
+    write(path, {"security": {"auth": {"selectedType": "gemini-api-key"}}})
+    assert started(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
+    for choice, told in (("oauth-personal", "a Google login"), ("vertex-ai", "Vertex AI"), ("new", "new")):
+        write(path, {"security": {"auth": {"selectedType": choice}}})
+        with pytest.raises(ConfigError, match=f"it uses {told}, whose API Wane does not support; choose Gemini's"):
+            started(GeminiCli(), how)
+
+
+@pytest.mark.parametrize("name", ["GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"])
+def test_a_login_of_gemini_by_the_environment_is_refused(home: Path, name: str) -> None:
+    nowhere = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "none.json")}
+    with pytest.raises(ConfigError, match="whose API Wane does not support"):
+        started(GeminiCli(), command(home, environ={name: "true", **nowhere}))
+
+
 # Others
 
 
@@ -266,8 +315,11 @@ def test_others_are_told_by_the_usual_variables(home: Path) -> None:
     assert "does not know aider" in start.note
     start = started(OtherAgent("x"), command(home, upstream="https://api.anthropic.com"))
     assert start.environ == {"ANTHROPIC_BASE_URL": PROXY, "ANTHROPIC_API_BASE": PROXY}
+    start = started(OtherAgent("x"), command(home, upstream="https://generativelanguage.googleapis.com"))
+    assert start.environ == {"GOOGLE_GEMINI_BASE_URL": PROXY}
+    assert start.note.endswith("GOOGLE_GEMINI_BASE_URL is set, but it may ignore it")
     how = command(home, api="openai", environ={"OPENAI_API_BASE": "https://mine.test/v1"})
     assert OtherAgent("x").upstream(how) == "https://mine.test/v1"
     for unclear in (command(home), command(home, upstream="https://x.test")):
-        with pytest.raises(ConfigError, match="--api anthropic or"):
+        with pytest.raises(ConfigError, match="--api anthropic, openai or gemini"):
             started(OtherAgent("x"), unclear)

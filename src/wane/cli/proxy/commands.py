@@ -312,8 +312,8 @@ class RunOptions:
         str,
         Flag(
             "AGENT",
-            "The agent's program and its arguments: claude, codex, pi, or with --api any other. Everything after its "
-            "name goes to it.",
+            "The agent's program and its arguments: claude, codex, gemini, pi, or with --api any other. Everything "
+            "after its name goes to it.",
             "AGENT [ARGUMENT ...]",
         ),
     ]
@@ -325,7 +325,7 @@ class RunOptions:
     ] = None
     api: Annotated[
         Literal["anthropic", "openai"] | None,
-        Flag("--api", "Protocol of an agent that Wane does not know: anthropic or openai.", "API"),
+        Flag("--api", "Protocol of an agent that Wane does not know: anthropic, openai or gemini.", "API"),
     ] = None
     listen: Annotated[
         str | None,

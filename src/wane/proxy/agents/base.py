@@ -14,11 +14,12 @@ from wane.core.errors import ConfigError
 from wane.proxy.http.head import Headers, first
 from wane.proxy.settings import UpstreamUrl
 
-Api = Literal["anthropic", "openai"]
+Api = Literal["anthropic", "openai", "gemini"]
 """Whose protocols an agent speaks; OpenAI's two share a base URL."""
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 OPENAI: Final = "https://api.openai.com/v1"
+GOOGLE: Final = "https://generativelanguage.googleapis.com"
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")

@@ -7,14 +7,15 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import ANTHROPIC, OPENAI, Agent, AgentCommand, Api, Start, openai_base
+from wane.proxy.agents.base import ANTHROPIC, GOOGLE, OPENAI, Agent, AgentCommand, Api, Start, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
+from wane.proxy.agents.gemini_cli import VARIABLE, GeminiCli
 from wane.proxy.agents.pi import Pi
 from wane.proxy.http.head import Headers
 from wane.proxy.settings import UpstreamUrl
 
-AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), Pi())
+AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Pi())
 """The agents that Wane knows."""
 
 
@@ -28,10 +29,11 @@ _ENDINGS: Final = (".exe", ".cmd", ".bat", ".ps1")
 _VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "gemini": (VARIABLE,),
 }
-"""The second of each is read by LiteLLM, and so by aider."""
+"""The second of the first two is read by LiteLLM, and so by aider."""
 
-_DEFAULTS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI}
+_DEFAULTS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI, "gemini": GOOGLE}
 
 
 class OtherAgent(Agent):
@@ -52,9 +54,10 @@ class OtherAgent(Agent):
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the environment, with a note that the agent may ignore it."""
         api = self._api(command)
-        base = proxy if api == "anthropic" else openai_base(proxy, upstream)
+        base = openai_base(proxy, upstream) if api == "openai" else proxy
         names = _VARIABLES[api]
-        note = f"Wane does not know {self.program}: {' and '.join(names)} are set, but it may ignore them"
+        verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
+        note = f"Wane does not know {self.program}: {' and '.join(names)} {verb} set, but it may ignore {them}"
         return Start(environ=dict.fromkeys(names, base), note=note)
 
     def _api(self, command: AgentCommand) -> Api:
@@ -65,8 +68,8 @@ class OtherAgent(Agent):
             if host == UpstreamUrl.parse(url).host:
                 return api
         raise ConfigError(
-            f"Wane does not know {self.program} (it knows claude, codex and pi): give its protocol, --api anthropic or"
-            " --api openai, and --upstream if its provider is another"
+            f"Wane does not know {self.program} (it knows claude, codex, gemini and pi): give its protocol, --api"
+            " anthropic, openai or gemini, and --upstream if its provider is another"
         )
 
 

@@ -79,7 +79,7 @@ class Pi(Agent):
         if command.arguments[:1] and command.arguments[0] in _COMMANDS:
             return Start()
         provider = _provider(command)
-        base = proxy if _api(command, provider) == "anthropic" else openai_base(proxy, upstream)
+        base = openai_base(proxy, upstream) if _api(command, provider) == "openai" else proxy
         extension = private / "wane.mjs"
         call = f"pi.registerProvider({json.dumps(provider)}, {json.dumps({'baseUrl': base})})"
         extension.write_text(f"export default (pi) => {{ {call}; }};\n", encoding="utf-8")
