@@ -23,7 +23,10 @@ class TestInstalled:
 
     def test_the_help_of_wane_lists_them(self, run: Run) -> None:
         page = run("--help").out
-        assert all(f"\n  {command.name} " in page for command in COMMANDS)
+        assert all(f"\n  {group} " in page for group in GROUPS)
+        for command in COMMANDS:
+            group, _, name = command.name.partition(" ")
+            assert f"{command.name} " in run(group, "--help").out or f"\n  {name} " in run(group, "--help").out
 
     @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
     def test_each_runs_a_function_that_takes_its_options(self, command: Command) -> None:

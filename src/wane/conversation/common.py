@@ -195,6 +195,13 @@ class Common(Generic[MessageT]):
 
     # Internals
 
+    def _answering(self, messages: Sequence[MessageT]) -> list[MessageT]:
+        """Return the next messages, with results that name their calls."""
+        if not isinstance(self.format, NativeFormat) or not self.window.open_calls:
+            return [*messages]
+        calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls)
+        return [*self.format.answering(messages, [(call.id, call.name) for call in calls])]
+
     def _own_names(self) -> set[str]:
         return {tool.name for tool in self.own_tools}
 
