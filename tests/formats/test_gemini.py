@@ -199,6 +199,19 @@ def test_calls_need_a_signed_thought_and_it_needs_what_follows() -> None:
     assert needs(thought, call("a", **SEAL), call("b")) == [set(), set(), {1}]
 
 
+def _answers_early(session: Session) -> bool:
+    """Whether an answer comes while calls of an earlier one wait for their results."""
+    waiting: set[str] = set()
+    for message in session:
+        if message["role"] == "assistant":
+            if waiting:
+                return True
+            waiting = {call["id"] for call in message.get("tool_calls") or ()}
+        elif message["role"] == "tool":
+            waiting.discard(message["tool_call_id"])
+    return False
+
+
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies(), ids=st.booleans())
 def test_no_view_has_a_content_whose_first_call_lost_its_signature(
     session: Session, budget: int, policy: Policy, ids: bool
