@@ -32,7 +32,7 @@ test: $(READY)  ## Run the tests, on all cores; two or three minutes on two
 	@$(PYTEST) $(ARGS)
 
 # The last -m counts: it takes back the one in pyproject.toml.
-test-all: $(READY) eval-env  ## Run these and the slow ones: real servers, real clients, many kills, more examples
+test-all: $(READY) eval-env  ## Run all tests: real servers, real clients, many kills, more examples
 	@$(PYTEST) -m "" --hypothesis-profile full $(ARGS)
 
 # For the tests that run benchmarks: Harbor needs a newer Python than Wane. Without one they skip.

@@ -1,4 +1,4 @@
-"""Which cases of a test run in the quick suite."""
+"""Which cases of a test run before each change, and which in `make test-all` alone."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import pytest
 
 
 def first_quick(first: Any, *others: Any) -> list[Any]:
-    """Return parameters of which the first is for every run, and the others for the full run alone."""
-    return [first, *(pytest.param(*_values(other), marks=pytest.mark.full) for other in others)]
+    """Return parameters of which the first is for every run, and the others for `make test-all` alone."""
+    return [first, *wide(*others)]
+
+
+def wide(*parameters: Any) -> list[Any]:
+    """Return parameters for `make test-all` alone."""
+    return [pytest.param(*_values(each), marks=pytest.mark.wide) for each in parameters]
 
 
 def cross_quick(firsts: Iterable[Any], seconds: Iterable[Any]) -> list[Any]:
-    """Return all pairs of two lists; those without the first of either list are for the full run alone."""
+    """Return all pairs of two lists; those without the first of either list are for `make test-all` alone."""
     firsts, seconds = list(firsts), list(seconds)
     return [
-        pytest.param(first, second, marks=() if first == firsts[0] or second == seconds[0] else pytest.mark.full)
+        pytest.param(first, second, marks=() if first == firsts[0] or second == seconds[0] else pytest.mark.wide)
         for first in firsts
         for second in seconds
     ]

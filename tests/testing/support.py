@@ -22,9 +22,9 @@ streamed_or_not = pytest.mark.parametrize("stream", [False, True], ids=["whole",
 WAYS = [("openai_model", True), ("openai_responses_model", False), ("anthropic_model", True)]
 each_protocol_once = pytest.mark.parametrize(
     ("protocol", "stream"),
-    [*WAYS, *(pytest.param(protocol, not stream, marks=pytest.mark.full) for protocol, stream in WAYS)],
+    [*WAYS, *(pytest.param(protocol, not stream, marks=pytest.mark.wide) for protocol, stream in WAYS)],
 )
-"""Every protocol, streamed or not; in the full run both."""
+"""Every protocol, streamed or not; in `make test-all` both."""
 
 
 def model_of(server: ScriptedServer, protocol: str) -> Model[Any]:

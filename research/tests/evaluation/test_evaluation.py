@@ -23,6 +23,7 @@ from research.tests.evaluation.study import Model as StudyModel
 from research.tests.evaluation.study import short_study, write_task
 from research.tests.evaluation.whole import COMMAND, PATIENCE, SOURCES, TASKS, ended, results
 
+from tests.marks import first_quick
 from wane.core import DELIMITER
 from wane.scripted.calls import act
 from wane.scripted.sight import asks_for_summary
@@ -112,7 +113,7 @@ def test_both_protocols_and_the_report(evaluate: Callable[..., Any], python: str
     assert "100" in out
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_each_marker_has_an_arm_and_its_effect_a_row(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     with ScriptedServer(Model()) as server:
         code, out = ended(evaluate(server.url, annotate=["model", "infer"], protocols=["isolated"]))
@@ -152,7 +153,7 @@ def test_a_run_that_is_killed_in_a_task_goes_on_as_if_it_had_not(
     assert not list((place / "bases" / "cache").glob("run-*"))
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_time_and_money_end_tasks_and_the_session_lives_on(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     with ScriptedServer(Model(slow_in="birch")) as server:
         limits = {"minutes_per_task": 0.75, "cost_total": 100}
@@ -185,7 +186,7 @@ def test_time_and_money_end_tasks_and_the_session_lives_on(evaluate: Callable[..
     ]
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_reference_solutions(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     code, out = ended(evaluate("", models=[], strategies=["agent:oracle"], seed=None))
     assert code == 0, out
@@ -194,7 +195,7 @@ def test_reference_solutions(evaluate: Callable[..., Any], tmp_path: Path) -> No
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("protocol", "sessions"), [("single", 1), ("isolated", 3)])
+@pytest.mark.parametrize(("protocol", "sessions"), first_quick(("single", 1), ("isolated", 3)))
 def test_a_task_of_several_steps(
     evaluate: Callable[..., Any], place: Path, tmp_path: Path, protocol: str, sessions: int
 ) -> None:
@@ -226,7 +227,7 @@ def test_a_task_of_several_steps(
     assert seen == [True] * 4 + [protocol == "isolated"] * 2
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_a_model_that_acts_on_what_it_sees(evaluate: Callable[..., Any], place: Path, tmp_path: Path) -> None:
     make_python_base(place / "bases")
     write_task(tmp_path / "study" / "depot", short_study())
@@ -294,7 +295,7 @@ def test_what_an_agent_changed_is_kept_for_the_grader(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("sum_of", "steps"), [("a + b", (1.0, 1.0)), ("abs(a) + b", (0.5, 1.0))])
+@pytest.mark.parametrize(("sum_of", "steps"), first_quick(("abs(a) + b", (0.5, 1.0)), ("a + b", (1.0, 1.0))))
 def test_a_task_of_longcli_is_graded_by_its_own_tests(
     evaluate: Callable[..., Any], place: Path, tmp_path: Path, sum_of: str, steps: tuple[float, float]
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from research.tests.evaluation.whole import ended, results
 
+from tests.marks import first_quick
 from wane.testing import Break, Call, HttpError, Kind, Reply, Request, ScriptedServer
 from wane_research.evaluation.results import RunResults
 
@@ -93,7 +94,7 @@ def rewards(found: RunResults) -> dict[str, float | None]:
     return {it.task: it.reward for it in found.trials}
 
 
-@pytest.mark.parametrize("protocol", ["single", "isolated"])
+@pytest.mark.parametrize("protocol", first_quick("single", "isolated"))
 def test_passing_faults_leave_the_rewards_as_they_are(
     evaluate: Callable[..., Any], tasks: Path, tmp_path: Path, protocol: str
 ) -> None:
@@ -117,7 +118,7 @@ def test_passing_faults_leave_the_rewards_as_they_are(
     assert [it.usage.cost is None for it in found.trials] == [it.usage.model_calls > 2 for it in found.trials]
 
 
-@pytest.mark.parametrize(("kind", "protocol"), list(zip(LASTING, ["single", "isolated"] * 3, strict=False)))
+@pytest.mark.parametrize(("kind", "protocol"), first_quick(*zip(LASTING, ["single", "isolated"] * 3, strict=False)))
 def test_a_lasting_fault_pauses_the_run(
     evaluate: Callable[..., Any], tasks: Path, tmp_path: Path, kind: str, protocol: str
 ) -> None:

@@ -15,6 +15,7 @@ from research.tests.evaluation.machines import copy_libraries, make_base
 from research.tests.evaluation.test_config import config
 from research.tests.evaluation.whole import KEY, SOURCES, TASKS, ended
 
+from tests.marks import first_quick
 from tests.proxy.clients import install
 from wane.core.errors import ConfigError
 from wane.journal import UsageRecord
@@ -162,7 +163,7 @@ def with_agents(place: Path) -> Path:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("agent", "model"), [("claude-code", "anthropic:claude-sonnet-5"), ("codex", "openai:gpt-5.4")]
+    ("agent", "model"), first_quick(("claude-code", "anthropic:claude-sonnet-5"), ("codex", "openai:gpt-5.4"))
 )
 def test_an_agent_works_by_itself_and_by_wane_run(
     evaluate: Callable[..., Any], with_agents: Path, tmp_path: Path, agent: str, model: str

@@ -103,7 +103,7 @@ class TestChatCompletions(adapters.AdapterContract):
         return AgentFrameworkThread(lambda: self.model(url), self.options, settings, sub_agent=True)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestResponses(TestChatCompletions):
     """Responses, stored by nobody but the session."""
 

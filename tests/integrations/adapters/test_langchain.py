@@ -102,7 +102,7 @@ class TestChat(adapters.AdapterContract):
         return LangChainThread(self.model(url), settings, sub_agent=True)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestResponses(TestChat):
     """Responses, its items as they come."""
 
@@ -122,7 +122,7 @@ class TestResponses(TestChat):
         )
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestResponsesStandard(TestResponses):
     """Responses, in LangChain's own blocks."""
 

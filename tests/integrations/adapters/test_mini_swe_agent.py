@@ -150,7 +150,7 @@ class TestAnthropic(TestChat):
     model_kwargs: Mapping[str, Any] = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestResponses(TestChat):
     """Responses, by LiteLLM's own translation."""
 

@@ -189,7 +189,7 @@ class TestChat(adapters.AdapterContract):
         return replace(call, tool="task", arguments={"prompt": call.arguments["task"], "subagent_type": self.helper})
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestResponses(TestChat):
     """Responses, with reasoning."""
 

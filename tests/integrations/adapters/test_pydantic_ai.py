@@ -101,7 +101,7 @@ class TestChat(adapters.AdapterContract):
         return thread
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestResponses(TestChat):
     """Responses, with reasoning."""
 

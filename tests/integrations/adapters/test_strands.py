@@ -101,7 +101,7 @@ class TestChat(adapters.AdapterContract):
         return StrandsThread(model, settings, self.folder / "delegating", lifecycle, helper)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 # Strands leaves a stream of Responses to the garbage collector while the client's reading of it still runs.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestResponses(TestChat):

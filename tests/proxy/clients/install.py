@@ -1,7 +1,11 @@
-"""The real clients, from the npm registry, in a cache of the user's outside the repository."""
+"""The real clients, from the npm registry, in a cache of the user's outside the repository.
+
+To install all ahead, while other work is done: `python -m tests.proxy.clients.install`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -135,3 +139,9 @@ def _has_node() -> bool:
     said = subprocess.run([node, "-p", "JSON.stringify(process.versions.node)"], capture_output=True, text=True)
     version = str(json.loads(said.stdout)) if said.returncode == 0 else "0"
     return tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_NODE
+
+
+if __name__ == "__main__":
+    for each in PACKAGES:
+        with contextlib.suppress(UnavailableError):  # its tests say why
+            installed(each)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import wide
 from tests.proxy.clients import install
 from tests.proxy.clients.agents import Claude, Codex, CodingAgent, GeminiCli, Pi
 from tests.proxy.clients.install import Package
@@ -34,8 +35,10 @@ AGENTS: dict[str, CodingAgent] = {
 }
 # A resumed session of Gemini CLI 0.61 repeats its results, which Gemini refuses, so it resumes only through the proxy.
 # One way or the other for what differs in the protocol alone: each takes seconds.
-unevicted = pytest.mark.parametrize("name", ["claude", "codex", "pi-anthropic", "pi-responses"])
-evicted = pytest.mark.parametrize("name", ["claude", "codex", "codex-code-mode", "gemini", "pi-chat", "pi-anthropic"])
+unevicted = pytest.mark.parametrize("name", ["claude", "codex", *wide("pi-anthropic", "pi-responses")])
+evicted = pytest.mark.parametrize(
+    "name", ["claude", "codex", "gemini", "pi-chat", *wide("codex-code-mode", "pi-anthropic")]
+)
 
 
 def replies(agent: CodingAgent, place: Place, *, marks: bool, aloud: bool = False) -> list[Reply]:
@@ -132,6 +135,7 @@ def test_codex_compacts_its_history_through_the_proxy(tmp_path: Path) -> None:
     assert all("compaction" in each and "function_call" not in each for each in kinds[2:])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("options", [(), ("--usage", "sum")], ids=["by default", "of the sum"])
 def test_codex_compacts_by_the_last_round_and_not_by_the_sum(options: tuple[str, ...], tmp_path: Path) -> None:
     """Two rounds of 142,000 tokens are a context of 142,000, and the model's window is 272,000."""
@@ -148,6 +152,7 @@ def test_codex_compacts_by_the_last_round_and_not_by_the_sum(options: tuple[str,
     assert any("compaction_trigger" in each for each in kinds) is bool(options)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("package", [install.EARLIER_PI, install.PI], ids=["earlier", "current"])
 @pytest.mark.parametrize("api", ["anthropic-messages", "openai-responses"])
 def test_pi_takes_the_last_round_for_the_size_of_its_context(api: str, package: Package, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.clients.agents import Claude
 from tests.proxy.clients.script import ANSWERS, end, start
 from tests.proxy.clients.world import Place, proxy, work
@@ -89,7 +90,7 @@ class Model:
             yield Reply(answer)
 
 
-@pytest.mark.parametrize(("marks", "accepted"), [(none, 0), (endless, 1), (refused, 0), (lawless, 0)])
+@pytest.mark.parametrize(("marks", "accepted"), first_quick((endless, 1), (none, 0), (refused, 0), (lawless, 0)))
 def test_no_request_of_claude_code_is_over_the_budget(marks: Marks, accepted: int, tmp_path: Path) -> None:
     place, model = Place.make(tmp_path / "agent"), Model(marks)
     with (

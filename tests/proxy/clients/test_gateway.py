@@ -18,6 +18,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.clients.sdks import SDKS
 from tests.proxy.clients.test_sdks import SMALL, Provider, Way, session, with_marks
 from tests.proxy.clients.world import proxy
@@ -107,7 +108,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
 
 
 @pytest.mark.parametrize("api", SDKS)
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", first_quick(True, False))
 def test_litellm_behind_the_proxy(ways: Ways, api: str, stream: bool) -> None:
     model = f"{api}-behind-{stream}"
     sdk, headers = session(ways.behind, api, model, with_marks(aloud=True), stream=stream, sync=True)
@@ -120,7 +121,7 @@ def test_litellm_behind_the_proxy(ways: Ways, api: str, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("api", SDKS)
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", first_quick(True, False))
 def test_litellm_ahead_of_the_proxy(ways: Ways, api: str, stream: bool) -> None:
     model = f"ahead-{api}-{stream}"
     sdk, headers = session(ways.ahead, api, model, with_marks(aloud=True), stream=stream, sync=True)

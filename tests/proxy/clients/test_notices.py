@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.clients.agents import Claude
 from tests.proxy.clients.script import ANSWERS, PROMPTS
 from tests.proxy.clients.world import Place, proxy, work
@@ -77,7 +78,7 @@ def holds(request: Request, text: str) -> int:
     return sum(part.text.count(text) for part in request.parts if part.kind is not Kind.CALL)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", first_quick(*MODELS))
 def test_what_claude_code_says_goes_and_prompts_stay(name: str, tmp_path: Path) -> None:
     place, model = Place.make(tmp_path / "agent"), Model()
     furnish(place)

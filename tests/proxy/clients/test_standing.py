@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.clients.agents import Claude, Codex
 from tests.proxy.clients.world import Place, proxy, work
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer, Usage
@@ -72,7 +73,7 @@ def holds(requests: Iterable[Request], text: str) -> list[bool]:
     return [any(text in part.text for part in request.parts if part.kind is not Kind.CALL) for request in requests]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", first_quick(*MODELS))
 def test_plan_mode_stays_until_it_is_left(name: str, tmp_path: Path) -> None:
     script = (
         ("default", "PROMPT one."),
@@ -95,7 +96,7 @@ def test_plan_mode_stays_until_it_is_left(name: str, tmp_path: Path) -> None:
     assert max(request.tokens for turn in model.turns for request in turn) <= 36_000
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", first_quick(*MODELS))
 def test_what_compact_sends_again_stays(name: str, tmp_path: Path) -> None:
     script = (
         ("default", "PROMPT one."),

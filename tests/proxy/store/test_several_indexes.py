@@ -6,10 +6,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.store.servers import Postgres, Redis
 from tests.proxy.store.support import Place, database_at, new_root
@@ -21,11 +23,8 @@ from wane.proxy.store.database import End
 from wane.proxy.store.location import parse_location
 from wane.proxy.store.marks import SessionDigests
 
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 
-
-@every_client
-@pytest.mark.parametrize("strategy", ["cwl", "truncate"])
+@pytest.mark.parametrize(("make", "strategy"), first_quick(*product(CLIENTS, ("cwl", "truncate"))))
 async def test_requests_may_go_to_any_process(make: type[Client], strategy: Any, shared: Place) -> None:
     settings = replace(SMALL, strategy=strategy)
 
@@ -168,7 +167,7 @@ def interrupted(where: str) -> Any:
     return Interrupted(parse_location(where))
 
 
-@every_client
+@pytest.mark.parametrize("make", first_quick(*CLIENTS))
 async def test_a_store_that_comes_back_within_a_request_with_records_of_another_process(
     make: type[Client], shared: Place
 ) -> None:

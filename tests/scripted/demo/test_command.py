@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from wane.cli.main import main
 from wane.money import dollars
 from wane.scripted.witness import MODEL
 
-STRATEGIES = ["cwl", *(pytest.param(name, marks=pytest.mark.full) for name in ("truncate", "none"))]
+STRATEGIES = first_quick("cwl", "truncate", "none")
 WANE = (sys.executable, "-m", "wane.cli.main")
 INSTALLED = Path(sys.executable).with_name("wane")
 KEPT_IN = "kept"
@@ -178,9 +179,7 @@ def test_the_repository_is_kept_where_it_was_asked_for(runs: Mapping[str, Run]) 
     assert not list(run.directory.glob("wane-demo-*"))
 
 
-@pytest.mark.parametrize(
-    "number", ["SIGINT", *(pytest.param(name, marks=pytest.mark.full) for name in ("SIGTERM", "SIGHUP"))]
-)
+@pytest.mark.parametrize("number", first_quick("SIGINT", "SIGTERM", "SIGHUP"))
 def test_a_demo_that_is_stopped_leaves_things_tidy(
     tmp_path: Path, number: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
