@@ -205,13 +205,6 @@ class Common(Generic[MessageT]):
     def _own_names(self) -> set[str]:
         return {tool.name for tool in self.own_tools}
 
-    def _answering(self, messages: Sequence[MessageT]) -> list[MessageT]:
-        """Return the next messages, with results that name their calls."""
-        if not isinstance(self.format, NativeFormat) or not self.window.open_calls:
-            return [*messages]
-        calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls)
-        return [*self.format.answering(messages, [(call.id, call.name) for call in calls])]
-
     def _append(
         self, message: MessageT, prepared: Prepared[MessageT], own: set[str], tokens: int, at: float | None
     ) -> None:
