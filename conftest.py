@@ -1,7 +1,7 @@
 """Settings of the whole suite.
 
-Hypothesis profiles: `quick` (the default) and `full` (of `make test-all`) draw the same examples every time,
-so that a green suite stays green; `fuzz` looks for new ones, for long. Choose with
+Hypothesis profiles: `quick` (the default), `ci` (of `.ci/run`) and `full` (of `make test-all`) draw the same examples
+every time, so that a green suite stays green; `fuzz` looks for new ones, for long. Choose with
 `pytest --hypothesis-profile=fuzz`. A test that wants more or fewer says how many times the profile's number.
 """
 
@@ -22,7 +22,8 @@ from tests.conformance import conformance_cases
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 _same = settings(deadline=None, derandomize=True, database=None, suppress_health_check=_quiet)
 
-settings.register_profile("quick", _same, max_examples=10)
+settings.register_profile("quick", _same, max_examples=6)
+settings.register_profile("ci", _same, max_examples=12)
 settings.register_profile("full", _same, max_examples=50)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, print_blob=True, suppress_health_check=_quiet)
 settings.load_profile("quick")
@@ -43,11 +44,12 @@ LONGEST = (
     "test_environment_google_adk.py",
     "test_environment_openhands.py",
     "test_environment_litellm.py",
+    "test_agents.py",
+    "test_provider.py",
     "test_crash.py",
     "test_play.py",
-    "test_agents.py",
 )
-"""Files that take a minute or more in the full run. They begin first, as a file is run by one process."""
+"""Files that take half a minute or more in `.ci/run`. They begin first, as a file is run by one process."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,13 +19,18 @@ def wide(*parameters: Any) -> list[Any]:
     return [pytest.param(*_values(each), marks=pytest.mark.wide) for each in parameters]
 
 
+def then_full(*others: Any) -> list[Any]:
+    """Return parameters that `make test` leaves to `.ci/run`."""
+    return [pytest.param(*_values(each), marks=pytest.mark.full) for each in others]
+
+
 def cross_quick(firsts: Iterable[Any], seconds: Iterable[Any]) -> list[Any]:
-    """Return all pairs of two lists; those without the first of either list are for `make test-all` alone."""
+    """Return all pairs of two lists; but for pairs that have each entry of both lists, for `make test-all` alone."""
     firsts, seconds = list(firsts), list(seconds)
+    chosen = {(n % len(firsts), n % len(seconds)) for n in range(max(len(firsts), len(seconds)))}
     return [
-        pytest.param(first, second, marks=() if first == firsts[0] or second == seconds[0] else pytest.mark.wide)
-        for first in firsts
-        for second in seconds
+        pytest.param(firsts[one], seconds[other], marks=() if (one, other) in chosen else pytest.mark.wide)
+        for one, other in product(range(len(firsts)), range(len(seconds)))
     ]
 
 

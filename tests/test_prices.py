@@ -115,9 +115,10 @@ def listed_price(usage: TokenUsage, provider: str, model: str, at: datetime) -> 
     return float(price.total_price)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("step", first_quick(10, 1))
 def test_every_model_costs_what_the_price_list_says_at_every_time(step: int) -> None:
-    """Free models, prices by the hour, prices that changed and fees per request among them; all in the full run."""
+    """Free models, prices by the hour, prices that changed and fees per request among them; all in `make test-all`."""
     differing, unknown = [], []
     for name in sorted(known_models())[::step]:
         provider, _, model = name.partition(":")

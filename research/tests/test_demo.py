@@ -12,7 +12,7 @@ from tests.scripted.demo.test_command import STRATEGIES, WANE, Run, environment,
 
 __all__ = ["runs"]
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.wide
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

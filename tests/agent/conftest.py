@@ -56,7 +56,7 @@ def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=WAYS)
 def served(request: pytest.FixtureRequest) -> Serve:
-    """Starts a scripted model: in this process, and in the full run over a wire."""
+    """Starts a scripted model: in this process, and in `make test-all` over a wire."""
     return serve(request.param)
 
 

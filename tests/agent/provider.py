@@ -1,7 +1,7 @@
-"""The scripted model in this process: no client, no wire, no server. The full run takes the real wire instead.
+"""The scripted model in this process: no client, no wire, no server. `make test-all` takes the real wire too.
 
 Half of the time of a turn over the wire is the provider's client. What a test says of the session does not depend on
-it, so the quick run leaves it out. `test_session.py`, `test_strategies.py` and `test_faults.py` keep some over the wire
+it, so `make test` leaves it out. `test_session.py`, `test_strategies.py` and `test_faults.py` keep some over the wire
 for each protocol.
 """
 
@@ -32,7 +32,7 @@ APIS = ("openai_model", "openai_responses_model", "anthropic_model")
 
 DIRECT = "in process"
 WAYS = first_quick(DIRECT, APIS[0])
-"""How the model is reached: in this process, and in the full run over the wire."""
+"""How the model is reached: in this process, and in `make test-all` over the wire."""
 
 
 class Provider(Protocol):

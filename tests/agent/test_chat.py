@@ -793,6 +793,7 @@ def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPat
         run_chat(AgentOptions(cwd=repository))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
 def test_in_a_real_terminal(repository: Path) -> None:
     import pty

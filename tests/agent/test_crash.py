@@ -1,4 +1,4 @@
-"""`kill -9` at random points of a running agent, a hundred times in the full run, then resume.
+"""`kill -9` at random points of a running agent, a hundred times in `make test-all`, then resume.
 
 Nothing acknowledged is lost: what a request to the model held, and what a finished task answered, is in the
 journal. The view is the one that it would have been: the recorded passes are those that the policy runs there,
@@ -211,6 +211,7 @@ def worker() -> Iterator[Worker]:
     worker.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("seed", "kills"), first_quick((0, 10), *((seed, 20) for seed in range(SESSIONS))))
 def test_kill_9(repository: Path, worker: Worker, seed: int, kills: int) -> None:
     (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))

@@ -40,6 +40,7 @@ def plain_task(number: int) -> list[Reply]:
     ]
 
 
+@pytest.mark.full
 def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Path) -> None:
     events: list[SessionEvent] = []
     with served([reply for number in range(8) for reply in plain_task(number)]) as server:

@@ -35,6 +35,7 @@ def servers(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.full
 def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(served: Serve, repository: Path, servers: Path) -> None:
     calls = (Call("sums_add", {"a": 1, "b": 41}), Call("sums_fail"), Call("sums_count"))
     replies = [Reply(calls=calls), Reply("First."), Reply(calls=(Call("sums_count"),)), Reply("Second.")]
@@ -78,6 +79,7 @@ def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, reposito
     assert log.read_text() == "of an earlier start\nno token\nset TOKEN first\n"
 
 
+@pytest.mark.full
 def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, servers: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.until("the MCP server gone does not work")
@@ -101,6 +103,7 @@ def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, 
     assert "The tool was not called: the user refused it" in refused
 
 
+@pytest.mark.full
 def test_print_mode_calls_what_a_rule_allows(
     repository: Path, servers: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

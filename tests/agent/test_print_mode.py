@@ -215,6 +215,7 @@ def command(server: ScriptedServer, repository: Path, *arguments: str) -> subpro
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_the_command_takes_a_pipe_and_ctrl_c_stops_the_turn(repository: Path) -> None:
     asked = threading.Event()
 

@@ -92,6 +92,7 @@ def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path)
         assert play(at, scene) == 0
 
 
+@pytest.mark.full
 def test_bytes_that_are_no_text_and_a_signal_in_a_real_terminal(repository: Path) -> None:
     replies = [Reply("One."), Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("Two.")]
     with ScriptedServer(replies) as server:

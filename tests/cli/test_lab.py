@@ -313,6 +313,7 @@ class TestReplay:
         assert (done.code, done.out) == (2, "")
         assert str(folder / "broken.json") in done.err
 
+    @pytest.mark.full
     @pytest.mark.parametrize("command", ["replay", "sweep", "tune"])
     def test_without_the_extra_the_install_command_is_printed(self, spawn: Run, chat: Path, command: str) -> None:
         done = spawn("genai_prices", command, chat, code=WITHOUT)
@@ -322,6 +323,7 @@ class TestReplay:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are watched in /proc")
 class TestStopping:
+    @pytest.mark.full
     def test_ctrl_c_ends_it_and_its_workers(self, tmp_path: Path) -> None:
         path = tmp_path / "long.json"
         path.write_text(json.dumps(list(messages(2_500))), encoding="utf-8")
@@ -345,6 +347,7 @@ class TestStopping:
         raise AssertionError("no workers came up")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name != "posix", reason="there are no pseudo terminals here")
 def test_progress_is_shown_on_a_terminal_and_nowhere_else(spawn: Run, chat: Path) -> None:
     ours, theirs = pty.openpty()

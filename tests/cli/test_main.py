@@ -132,6 +132,7 @@ class TestCommandLine:
         assert done.err.count("\n") == 1
         assert why in done.err
 
+    @pytest.mark.full
     @pytest.mark.parametrize(
         ("module", "args"),
         cross_quick(

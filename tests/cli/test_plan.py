@@ -48,6 +48,7 @@ class TestJson:
         assert (done.code, done.err) == (0, "")
         assert json.loads(done.out) == wane.plan(sample.messages(), budget=3_200).to_dict() | {"session": None}
 
+    @pytest.mark.full
     def test_the_conformance_cases(
         self, run: Run, tmp_path: Path, shared_cases: list[dict[str, Any]], subtests: pytest.Subtests
     ) -> None:
@@ -208,6 +209,7 @@ class TestInput:
         path = sample.save(SessionStore(tmp_path / "sessions").directory(tmp_path), cwd=tmp_path)
         assert run("plan", path, "--json").out == run("plan", chat, "--json").out
 
+    @pytest.mark.full
     def test_a_result_of_50_megabytes(self, run: Run, tmp_path: Path) -> None:
         messages = [NOTHING, *delimiter("d1", action="start", name="look", type="expl")]
         messages.append(

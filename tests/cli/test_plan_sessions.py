@@ -208,6 +208,7 @@ def test_what_every_request_of_a_session_of_wane_carried_counts(run: Run, tmp_pa
     assert "nothing more may be evicted: system prompt and tools 2,000, " in out
 
 
+@pytest.mark.full
 @needs_sessions
 def test_what_every_request_of_a_session_carried_is_said(run: Run) -> None:
     path = next((SESSIONS / "claude-code").glob("ohmyposh-*"))
@@ -277,6 +278,7 @@ def test_a_file_of_several_chats_is_refused(run: Run, tmp_path: Path) -> None:
     assert "holds 5 sessions (chats-1, chats-2, chats-3, …); give one of them" in refused.err
 
 
+@pytest.mark.full
 @needs_sessions
 @pytest.mark.parametrize(
     "pattern", ["claude-code/ohmyposh-*.jsonl", "codex/agentv-79*.jsonl", "terminal-bench-2/regex-log.json"]

@@ -139,6 +139,7 @@ def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
     assert capsys.readouterr().err.strip().endswith("my-agent is not installed, or not on the PATH")
 
 
+@pytest.mark.full
 def test_an_agent_has_its_input_output_and_exit_code(
     tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
 ) -> None:
@@ -273,6 +274,7 @@ def test_sessions_kept_elsewhere_are_shown_from_there(
     assert f"WANE_SESSION_DIR='{elsewhere}' wane show " in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.full
 def test_only_a_few_logs_are_kept(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
     run("-q", "--api", "openai", "--", "true")
     (log,) = tmp_path.rglob("run-*.log")
@@ -285,6 +287,7 @@ def test_only_a_few_logs_are_kept(tmp_path: Path, environ: dict[str, str], run: 
     assert {"mine.log", log.name} < set(kept)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_go_to_the_agent_which_says_when_it_ends(
     tmp_path: Path, environ: dict[str, str], number: signal.Signals
@@ -305,6 +308,7 @@ def test_signals_go_to_the_agent_which_says_when_it_ends(
     assert process.wait(30) == 5
 
 
+@pytest.mark.full
 def test_ctrl_c_reaches_the_agent_once(tmp_path: Path, environ: dict[str, str]) -> None:
     agent(tmp_path, WAITING)
     child, terminal = pty.fork()

@@ -20,6 +20,7 @@ def test_nobody_cannot_serve(run: Run) -> None:
     assert "at least one process" in run("proxy", "--upstream", "http://127.0.0.1:1", "--workers", "0").err
 
 
+@pytest.mark.full
 def test_workers_do_not_start_without_a_store_that_serves(spawn: Run) -> None:
     options = ("--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--workers", "2")
     done = spawn("proxy", *options, "--store", "redis://127.0.0.1:9/0")
@@ -37,6 +38,7 @@ sys.exit(serve_together(options, 2, lambda *_: 3, lambda _: None))
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_workers_that_die_at_once_are_given_up_together(spawn: Run) -> None:
     done = spawn(code=GIVING_UP)

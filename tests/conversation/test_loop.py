@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.marks import cross_quick
+from tests.marks import cross_quick, first_quick
 from wane import Kind, Policy
 from wane.conversation import Call as Asked
 from wane.conversation import Conversation, Request
@@ -199,7 +199,7 @@ def test_a_long_task_stays_within_the_budget_and_is_never_refused(kind: type[Cha
     assert len(refused) == 1 + kind.broken
 
 
-@pytest.mark.parametrize("kind", [Chat, Responses, Messages, Gemini])
+@pytest.mark.parametrize("kind", first_quick(Messages, Chat, Responses, Gemini))
 def test_it_goes_on_in_a_new_process(kind: type[Chat]) -> None:
     def views(restart: bool) -> list[Any]:
         with ScriptedServer(counted(script(broken=kind.broken))) as server:

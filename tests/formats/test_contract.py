@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import wane
 from tests.conformance import policy_of
 from tests.formats.convert import joined_runs, to_anthropic, to_gemini, to_pydantic_ai, to_responses
+from tests.marks import first_quick
 from tests.oracle import latest_message, read
 from tests.strategies import policies, sessions
 from wane import ContextWindow, Item, Kind, Policy
@@ -246,7 +247,7 @@ def test_a_message_with_parallel_calls_is_split(case: Case) -> None:
     assert len(view) == 3
 
 
-@every_format
+@pytest.mark.parametrize("case", first_quick(*CASES), ids=lambda case: case.id)
 def test_the_conformance_cases_come_out_the_same(
     case: Case, shared_cases: list[dict[str, Any]], subtests: pytest.Subtests
 ) -> None:

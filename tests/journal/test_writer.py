@@ -145,6 +145,7 @@ def test_others_append_while_a_commit_waits_for_the_disk(tmp_path: Path) -> None
     assert len(read(journal.path).records) == 300
 
 
+@pytest.mark.full
 def test_a_result_of_50_mb_is_a_line_like_any_other(tmp_path: Path) -> None:
     huge = MessageRecord(message={"role": "tool", "content": "0123456789abcde\n" * (50 * 2**20 // 16)})
     path = begin(tmp_path, [said("before"), huge, said("after")])

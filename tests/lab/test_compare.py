@@ -317,6 +317,7 @@ class TestTune:
             more = it["cost_and_again_usd"] - data["recommended"]["cost_and_again_usd"]
             assert it["costs_more_usd"] == pytest.approx(more)
 
+    @pytest.mark.full
     def test_it_is_the_same_each_time_and_its_progress_ends_where_it_said(self, data: dict[str, Any]) -> None:
         told: list[tuple[int, int]] = []
         again = tune(COSTLY, Settings(), InProcess(), TRIED, lambda *it: told.append(it)).to_dict()
@@ -331,6 +332,7 @@ class TestTune:
 
         assert timeless(again) == timeless(data)
 
+    @pytest.mark.full
     def test_a_choice_at_the_edge_of_what_was_tried_is_told(self, data: dict[str, Any]) -> None:
         best = data["recommended"]["budget"]
         below = tune(COSTLY, Settings(), InProcess(), [best // 2])

@@ -145,6 +145,7 @@ def test_every_growth_that_can_be_is_met_exactly(totals: list[int | None], size:
             assert sum(tokens(material)[first:stop]) == after - before
 
 
+@pytest.mark.full
 @needs_sessions
 def test_recorded_sessions_are_counted_as_their_providers_did() -> None:
     checked = 0

@@ -444,8 +444,8 @@ def recorded() -> list[Any]:
     if not files:
         reason = "no recorded sessions: ../shared/sessions (relative to the repository) is not there"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
-    cases = [pytest.param(path, id=path.name) for path in files]
-    return [*cases, pytest.param(SESSIONS / "terminal-bench-2", id="terminal-bench-2")]
+    files.append(SESSIONS / "terminal-bench-2")
+    return [pytest.param(path, id=path.name, marks=pytest.mark.wide if n > 1 else ()) for n, path in enumerate(files)]
 
 
 @pytest.mark.parametrize("path", recorded())

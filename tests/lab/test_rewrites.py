@@ -145,6 +145,7 @@ def test_takes_no_pause_from_a_clock_that_went_back() -> None:
     assert rewrite.cause is Cause.HEAD
 
 
+@pytest.mark.full
 @needs_sessions
 def test_explains_most_of_what_real_agents_paid_again() -> None:
     folders = ["claude-code", "pi", "codex"]

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+import pytest
 
+from tests.marks import then_full
 from tests.proxy.agents import RESULT
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
@@ -285,6 +287,12 @@ CLIENTS: tuple[type[Client], ...] = (
     *(AnthropicClient, RemindedClient, ChatClient, ResponsesClient),
     *(GeminiClient, GeminiCliClient),
 )
+every_client = pytest.mark.parametrize(
+    "make",
+    [AnthropicClient, ChatClient, ResponsesClient, GeminiClient, *then_full(RemindedClient, GeminiCliClient)],
+    ids=lambda client: client.__name__,
+)
+"""Every kind of client; `make test` leaves two that only vary one of the others."""
 
 
 @dataclass

@@ -11,6 +11,7 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
+from tests.marks import wide
 from wane.testing import ScriptedServer
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
@@ -22,7 +23,7 @@ streamed_or_not = pytest.mark.parametrize("stream", [False, True], ids=["whole",
 WAYS = [("openai_model", True), ("openai_responses_model", False), ("anthropic_model", True)]
 each_protocol_once = pytest.mark.parametrize(
     ("protocol", "stream"),
-    [*WAYS, *(pytest.param(protocol, not stream, marks=pytest.mark.wide) for protocol, stream in WAYS)],
+    [*WAYS, *wide(*((protocol, not stream) for protocol, stream in WAYS))],
 )
 """Every protocol, streamed or not; in `make test-all` both."""
 

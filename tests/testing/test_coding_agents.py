@@ -83,6 +83,7 @@ def test_tools_of_every_kind_are_offered_and_called(way: str) -> None:
     assert [item.get("namespace") for item in output[2:]] == [None, None, None, "agents", "agents"]
 
 
+@pytest.mark.full
 def test_their_stream_is_of_the_providers_types() -> None:
     with ScriptedServer([Reply(calls=CALLS)]) as server:
         _, stream = post(server, RESPONSES, {"model": "m", "stream": True, **WAYS["at the top"]})

@@ -35,6 +35,7 @@ def test_it_serves_with_the_standard_library_alone() -> None:
     assert loaded.strip() == "['wane']"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "package", "extra"),
     [

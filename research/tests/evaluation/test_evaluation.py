@@ -321,6 +321,7 @@ def test_a_task_of_longcli_is_graded_by_its_own_tests(
     assert (path.parent / "test_output" / "p2p_output.txt").exists()
 
 
+@pytest.mark.full
 def test_without_harbor_the_command_says_how_to_get_it(tmp_path: Path, place: Path) -> None:
     if not subprocess.run([sys.executable, "-c", "import harbor"], capture_output=True, check=False).returncode:
         pytest.skip("Harbor is installed for this Python")
@@ -337,6 +338,7 @@ def test_without_harbor_the_command_says_how_to_get_it(tmp_path: Path, place: Pa
     assert not (tmp_path / "c-results").exists()
 
 
+@pytest.mark.full
 def test_a_mistake_in_the_configuration_is_told_before_harbor_is_asked_for(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     nowhere = tmp_path / "nowhere"

@@ -89,6 +89,7 @@ def test_a_set_that_a_task_does_not_have_does_not_count(tmp_path: Path) -> None:
     assert verdict(tmp_path, {}) == {"reward": 0}
 
 
+@pytest.mark.full
 def test_what_pytest_itself_prints_is_read(tmp_path: Path) -> None:
     (tmp_path / "p2p.py").write_text(
         "import pytest\n\ndef test_a(): pass\n\ndef test_b(): assert 'x - y' == 'z'\n\n"

@@ -184,6 +184,7 @@ def test_figures_are_those_of_the_plans(out: Path) -> None:
     assert found["score"].value == found["score"].other == 1
 
 
+@pytest.mark.full
 def test_in_one_session_each_task_has_its_own_figures(tmp_path: Path) -> None:
     out = evaluate(tmp_path, ["forgetful"], 3, protocols=("single",), annotate=("model",))
     (results,) = map(read_results, out.rglob(FILE_NAME))
@@ -195,6 +196,7 @@ def test_in_one_session_each_task_has_its_own_figures(tmp_path: Path) -> None:
         assert (trial.context.explored_first, trial.context.repeated, trial.context.unended) == (reads, 2, 0)
 
 
+@pytest.mark.full
 def test_an_evaluation_has_an_arm_for_each_marker(tmp_path: Path) -> None:
     out = evaluate(tmp_path, ["open"], 2, strategies=("cwl", "none"))
     found = report([out])

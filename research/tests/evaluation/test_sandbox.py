@@ -1,4 +1,4 @@
-"""Namespaces for real: they need Linux, and root or user namespaces, so these are tests of the full run."""
+"""Namespaces for real: they need Linux, and root or user namespaces, so these are no tests of `make test`."""
 
 from __future__ import annotations
 

@@ -93,6 +93,7 @@ def test_rates_of_few_runs_hide_some_of_the_variance() -> None:
     assert within_variance(real) == pytest.approx(fmean(rate * (1 - rate) for rate in rates) * 5 / 4)
 
 
+@pytest.mark.full
 @needs_trials
 def test_equal_arms_are_told_apart_as_rarely_as_the_level_says() -> None:
     """One agent twice, 400 times: the interval by run misses 0 in about 5 % of the cases."""

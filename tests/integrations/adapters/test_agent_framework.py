@@ -87,6 +87,7 @@ class AgentFrameworkThread:
         return AgentFrameworkThread(self._make, self._options, self._settings, saved)
 
 
+@pytest.mark.full
 class TestChatCompletions(adapters.AdapterContract):
     """Chat Completions."""
 

@@ -214,7 +214,7 @@ class TestGemini(adapters.AdapterContract):
         return LlmAgent(name="agent", model=model, instruction="Be good.", tools=[read, grep])
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestAnthropic(TestGemini):
     """Messages, with thinking on a budget."""
 

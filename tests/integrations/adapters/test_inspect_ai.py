@@ -157,7 +157,7 @@ class TestResponses(TestChat):
         return get_model("openai/gpt-x", base_url=f"{url}/v1", api_key="k", memoize=False, responses_api=True)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 

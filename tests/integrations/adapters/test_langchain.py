@@ -87,6 +87,7 @@ class LangChainThread:
         return LangChainThread(self._model, self._settings, self._saver)
 
 
+@pytest.mark.full
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 

@@ -140,7 +140,7 @@ class TestChat(adapters.AdapterContract):
         return in_bash(reply)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("module", "framework", "extra"),
     [

@@ -89,6 +89,7 @@ class AgentsThread:
         return AgentsThread(*self._made)
 
 
+@pytest.mark.full
 class TestResponses(adapters.AdapterContract):
     """Responses, with reasoning."""
 
@@ -112,7 +113,7 @@ class TestResponses(adapters.AdapterContract):
         return thread
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestChat(TestResponses):
     """Chat Completions."""
 

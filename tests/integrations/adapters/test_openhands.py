@@ -202,7 +202,7 @@ class TestResponses(TestChat):
         return model_at(url, model="openai/gpt-5.5")
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 

@@ -71,6 +71,7 @@ class StrandsThread:
         return StrandsThread(*self._made)
 
 
+@pytest.mark.full
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 

@@ -113,6 +113,7 @@ def test_formats_may_be_named_with_either_dash(folder: Path) -> None:
             read_session(folder / "a.json", name)
 
 
+@pytest.mark.full
 @needs_sessions
 def test_all_89_runs_of_terminal_bench_load_and_join() -> None:
     runs = [check(session) for session in read_session(SESSIONS / "terminal-bench-2")]

@@ -35,7 +35,7 @@ AGENTS: dict[str, CodingAgent] = {
 }
 # A resumed session of Gemini CLI 0.61 repeats its results, which Gemini refuses, so it resumes only through the proxy.
 # One way or the other for what differs in the protocol alone: each takes seconds.
-unevicted = pytest.mark.parametrize("name", ["claude", "codex", *wide("pi-anthropic", "pi-responses")])
+unevicted = pytest.mark.parametrize("name", ["claude", *wide("codex", "pi-anthropic", "pi-responses")])
 evicted = pytest.mark.parametrize(
     "name", ["claude", "codex", "gemini", "pi-chat", *wide("codex-code-mode", "pi-anthropic")]
 )
@@ -121,6 +121,7 @@ def reads(request: Request, text: str) -> bool:
     return any(text in result for result in request.texts(Kind.RESULT))
 
 
+@pytest.mark.wide
 def test_codex_compacts_its_history_through_the_proxy(tmp_path: Path) -> None:
     agent, place = Codex("gpt-5.5"), Place.make(tmp_path / "agent")
     look = Reply("I look.", calls=(agent.hands(place.work).read("a.py"),), usage=Usage(260_000, 10))

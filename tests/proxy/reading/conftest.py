@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import plain_surroundings, run
 from tests.proxy.agents import Worker
-from tests.proxy.world import CLIENTS, Client, Exchange, Model, Upstream, work
+from tests.proxy.world import Client, Exchange, Model, Upstream, work
 from wane.conversation import ContextSettings
 from wane.formats.base import Part
 from wane.journal import SessionStore
@@ -24,8 +24,6 @@ from wane.proxy.store.disk import DiskStore
 from wane.proxy.wire.base import Body
 
 __all__ = ["plain_surroundings", "run"]
-
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.wire.name)
 
 
 def sent(client: Client, body: Body) -> Iterator[Part]:

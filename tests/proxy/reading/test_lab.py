@@ -12,8 +12,8 @@ from tests.cli.conftest import Run
 from tests.lab.readers.promises import check, kinds
 from tests.marks import cross_quick, first_quick
 from tests.proxy.agents import Worker
-from tests.proxy.reading.conftest import Keep, every_client, work
-from tests.proxy.world import CLIENTS, AnthropicClient, Client, ResponsesClient, Upstream, exchange
+from tests.proxy.reading.conftest import Keep, work
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, ResponsesClient, Upstream, every_client, exchange
 from wane import Kind, chars
 from wane.cli.sessions.saved import load_session
 from wane.conversation import ContextSettings
@@ -145,6 +145,7 @@ def test_a_reply_that_its_client_dropped_is_a_call_without_parts(
     assert all(call.usage for call in session.calls)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", first_quick(*CLIENTS))
 def test_the_commands_take_it(make: type[Client], keep: Keep, run: Run, tmp_path: Path) -> None:
     kept = keep(make())

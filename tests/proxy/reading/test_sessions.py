@@ -23,6 +23,7 @@ def own(store: SessionStore, here: Path) -> str:
     return journal.header.id
 
 
+@pytest.mark.full
 def test_they_are_listed_with_whose_they_are(keep: Keep, store: SessionStore, here: Path, run: Run) -> None:
     kept = [keep(make()) for make in CLIENTS]
     mine = own(store, here)

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.marks import cross_quick
 from tests.proxy.agents import Worker
-from tests.proxy.reading.conftest import Keep, every_client
-from tests.proxy.world import CLIENTS, AnthropicClient, Client, RemindedClient
+from tests.proxy.reading.conftest import Keep
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, RemindedClient, every_client
 from wane import Kind, chars
 from wane.cli.sessions.saved import Session, load_session
 from wane.formats import Part, get_format

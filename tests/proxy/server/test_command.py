@@ -99,6 +99,7 @@ async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(60)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 @pytest.mark.parametrize(("number", "times"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
 async def test_signal_ends_it_with_a_stream_open(number: signal.Signals, times: int, tmp_path: Path) -> None:
@@ -120,6 +121,7 @@ async def test_signal_ends_it_with_a_stream_open(number: signal.Signals, times: 
         client.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("store", [f"redis://me:{TOKEN}@127.0.0.1:1/0", f"postgresql://me:{TOKEN}@127.0.0.1:1/wane"])
 @pytest.mark.parametrize("variable", [False, True])
 def test_a_store_that_cannot_be_reached_is_told_at_the_start(store: str, variable: bool) -> None:
@@ -175,6 +177,7 @@ def test_a_key_in_an_upstream_that_is_none_is_not_told(url: str) -> None:
     assert "KEY" not in repr(UpstreamUrl.parse("https://h/KEY"))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
 @pytest.mark.parametrize("ignored", [False, True], ids=["in a terminal", "under nohup"])
 async def test_a_terminal_that_is_closed_ends_it_unless_that_is_ignored(ignored: bool) -> None:
@@ -194,6 +197,7 @@ async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(60)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 async def test_second_interrupt_answers_what_has_no_answer_yet() -> None:
     async with provider(thinks) as up, wane_proxy(up.url, "--no-store", "--log-level", "error") as it:
@@ -240,6 +244,7 @@ async def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
         assert not [path for path in files if path.stat().st_mode & 0o077]
 
 
+@pytest.mark.full
 async def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
     places = {
         "WANE_SESSION_DIR": str(tmp_path / "sessions"),
@@ -255,6 +260,7 @@ async def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc, as Linux has it")
 async def test_body_of_100_megabytes() -> None:
     """It takes about three times its size while it lasts, and others are served meanwhile."""
@@ -300,6 +306,7 @@ def test_missing_extra_is_named() -> None:
     assert done.stderr == 'wane: the proxy needs the "proxy" extra. Install it with: pip install "wane[proxy]"\n'
 
 
+@pytest.mark.full
 def test_port_that_is_taken() -> None:
     settings = ServerSettings(UpstreamUrl.parse("https://api.example"), Address("127.0.0.1", 0))
     with in_thread(ProxyOptions(settings)) as running:

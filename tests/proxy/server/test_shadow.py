@@ -25,7 +25,7 @@ from tests.proxy.server.support import (
     stream_head,
     text_block,
 )
-from tests.proxy.world import CLIENTS, Client, Upstream
+from tests.proxy.world import Client, Upstream, every_client
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE
 from wane.cli.proxy.shadow import Shadow
@@ -46,8 +46,6 @@ PATHS = {
     "gemini": "/v1beta/models/{model}:generateContent",
 }
 BUDGET = 2_000
-
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.wire.name)
 
 
 def odd(body: object) -> bytes:

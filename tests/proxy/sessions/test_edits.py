@@ -12,13 +12,11 @@ import pytest
 
 from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, delimiters, disk, result, work, worker
-from tests.proxy.world import CLIENTS, AnthropicClient, ChatClient, Client, Upstream, exchange, run_turn
+from tests.proxy.world import AnthropicClient, ChatClient, Client, Upstream, every_client, exchange, run_turn
 from wane import Kind
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request
-
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 
 
 def turned(value: Any) -> Any:

@@ -51,8 +51,7 @@ def worker(client: Client, seed: int, **options: Any) -> Upstream:
     return Upstream(client.provider, Worker(seed, **options))
 
 
-@pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
-@pytest.mark.parametrize("seed", first_quick(*range(3)))
+@pytest.mark.parametrize(("make", "seed"), cross_quick(CLIENTS, range(3)))
 async def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
     client = make()
     index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed, reasons=seed % 2 == 1)
@@ -386,6 +385,7 @@ async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[C
     await index.close()
 
 
+@pytest.mark.full
 async def test_however_much_waits_is_stored_when_there_is_room(tmp_path: Path) -> None:
     client = AnthropicClient()
     for number in range(10_001):

@@ -12,7 +12,17 @@ import pytest
 
 from tests.marks import cross_quick
 from tests.proxy.agents import Worker
-from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, result, run_turn
+from tests.proxy.world import (
+    CLIENTS,
+    AnthropicClient,
+    Client,
+    Exchange,
+    Upstream,
+    every_client,
+    exchange,
+    result,
+    run_turn,
+)
 from wane import ConfigError, Kind, chars
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
@@ -25,7 +35,6 @@ from wane.proxy.store.base import MemoryStore
 from wane.proxy.store.disk import DiskStore
 from wane.testing import Call, Reply, Request, Usage
 
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 SETTINGS = ContextSettings(budget=20_000)
 NOTE = "Automatic note on the context window"
 

@@ -55,6 +55,7 @@ async def session(client: AnthropicClient, upstream: Upstream) -> list[Exchange]
     return done
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("make", "reasons"),  # whether it thinks between calls, too
     [

@@ -304,6 +304,7 @@ async def said(worker: asyncio.subprocess.Process) -> str:
     return (await worker.stdout.readline()).decode().strip()
 
 
+@pytest.mark.full
 async def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -> None:
     count = 250
 

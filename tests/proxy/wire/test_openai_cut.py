@@ -43,7 +43,7 @@ def test_nothing_of_own_calls_is_given_wherever_a_stream_stops(
     asked = wire.equip({**body, "stream": True}, [DELIMITER], GUIDANCE).body
     scripted = Scripted(text, calls=(mark(), Call("read", {"path": "a"}), mark("end")))
     stream = Upstream(provider).ask(asked, scripted)
-    for stop in range(0, len(stream), 3):
+    for stop in range(0, len(stream), 7):
         reply = wire.reply({**body, "stream": True}, OWN)
         out = reply.feed(stream[:stop])
         if not breaks:

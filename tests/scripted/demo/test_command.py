@@ -20,6 +20,8 @@ from wane.cli.main import main
 from wane.money import dollars
 from wane.scripted.witness import MODEL
 
+pytestmark = pytest.mark.full
+
 STRATEGIES = first_quick("cwl", "truncate", "none")
 WANE = (sys.executable, "-m", "wane.cli.main")
 INSTALLED = Path(sys.executable).with_name("wane")

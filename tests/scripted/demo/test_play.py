@@ -51,6 +51,7 @@ def with_wrong_edit(task: Task) -> Task:
     return replace(task, steps=tuple(map(broken, task.steps)))
 
 
+@pytest.mark.full
 def test_a_wrong_edit_fails_its_task_and_the_run() -> None:
     summary = run(with_wrong_edit(TASKS[0]))
     assert summary.passed == 0
@@ -110,6 +111,7 @@ def test_ctrl_c_does_not_reach_what_it_runs(tmp_path: Path) -> None:
         assert int(workspace.verify(1).output) != os.getpgid(0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("width", "height", "encoding"), first_quick((80, 24, "utf-8"), (120, 40, "utf-8"), (80, 24, "ascii"))
 )
