@@ -194,7 +194,7 @@ def test_reference_solutions(evaluate: Callable[..., Any], tmp_path: Path) -> No
     assert [(it.task, it.reward) for it in found.trials] == [(name, 1.0) for name in TASKS]
 
 
-@pytest.mark.full
+@pytest.mark.wide
 @pytest.mark.parametrize(("protocol", "sessions"), first_quick(("single", 1), ("isolated", 3)))
 def test_a_task_of_several_steps(
     evaluate: Callable[..., Any], place: Path, tmp_path: Path, protocol: str, sessions: int

@@ -71,6 +71,7 @@ def test_an_environment_that_cannot_be_made_ends_one_trial(
     assert "7 trials" in out
 
 
+@pytest.mark.wide
 def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
     evaluate: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
     assert "/testbed is not a git checkout" in trial.error_message
 
 
+@pytest.mark.wide
 def test_what_harbor_cannot_collect_or_store_ends_one_trial(
     evaluate: Callable[..., Any], place: Path, tmp_path: Path
 ) -> None:
@@ -101,6 +103,7 @@ def test_what_harbor_cannot_collect_or_store_ends_one_trial(
     assert (birch.usage, birch.context) == (NOTHING, None)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("written", "said"),
     [

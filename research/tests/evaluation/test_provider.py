@@ -118,6 +118,7 @@ def test_passing_faults_leave_the_rewards_as_they_are(
     assert [it.usage.cost is None for it in found.trials] == [it.usage.model_calls > 2 for it in found.trials]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("kind", "protocol"), first_quick(*zip(LASTING, ["single", "isolated"] * 3, strict=False)))
 def test_a_lasting_fault_pauses_the_run(
     evaluate: Callable[..., Any], tasks: Path, tmp_path: Path, kind: str, protocol: str
@@ -156,6 +157,7 @@ def test_what_will_not_start_pauses_the_run_before_it_tries_all(evaluate: Callab
     assert "set the environment variable ANTHROPIC_API_KEY" in out
 
 
+@pytest.mark.wide
 def test_a_context_that_is_too_long_is_made_to_fit(evaluate: Callable[..., Any], tasks: Path, tmp_path: Path) -> None:
     with ScriptedServer(_verbose(Flaky()), context_limit=9_000) as server:
         code, out = ended(evaluate(server.url, path=str(tasks), protocols=["single"]))
@@ -164,6 +166,7 @@ def test_a_context_that_is_too_long_is_made_to_fit(evaluate: Callable[..., Any],
     assert rewards(results(tmp_path / "out", "single")) == dict.fromkeys(NAMES, 1.0)
 
 
+@pytest.mark.wide
 def test_without_a_budget_a_full_window_is_what_the_arm_shows(
     evaluate: Callable[..., Any], tasks: Path, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ SOURCES = os.pathsep.join(str(ROOT / folder) for folder in ("src", "research/src
 
 COMMAND = "import sys; from wane.cli.main import main; sys.exit(main())"
 TASKS = ("apple", "birch", "cedar")
-PATIENCE = 300.0
+PATIENCE = 500.0
 KEY = "a-key-of-this-test-0123456789"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.clients.world import proxy
 from wane.testing import ScriptedServer
 from wane_research.judge.model import Model, is_installed, weights
@@ -75,7 +76,7 @@ def langchain(url: str) -> None:
     agents.create_agent(model, [read]).invoke({"messages": [{"role": "user", "content": TASK}]})
 
 
-CLIENTS = [own_loop, pydantic_ai, langchain]
+CLIENTS = (own_loop, pydantic_ai, langchain)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def model() -> Iterator[Model]:
     model.close()
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", first_quick(*CLIENTS))
 def test_without_wane_the_server_refuses_once_the_window_is_full(client: Callable[[str], None], model: Model) -> None:
     small = SmallModel(model, WINDOW, CALLS)
     with ScriptedServer(small) as server, pytest.raises(Exception, match=r"maximum context length is 2048 tokens"):
@@ -94,7 +95,7 @@ def test_without_wane_the_server_refuses_once_the_window_is_full(client: Callabl
     assert len(small.served) <= CALLS + 1
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", first_quick(*CLIENTS))
 def test_behind_the_proxy_it_never_does(client: Callable[[str], None], model: Model, tmp_path: Path) -> None:
     small = SmallModel(model, WINDOW, CALLS)
     with (
