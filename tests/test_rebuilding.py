@@ -154,6 +154,8 @@ def test_a_session_that_a_crash_cut_off_is_rebuilt_up_to_there(
     assert back(agent.records[:cut]).messages == kept
 
 
+TRUNCATE = ConfigRecord(60, Policy.paper(), strategy="truncate")
+
 MESSAGES: list[Message] = [
     {"role": "user", "content": "go"},
     {
@@ -220,7 +222,7 @@ def test_passes_are_told_after_another_strategy_took_over(lived: list[Record]) -
     before = back(lived)
     assert any(before.shortfalls)
     items = before.engine.item_count
-    after = back([*lived, StrategyRecord(items, "truncate", {"from": items - 1})])
+    after = back([*lived, TRUNCATE, StrategyRecord(items, "truncate", {"from": items - 1})])
     assert (after.strategy, after.by_episode, [*after.engine.view]) == ("truncate", False, [0, items - 1])
     assert [episode.level for episode in after.episodes] == [episode.level for episode in before.episodes]
     assert after.shortfalls == before.shortfalls
@@ -266,8 +268,12 @@ def test_records_that_do_not_follow_from_each_other_are_refused(lived: list[Reco
         r"line 5 \(message\): .*no open call": [*lived[:3], *lived[4:]],
         ".*budget": spoil(lived, ConfigRecord, budget=0),
         ".*'hope'": [*lived, ConfigRecord(strategy="hope")],
-        r"line 19 \(strategy\): a cut": [*lived, StrategyRecord(12, "truncate", {"from": 99})],
-        r"line 19 \(strategy\): ": [*lived, StrategyRecord(12, "clear-tools", {"cleared": 5})],
+        r"line 20 \(strategy\): a cut": [*lived, TRUNCATE, StrategyRecord(12, "truncate", {"from": 99})],
+        r"line 20 \(strategy\): ": [
+            *lived,
+            replace(TRUNCATE, strategy="clear-tools"),
+            StrategyRecord(12, "clear-tools", {"cleared": 5}),
+        ],
     }
     for message, records in cases.items():
         with pytest.raises(JournalError, match=f"the session does not replay: {message}"):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import pytest
@@ -26,7 +24,6 @@ from wane.journal import (
     Record,
     StrategyRecord,
     UsageRecord,
-    read,
 )
 from wane.journal.lines import (
     MESSAGE_PREFIX,
@@ -36,7 +33,7 @@ from wane.journal.lines import (
     read_record,
     write_line,
 )
-from wane.journal.records import RECORDS, VERSION, ReminderRecord, settings_after
+from wane.journal.records import RECORDS, VERSION, ReminderRecord
 
 
 def chained(records: Iterable[Header | Record]) -> list[bytes]:
@@ -112,38 +109,6 @@ def test_the_format_on_disk_stays_as_it_is() -> None:
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_the_versions_before_are_read(version: int) -> None:
-    file = read(Path(__file__).with_name(f"session_v{version}.jsonl"))
-    assert file.header == replace(FORMAT[0], version=version)
-    records: list[Any] = list(FORMAT[1:])
-    if version < 5:
-        records = [replace(record, index=None) if isinstance(record, PassRecord) else record for record in records]
-    if version == 3:
-        # It has no reminders, and names the strategy in notes.
-        records = [replace(records[0], required=0, strategy="", annotate="model"), *records[1:-1]]
-    assert list(file.records) == records
-
-
-def test_notes_of_the_version_before_name_what_is_in_force() -> None:
-    config = ConfigRecord(700, strategy="")
-    agent = NoteRecord("agent", {"model": "x:y", "strategy": "truncate", "annotate": "infer"})
-    proxy = NoteRecord("proxy", {"api": "openai", "strategy": "paper", "infer": False, "required": 40})
-    for told, settings in [
-        ((config,), config),
-        ((config, agent), replace(config, strategy="truncate", annotate="infer")),
-        (
-            (agent, config, replace(config, overhead=9)),
-            replace(config, strategy="truncate", annotate="infer", overhead=9),
-        ),
-        ((proxy, config), replace(config, strategy="paper", required=40)),
-        ((proxy, replace(config, strategy="none", at=NOON)), replace(config, strategy="none")),
-        ((config, StrategyRecord(0, "mask", {})), replace(config, strategy="mask")),
-        ((NoteRecord("agent", {"model": "x:y"}), replace(config, strategy="fold")), replace(config, strategy="fold")),
-    ]:
-        assert settings_after(told) == settings
-
-
 @given(records, st.data())
 def test_no_single_damaged_byte_goes_unnoticed(record: Record, data: st.DataObject) -> None:
     line = bytearray(write_line(record))
@@ -192,7 +157,7 @@ def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
 
 
 def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(JournalVersionError, match=r"version 7 of .* reads versions 3 to 6\. .* pip install --upgrade"):
+    with pytest.raises(JournalVersionError, match=r"version 7 of .* reads version 6\. .* pip install --upgrade"):
         read_header(b'{"kind":"session","version":7,"shape":"other"}\n', "a file")
 
 

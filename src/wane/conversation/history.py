@@ -8,6 +8,7 @@ fork, or a switch of the strategy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -25,7 +26,6 @@ from wane.journal.records import (
     ReminderRecord,
     StrategyRecord,
     UsageRecord,
-    in_force,
 )
 from wane.strategies.base import Fitted, Slot, SummaryNeeded, item_of, repeats, traits
 
@@ -177,7 +177,8 @@ class History:
             case ReminderRecord(text=text):
                 self._request()
                 engine.reminded(text)
-        self.configure(in_force(self.settings, record))
+            case ConfigRecord():
+                self.configure(replace(record, at=None))
         if not isinstance(record, ConfigRecord):
             self.log.append(record)
         return items

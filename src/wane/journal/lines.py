@@ -21,7 +21,7 @@ from zlib import crc32
 
 from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError
 from wane.journal.codec import SchemaError, decode, encode
-from wane.journal.records import OLDEST, RECORDS, VERSION, ConfigRecord, Header, Record
+from wane.journal.records import RECORDS, VERSION, Header, Record
 
 T = TypeVar("T", Header, Record)
 
@@ -140,11 +140,11 @@ def read_header(line: bytes, name: str) -> Header:
     if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
         raise _damaged(first, 'it does not begin with the header of a session, {"kind":"session","version":…}')
     # Checked first: in another version everything except these two fields may differ.
-    if not OLDEST <= data["version"] <= VERSION:
+    if data["version"] != VERSION:
         advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
         raise JournalVersionError(
-            f"{name}, line 1: version {data['version']} of the session format, and this Wane reads versions"
-            f" {OLDEST} to {VERSION}. {advice}"
+            f"{name}, line 1: version {data['version']} of the session format, and this Wane reads version"
+            f" {VERSION}. {advice}"
         )
     _check(line, 0, first)
     return _decode(Header, data, f"{name}, line 1")
@@ -233,21 +233,12 @@ def _check(line: bytes, after: int, name: str) -> None:
 
 
 def decoded(cls: type[T], data: dict[str, Any]) -> T:
-    """Return a header or record of a line's data, which is changed. Versions 3 to 5 are read as this one.
+    """Return a header or record of a line's data, which is changed.
 
     Raises:
         SchemaError: if its fields are not those of its kind.
     """
     del data["kind"], data["crc"]
-    if cls is ConfigRecord:
-        if isinstance(policy := data.get("policy"), dict):
-            # Nothing depends on an option of policies that version 3 had, as a pass is repeated as it was recorded.
-            policy.pop("by_level", None)
-            policy.setdefault("index_share", 0.0)  # since version 5
-        if "managed" in data:
-            # Other settings of version 3 are in notes (`in_force`).
-            del data["managed"]
-            data["strategy"] = ""
     return decode(cls, data)
 
 

@@ -10,17 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import reduce
 from typing import Any, ClassVar, Final, Literal
 
 from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Step
 from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 6
-"""Version of the file format that this Wane writes."""
-
-OLDEST: Final = 3
-"""The oldest version that it reads."""
+"""Version of the file format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +208,8 @@ class ConfigRecord(Record):
         tool_classes: the user's own tool classes, by tool name.
         overhead: tokens that every request carries besides the view.
         required: tokens of evicted content that requests show all the same because the provider demands it.
-        strategy: name of the strategy that decides the view; `none` if nothing leaves it. Empty in version 3, in which
-            notes of the agent and the proxy name it.
+        strategy: name of the strategy that decides the view; `none` if nothing leaves it. Empty ahead of the first
+            such record.
         annotate: who marks episodes: `model`, or `infer`.
         tasks: whether the model may group episodes in tasks (R17).
     """
@@ -281,39 +277,13 @@ FORK_NOTE: Final = "fork"
 """Topic of a note that ends the records that a session has copied from the one it branches off from."""
 
 
-def in_force(before: ConfigRecord, record: Record) -> ConfigRecord:
-    """Return the settings that are in force after a record.
-
-    Args:
-        before: those before it; `ConfigRecord(strategy="")` ahead of the first record.
-        record: the record.
-    """
-    if isinstance(record, ConfigRecord):
-        settings = replace(record, at=None)
-        if record.strategy:
-            return settings
-        return replace(settings, required=before.required, strategy=before.strategy, annotate=before.annotate)
-    if isinstance(record, StrategyRecord):
-        return replace(before, strategy=record.strategy)
-    if isinstance(record, PassRecord) and not before.strategy:
-        return replace(before, strategy="cwl")
-    if isinstance(record, NoteRecord) and record.topic in ("agent", "proxy"):
-        return _noted(before, record.data)
-    return before
-
-
 def settings_after(records: Iterable[Record]) -> ConfigRecord:
-    """Return the settings in force at the end of a session; without a strategy if no record names it."""
-    return reduce(in_force, records, ConfigRecord(strategy=""))
-
-
-def _noted(before: ConfigRecord, data: Mapping[str, Any]) -> ConfigRecord:
-    """The settings after a note of version 3 on the agent or the proxy."""
-    strategy, required = data.get("strategy"), data.get("required", 0)
-    if not isinstance(strategy, str) or not isinstance(required, int):
-        return before
-    infers = data.get("annotate") == "infer" or data.get("infer") is True
-    return replace(before, strategy=strategy, required=required, annotate="infer" if infers else "model")
+    """Return the settings in force at the end of a session; without a strategy if no record tells them."""
+    settings = ConfigRecord(strategy="")
+    for record in records:
+        if isinstance(record, ConfigRecord):
+            settings = record
+    return replace(settings, at=None)
 
 
 def spent_note(call: UsageRecord) -> NoteRecord:

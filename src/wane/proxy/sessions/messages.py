@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import accumulate, islice, takewhile
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from wane.conversation.calls import normalised
@@ -20,7 +20,6 @@ from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
 from wane.journal import FORK_NOTE, ConfigRecord, MessageRecord, NoteRecord, Record
-from wane.journal.records import in_force
 from wane.proxy import jsons
 from wane.proxy.sessions.keys import ASSISTANT, Chain, pair
 from wane.proxy.store.marks import SessionDigests
@@ -290,8 +289,7 @@ class GivenReply:
 
 def infers(records: Iterable[Record]) -> bool:
     """Whether a session's episodes are inferred."""
-    settings = accumulate(records, in_force, initial=ConfigRecord(strategy=""))
-    return any(config.annotate == "infer" for config in settings)
+    return any(isinstance(record, ConfigRecord) and record.annotate == "infer" for record in records)
 
 
 def client_note(entries: Sequence[Entry]) -> NoteRecord:

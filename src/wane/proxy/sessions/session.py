@@ -415,8 +415,7 @@ class Session:
             if isinstance(record, NoteRecord):
                 self._follow_note(record)
             elif isinstance(record, UsageRecord):
-                first = self._take_usage(usage_of(record), record.model)
-                record = replace(record, anchors=record.anchors and first)  # noqa: PLW2901 - version 3 does not say
+                self._take_usage(usage_of(record), record.model)
             self.history.follow(record)
         self.history.drain()  # they are stored
 
