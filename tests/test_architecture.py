@@ -81,6 +81,7 @@ FLOORS: dict[str, set[str]] = {
         "prices",
         "strategies",
         "recall",
+        "tools",
         "",
     },
     "scripted": {

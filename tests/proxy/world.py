@@ -19,6 +19,7 @@ from tests.marks import then_full
 from tests.proxy.agents import RESULT
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
@@ -304,10 +305,12 @@ class Exchange:
     facts: Facts
 
 
-async def exchange(index: SessionIndex, client: Client, upstream: Upstream, *, sums: bool = True) -> Exchange:
+async def exchange(
+    index: SessionIndex, client: Client, upstream: Upstream, *, sums: bool = True, sender: Sender = NOBODY
+) -> Exchange:
     """Send a client's history through an index of sessions, as the server does, and return the client's answer."""
     body = client.body()
-    turn = await index.turn(client.wire, body)
+    turn = await index.turn(client.wire, body, sender=sender)
     reply = client.wire.reply(body, turn.own, sums=sums)
     bodies: list[dict[str, Any]] = []
     asked: dict[str, Any] | None = turn.body

@@ -24,7 +24,7 @@ from wane.flags import Declared, Flag, declared, options_of
 
 _NAME: Final = "command"
 _METAVAR: Final = "COMMAND"
-_PREFIX: Final = "agent_"  # of the keys of the agent's options
+_PREFIX: Final = "agent."  # of the keys of the agent's options
 
 _NEGATIVE: Final = re.compile(r"-\.?\d.*")
 _SHORTEST: Final = 3  # characters of a beginning that stands for a name

@@ -58,7 +58,9 @@ def dumped(data: object) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now, owner: str = "") -> Header:
+def new_header(
+    session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now, owner: str = "", parent: str = ""
+) -> Header:
     """Return the header of a session that begins now.
 
     Args:
@@ -67,6 +69,7 @@ def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock 
         message_format: name of the messages' format.
         clock: gives the time, in any time zone.
         owner: the name to which it belongs; empty for none.
+        parent: the id of the session that started it, for a sub-agent's.
 
     Raises:
         JournalError: if the id is malformed.
@@ -74,7 +77,7 @@ def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock 
     if not _SESSION_ID.fullmatch(session_id):
         raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
     created, folder = _to_milliseconds(clock()), str(cwd.absolute())
-    return Header(VERSION, session_id, created, folder, message_format, _wane_version(), owner)
+    return Header(VERSION, session_id, created, folder, message_format, _wane_version(), owner, parent)
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
@@ -88,8 +91,9 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
         ValueError: for a value that JSON cannot hold, or that is nested too deeply.
     """
     data = {"kind": record.kind, **encode(record)}
-    if data.get("owner") == "":
-        del data["owner"]
+    for name in ("owner", "parent"):
+        if data.get(name) == "":
+            del data[name]
     return _line(data, after, dumped)
 
 

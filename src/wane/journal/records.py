@@ -19,6 +19,10 @@ VERSION: Final = 6
 """Version of the file format."""
 
 
+UNKNOWN_PARENT: Final = "?"
+"""In a header in place of the id of the session that started a sub-agent's, if that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """First line of a session file.
@@ -31,6 +35,8 @@ class Header:
         format: name of the message format of its messages, such as `pydantic_ai`.
         wane: version of Wane that created it.
         owner: the name to which a session of a team's proxy belongs; empty, and not in the file, for any other.
+        parent: for a sub-agent's session of the proxy, the id of the session that started it, or `UNKNOWN_PARENT`;
+            empty, and not in the file, for any other.
     """
 
     kind: ClassVar[str] = "session"
@@ -42,6 +48,7 @@ class Header:
     format: str
     wane: str
     owner: str = ""
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class SessionInfo:
         title: beginning of the user's first words; None if there are none.
         size: bytes of its file.
         problem: why it cannot be resumed; None if no problem is known.
+        parent: for a sub-agent's session of the proxy, as in its header; else empty.
     """
 
     id: str
@@ -68,6 +69,7 @@ class SessionInfo:
     title: str | None
     size: int
     problem: str | None
+    parent: str = ""
 
 
 def default_root(environ: Mapping[str, str]) -> Path:
@@ -297,6 +299,7 @@ def _describe(path: Path) -> SessionInfo | None:
         title=glance.title,
         size=status.st_size,
         problem=glance.problem,
+        parent=header.parent if header else "",
     )
 
 

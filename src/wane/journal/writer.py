@@ -83,6 +83,7 @@ class Journal:
         committed: bool = True,
         dumps: Dumps = dumped,
         owner: str = "",
+        parent: str = "",
     ) -> Journal:
         """Begin a session in `directory`, which is created if needed, readable by its owner alone.
 
@@ -96,12 +97,13 @@ class Journal:
             committed: whether the header is committed at once, or with the first `commit`.
             dumps: writes the records' JSON, in ASCII or UTF-8.
             owner: the name to which the session belongs; empty for none.
+            parent: the id of the session that started it, for a sub-agent's.
 
         Raises:
             JournalError: if the directory cannot be written, or the id is malformed or taken.
         """
         session_id = secrets.token_hex(6) if session_id is None else session_id
-        header = new_header(session_id, cwd=cwd, message_format=message_format, clock=clock, owner=owner)
+        header = new_header(session_id, cwd=cwd, message_format=message_format, clock=clock, owner=owner, parent=parent)
         path = directory / f"{header.created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
         try:
             # Not `parents=True`, which gives the mode to the last one only; their names say what their owner works on.

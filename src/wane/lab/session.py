@@ -168,6 +168,9 @@ class RecordedSession:
         window: tokens that the agent took for the model's window; None if it did not record that.
         abandoned: model calls that were left out because they stand on abandoned branches.
         unread: lines or other records that could not be read and may have held model calls.
+        id: its id, by which sub-agents in files of their own name the session that started them; empty if it has none.
+        parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if its
+            recording says that it is not known; else empty.
     """
 
     name: str
@@ -188,6 +191,8 @@ class RecordedSession:
     window: int | None = None
     abandoned: int = 0
     unread: int = 0
+    id: str = ""
+    parent: str = ""
 
     @property
     def own_calls(self) -> list[ModelCall]:

@@ -64,7 +64,7 @@ def predict(
         WaneError: for a strategy or settings that cannot work.
     """
     try:
-        gathered = gather(paths)
+        gathered = gather(paths, sidechains=True)
     except SessionNotFoundError:
         return None
     recordings = [entry for entry in gathered.recordings if entry.session.answered]

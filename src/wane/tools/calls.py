@@ -58,7 +58,7 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
         tool: the tool's name.
         arguments: its raw arguments: a JSON object, or plain text as for Codex's `apply_patch`.
     """
-    name = _bare_name(tool)
+    name = bare_name(tool)
     fields = _fields(arguments)
     if name in SHELL_TOOLS:
         return judge_command(_command(fields), next(_texts(fields, _DIRECTORY_KEYS), ""))
@@ -77,7 +77,7 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
 
 def command_of(tool: str, arguments: str | None) -> str:
     """Return the command line that a call runs in a shell; empty if it runs none."""
-    return _command(_fields(arguments)) if _bare_name(tool) in SHELL_TOOLS else ""
+    return _command(_fields(arguments)) if bare_name(tool) in SHELL_TOOLS else ""
 
 
 def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
@@ -90,12 +90,13 @@ def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
     Returns:
         `BULK` for a shell call whose command only searches or lists.
     """
-    if not arguments or _bare_name(tool) not in SHELL_TOOLS:
+    if not arguments or bare_name(tool) not in SHELL_TOOLS:
         return None
     return ToolClass.BULK if only_searches(_command(_fields(arguments))) else None
 
 
-def _bare_name(tool: str) -> str:
+def bare_name(tool: str) -> str:
+    """Return a tool's name in lower case, without the server or namespace that it belongs to."""
     return tool.rpartition("__")[2].rpartition(".")[2].lower()
 
 

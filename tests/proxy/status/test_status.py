@@ -52,6 +52,8 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
     assert data["sessions"] == [
         {
             "id": "00000005",
+            "parent": "",
+            "agents": None,
             "owner": "",
             "client": "",
             "title": "Fix the tests",

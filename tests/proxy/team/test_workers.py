@@ -17,10 +17,11 @@ from tests.proxy.server.test_managed import replies
 from tests.proxy.store.support import Place
 from tests.proxy.team.test_proxy import by, session_of, turns
 from wane.cli.proxy.statusline import chosen
-from wane.proxy.agents.known import client_session
+from wane.proxy.agents.known import sender_of
 from wane.proxy.server.run import Running
 from wane.proxy.server.workers import GONE, WORKERS, Workers, merged_metrics, merged_sessions, published
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.team.members import Team
 
@@ -186,19 +187,36 @@ ID = "0f5a0a1c-1b2c-4d3e-8f90-112233445566"
 @pytest.mark.parametrize(
     ("headers", "user_id", "expected"),
     [
-        ({"user-agent": AGENT, "x-claude-code-session-id": ID}, "", ID),
-        ({"user-agent": AGENT, "x-claude-code-session-id": ID, "x-claude-code-agent-id": "agent-1"}, "", ""),
-        ({"user-agent": AGENT}, f"user_{'0' * 64}_account_{ID[::-1]}_session_{ID}", ID),
-        ({"user-agent": AGENT}, f'{{"device_id":"d","account_uuid":"","session_id":"{ID}"}}', ID),
-        ({"user-agent": AGENT}, "someone", ""),
-        ({"user-agent": "python", "x-claude-code-session-id": ID}, "", ""),
+        ({"x-claude-code-session-id": ID}, "", Sender(ID)),
+        ({"x-claude-code-session-id": ID, "x-claude-code-agent-id": "a"}, "", Sender(ID, "a")),
+        (
+            {"x-claude-code-session-id": ID, "x-claude-code-agent-id": "b", "x-claude-code-parent-agent-id": "a"},
+            "",
+            Sender(ID, "b", "a"),
+        ),
+        ({}, f"user_{'0' * 64}_account_{ID[::-1]}_session_{ID}", Sender(ID)),
+        ({}, f'{{"device_id":"d","account_uuid":"","session_id":"{ID}"}}', Sender(ID)),
+        ({}, "someone", NOBODY),
+        ({"user-agent": "python", "x-claude-code-session-id": ID}, "", NOBODY),
+        ({"user-agent": "codex_exec/0.169.0", "session-id": ID, "thread-id": ID}, "", Sender(ID)),
+        (
+            {"user-agent": "codex_exec/0.169.0", "session-id": ID, "thread-id": "a", "x-codex-parent-thread-id": ID},
+            "",
+            Sender(ID, "a"),
+        ),
+        (
+            {"user-agent": "codex_exec/0.169.0", "session-id": ID, "thread-id": "b", "x-codex-parent-thread-id": "a"},
+            "",
+            Sender(ID, "b", "a"),
+        ),
     ],
 )
-def test_the_clients_own_id(headers: dict[str, str], user_id: str, expected: str) -> None:
+def test_who_sent_a_request_by_the_clients_own_ids(headers: dict[str, str], user_id: str, expected: Sender) -> None:
+    headers = {"user-agent": AGENT, **headers}
     sent = [(name.encode(), value.encode()) for name, value in headers.items()]
-    assert client_session(sent, {"metadata": {"user_id": user_id}}) == expected
+    assert sender_of(sent, {"metadata": {"user_id": user_id}}) == expected
     if not user_id:
-        assert client_session(sent, {"metadata": None}) == client_session(sent, {}) == expected
+        assert sender_of(sent, {"metadata": None}) == sender_of(sent, {}) == expected
 
 
 def test_which_session_a_line_is_about() -> None:

@@ -23,6 +23,7 @@ from wane.lab.readers import Gathered, gather
 from wane.lab.replaying.engine import Engine, get_engine
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
+from wane.lab.rereads import Rereads, rereads
 from wane.lab.session import RecordedSession
 from wane.lab.verdict import prices_used
 from wane.money import share
@@ -125,6 +126,10 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     sides = sum(len(prepared.recording.session.sidechains) for prepared in studied if prepared.recording.parent is None)
     if sides and not any(prepared.recording.parent for prepared in studied):
         lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
+    if sides:
+        outer = (prepared.recording for prepared in studied if prepared.recording.parent is None)
+        again = sum((rereads(recording.session) for recording in outer), Rereads())
+        lines.append(f"Sub-agents: {again.describe()}.")
     lines += problem_lines(prepared.recording.session for prepared in studied)
     copied = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) == COPIED]
     idle = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) != COPIED]

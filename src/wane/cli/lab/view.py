@@ -10,20 +10,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wane.account import Account
+from wane.account import NOTHING, Account
 from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.lab.commands import PRICE, ViewOptions
 from wane.cli.lab.common import check_report
 from wane.cli.lab.reading import located
-from wane.cli.terminal.text import printable, say
+from wane.cli.terminal.text import counted, printable, say
 from wane.core.errors import JournalError
 from wane.journal import ConfigRecord, model_calls, read, settings_after
+from wane.journal.records import UNKNOWN_PARENT
 from wane.lab.readers import gather
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.spent import account_of
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.report.headline import Simulated, headline_of
+from wane.lab.report.headline import Fact, Simulated, headline_of
+from wane.lab.rereads import rereads
 from wane.lab.room import tight_lines, tight_sessions
 from wane.strategies.base import Settings, traits
 
@@ -49,6 +52,7 @@ def run_view(options: ViewOptions) -> int:
         page = Path(options.output)
     else:  # in a directory that nobody else can read
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
+    facts += _of_agents(studied)
     simulated = _simulated(studied, options.budget)
     write_view(page, materials, simulated=simulated, budget=recorded_budget, facts=facts, contents=not options.redact)
     if simulated:
@@ -60,6 +64,29 @@ def run_view(options: ViewOptions) -> int:
     if (options.open_page or options.output is None) and not _opened_in_browser(page):
         say("there is no browser to show it in; open the file above in one")
     return failure.OK
+
+
+def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
+    """Return what the sub-agents of the first session took, and what they read again; or whose sub-agent it is."""
+    first, *others = studied
+    session = first.recording.session
+    if session.parent:
+        known = "" if session.parent == UNKNOWN_PARENT else f" ({session.parent})"
+        return [("A sub-agent", f"of a session that is not here{known}")]
+    if not others or any(other.recording.parent is None for other in others):
+        return []
+    own, *accounts = [account_of(prepared.subject.material, prepared.pricing) for prepared in studied]
+    agents = sum(accounts, NOTHING)
+    return [
+        ("Sub-agents", f"{len(others):,}, {_took(agents)}"),
+        ("With sub-agents", _took(own + agents)),
+        ("Read again by sub-agents", rereads(session).describe()),
+    ]
+
+
+def _took(account: Account) -> str:
+    cost = account.describe()
+    return f"{counted(account.calls, 'model call')}, {counted(account.input_tokens, 'token')} of input, {cost}"
 
 
 def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:

@@ -22,6 +22,14 @@ class ContextOptions:
     """How contexts are managed."""
 
     budget: Budget = "80k"
+    agent_budget: Annotated[
+        str | None,
+        Flag(
+            "--agent-budget",
+            "Tokens that the view of a sub-agent may hold: 40k, or 20% of --window. The default is --budget.",
+            "TOKENS",
+        ),
+    ] = None
     window: Window = 200_000
     strategy: Annotated[
         Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"],

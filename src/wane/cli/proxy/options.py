@@ -79,12 +79,17 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         raise UsageError(
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
+    if treatment.shadow and context.agent_budget is not None:
+        raise UsageError("--shadow tells what one --budget would do for all sessions: leave --agent-budget out")
     settings = context_settings(context)
     shadow = Shadow.of(settings, store) if treatment.shadow else None
     # The server takes seconds to load, so report mistakes in the options before that.
     from wane.proxy.server.run import ProxyOptions
 
-    options = ProxyOptions(server, settings, store)
+    agent_budget = None
+    if context.agent_budget is not None:
+        agent_budget = parse_budget(context.agent_budget, window=context.window)
+    options = ProxyOptions(server, settings, store, agent_budget=agent_budget)
     if context.keep is not None:
         options = replace(options, keep=context.keep)
     if context.idle is not None:

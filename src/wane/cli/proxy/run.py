@@ -129,7 +129,8 @@ def where_to_look(sessions: Sequence[SessionStatus], store: str | None) -> str:
 
     if not sessions or store is None or scheme_of(store) is not None:
         return ""
-    longest = max(sessions, key=lambda status: (status.facts.history, status.requests))
+    outer = [status for status in sessions if not status.facts.parent] or sessions
+    longest = max(outer, key=lambda status: (status.facts.history, status.requests))
     name = short_id(longest.facts.session)
     others = f", the longest of {len(sessions):,}" if len(sessions) > 1 else ""
     where = "" if store == DISK else f"WANE_SESSION_DIR={shlex.quote(store)} "
@@ -159,9 +160,13 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     peak = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
     line += f"; the view held {peak} at most, {proxy.traffic.evicted_tokens():,} were evicted"
     total = sum((status.money for status in sessions), Money())
+    agents = [status for status in sessions if status.facts.parent]
     if total.account.priced:
         than = "less" if total.saved >= 0 else "more"
         line += f"; {total.account.describe()} spent, about {dollars(abs(total.saved))} {than} than without eviction"
     elif total.account.calls:
         line += f"; {total.account.describe()}"
+    if agents:
+        of_agents = sum((status.money for status in agents), Money()).account
+        line += f"; {counted(len(agents), 'sub-agent')} among them: {of_agents.describe()}"
     return line + warned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -76,6 +76,7 @@ def info_dict(info: SessionInfo) -> dict[str, Any]:
         "bytes": info.size,
         "problem": info.problem,
         "format": info.format,
+        "parent": info.parent,
     }
 
 
@@ -94,6 +95,7 @@ def found_dict(file: SessionFile) -> dict[str, Any]:
         "bytes": file.size,
         "problem": head.problem,
         "format": None,
+        "parent": "",
     }
 
 
@@ -123,18 +125,34 @@ def short_id(session_id: str) -> str:
     return session_id.rpartition("-")[2][:_SHORT_ID] if is_session_id(session_id) else session_id
 
 
+def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, SessionInfo]]:
+    """Yield sessions in order, each followed by those of its sub-agents, with how deep they are nested."""
+    ids = {info.id for info in infos}
+
+    def below(info: SessionInfo, depth: int) -> Iterator[tuple[int, SessionInfo]]:
+        yield depth, info
+        for other in infos:
+            if other.parent == info.id:
+                yield from below(other, depth + 1)
+
+    for info in infos:
+        if info.parent not in ids:
+            yield from below(info, 0)
+
+
 def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     table = plain_table("id", "last written", ">messages", ">size", "*title")
-    for info in infos:
+    for depth, info in below_their_parents(infos):
         title = Text(printable(info.title or ""))
         if (whose := described(info.id, info.format)) is not None:
-            title.append(f"\n{printable(whose)}", style="dim")
+            of = ", a sub-agent of a session that is not known" if info.parent and not depth else ""
+            title.append(f"\n{printable(whose)}{of}", style="dim")
         if every and info.cwd is not None:
             title.append(f"\n{printable(str(info.cwd))}", style="dim")
         if info.problem is not None:
             title.append(f"\n{printable(info.problem)}", style="red")
         size = human_bytes(info.size)
-        table.add_row(short_id(info.id), local_time(info.modified), f"{info.messages:,}", size, title)
+        table.add_row("  " * depth + short_id(info.id), local_time(info.modified), f"{info.messages:,}", size, title)
     plain_console().print(table)
 
 

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wane.account import Account
+from wane.account import NOTHING, Account
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Band, Role
 from wane.core import Episode, Item, Kind
+from wane.core.errors import JournalError
 from wane.formats import get_format
 from wane.journal import MessageRecord, PassRecord, SessionFile, model_calls, read
+from wane.journal.store import id_of
 from wane.journal.titles import TITLE_LENGTH, title_of
+from wane.lab.readers.kin import descendants
 from wane.rebuilding import Rebuilt, rebuild
 from wane.strategies.base import Substitute
 
@@ -53,13 +56,40 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedAgent:
+    """A session of a sub-agent that a saved session, or another sub-agent of it, started.
+
+    Attributes:
+        id: its id.
+        usage: the usage of its model calls; None if it cannot be read.
+    """
+
+    id: str
+    usage: Account | None
+
+    @classmethod
+    def read(cls, path: Path) -> SavedAgent:
+        """Return the sub-agent with this file."""
+        try:
+            return cls(id_of(path), Account.of(read(path).records))
+        except JournalError:
+            return cls(id_of(path), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
-    """A saved session, loaded."""
+    """A saved session, loaded, with its sub-agents."""
 
     file: SessionFile
     rebuilt: Rebuilt
     turns: tuple[Turn, ...]
     view: NextView
+    agents: tuple[SavedAgent, ...] = ()
+
+    @property
+    def usage_of_agents(self) -> Account:
+        """The usage of its sub-agents' model calls, without those of sub-agents that cannot be read."""
+        return sum((agent.usage for agent in self.agents if agent.usage is not None), NOTHING)
 
     @property
     def items(self) -> list[Item]:
@@ -116,7 +146,8 @@ def load_session(path: Path) -> Session:
     file = read(path)
     rebuilt = rebuild(file.records, get_format(file.header.format))
     messages = [record.message for record in file.records if isinstance(record, MessageRecord)]
-    return Session(file, rebuilt, tuple(_turns(messages, rebuilt)), NextView.of(rebuilt))
+    agents = tuple(map(SavedAgent.read, descendants(path)))
+    return Session(file, rebuilt, tuple(_turns(messages, rebuilt)), NextView.of(rebuilt), agents)
 
 
 def _turns(messages: Sequence[Mapping[str, Any]], rebuilt: Rebuilt) -> Iterator[Turn]:

@@ -16,7 +16,7 @@ from wane.cli import failure
 from wane.cli.commands import ShowOptions
 from wane.cli.failure import InputError
 from wane.cli.lab.reading import located
-from wane.cli.sessions.listing import agent_of, described
+from wane.cli.sessions.listing import agent_of, described, short_id
 from wane.cli.sessions.saved import Session, Turn, load_session
 from wane.cli.terminal import layout, picture
 from wane.cli.terminal.picture import Role, Row, elided, plain_table
@@ -25,6 +25,7 @@ from wane.core import Kind, Pinned
 from wane.core.errors import JournalError
 from wane.formats.recordings import is_journal, recording_agent
 from wane.journal import PassRecord
+from wane.journal.records import UNKNOWN_PARENT
 from wane.lab.readers import head
 from wane.lab.readers.databases import is_database
 
@@ -88,6 +89,9 @@ def session_dict(session: Session) -> dict[str, Any]:
         "budget": window.budget,
         "tokens": {"history": session.history_tokens, "view": session.view.tokens},
         "usage": session.usage.to_dict() | {"models": session.models},
+        "parent": header.parent,
+        "agents": [agent.id for agent in session.agents],
+        "usage_of_agents": session.usage_of_agents.to_dict(),
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
             {
@@ -210,6 +214,16 @@ def _summary(session: Session) -> RenderableType:
     if session.models:
         table.add_row("model", printable(", ".join(session.models)))
     table.add_row("usage", describe_usage(session.usage))
+    if header.parent:
+        known = header.parent != UNKNOWN_PARENT
+        table.add_row("sub-agent", f"of session {header.parent}" if known else "of a session that is not known")
+    if agents := session.agents:
+        names = ", ".join(short_id(agent.id) for agent in agents[:_NAMES])
+        more = f" and {len(agents) - _NAMES} more" if len(agents) > _NAMES else ""
+        unread = sum(agent.usage is None for agent in agents)
+        without = f"; without {unread:,} that cannot be read" if unread else ""
+        table.add_row("sub-agents", f"{names}{more}: {describe_usage(session.usage_of_agents)}{without}")
+        table.add_row("with them", describe_usage(session.usage + session.usage_of_agents))
     table.add_row(
         "window",
         f"{view.tokens:,} of {rebuilt.window.budget:,} tokens; with all that was evicted {session.history_tokens:,}",

@@ -21,12 +21,22 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import records
 from wane.lab.readers.building.tree import name_left
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
+from wane.lab.readers.kin import ids_of
 from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "codex"
 
 # Codex's own state, which no request carries.
-_ASIDE: Final = frozenset({"turn_context", "world_state", "session_state", "ghost_snapshot"})
+_ASIDE: Final = frozenset(
+    {
+        "ghost_snapshot",
+        "inter_agent_communication_metadata",
+        "session_state",
+        "token_usage_record",
+        "turn_context",
+        "world_state",
+    }
+)
 _ABORTED: Final = "aborted"
 """The result that Codex sends for a call without one (`context_manager/normalize.rs`)."""
 _CHARACTERS_PER_TOKEN: Final = 4
@@ -87,12 +97,17 @@ class _Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Begun:
+    """Where a sub-agent's own work begins, behind a copy of its parent's history."""
+
+
+@dataclass(frozen=True, slots=True)
 class _RolloutLine:
     """One thing that happened, with its line and the current model; a `Part` did not come from the model."""
 
     line: int
     at: float | None
-    what: Part | _Output | _Cost | _Compacted
+    what: Part | _Output | _Cost | _Compacted | _Begun
     model: str | None = None
 
     @property
@@ -114,7 +129,9 @@ def read(path: Path) -> list[RecordedSession]:
     if not collected.found:
         return []
     _Assembly(builder, collected.steps).run()
-    return [builder.build()]
+    session = builder.build()
+    session.id, session.parent = collected.id, collected.parent
+    return [session]
 
 
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
@@ -144,10 +161,15 @@ class _Collected:
         self._model: str | None = None
         self._totals: object = None
         self._has_meta = False
+        self._begins_at: int | None = None  # ordinal of the first line of a sub-agent that has its parent's history
+        self.id = self.parent = ""
 
     def take(self, line: int, data: Mapping[str, Any]) -> None:
         kind, at = text(data.get("type")), seconds(data.get("timestamp"))
         payload = mapping(data.get("payload"))
+        if self._begins_at is not None and (count(data.get("ordinal")) or 0) >= self._begins_at:
+            self._begins_at = None
+            self._add(line, at, _Begun())
         if kind == "response_item":
             self._item(line, at, payload)
         elif kind == "event_msg":
@@ -176,6 +198,8 @@ class _Collected:
         if self._has_meta:
             return  # a fork repeats the header of its origin
         self._has_meta = True
+        self.id, self.parent = ids_of({"type": "session_meta", "payload": payload})
+        self._begins_at = count(payload.get("subagent_history_start_ordinal"))
         self._builder.cwd = text(payload.get("cwd")) or None
         instructions = payload.get("base_instructions")
         written = text(instructions) or text(mapping(instructions).get("text"))
@@ -242,6 +266,9 @@ class _Assembly:
                 if self._after:
                     self._flush(None)
                 self._output.append(step)
+            elif isinstance(step.what, _Begun):
+                self._flush(None)
+                self._builder.branched()
             elif isinstance(step.what, _Compacted):
                 self._flush(None)
                 self._builder.settle(_ABORTED, coming=self._coming)

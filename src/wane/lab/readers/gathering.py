@@ -10,6 +10,7 @@ from pathlib import Path
 from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.files import find_files
+from wane.lab.readers.kin import descendants, nested
 from wane.lab.readers.reading import briefly, read_file
 from wane.lab.session import RecordedSession
 
@@ -138,6 +139,8 @@ def _read_all(
     if not recordings:
         raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
     # A sub-agent's session stands in the one that started it.
+    inner = nested([recording.session for recording in recordings])
+    recordings = [recording for position, recording in enumerate(recordings) if position not in inner]
     sides = {(side.source, side.name) for recording in recordings for side in recording.session.sidechains}
     outer = [recording for recording in recordings if (recording.session.source, recording.session.name) not in sides]
     return outer, unread
@@ -167,7 +170,7 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
         means = find_files(path)
         if len(means) == 1 and means[0] == Path(path):
             named.add(files.setdefault(means[0].resolve(), means[0]))
-            continue
+            means = descendants(means[0]) if means[0].is_file() else []
         for file in means:
             files.setdefault(file.resolve(), file)
     if not files:

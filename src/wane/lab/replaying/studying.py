@@ -11,6 +11,7 @@ from wane.inference import has_tasks, is_annotated
 from wane.lab.counting import count
 from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject
+from wane.lab.rereads import rereads
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Annotate, AnnotateChoice, Settings
 
@@ -65,6 +66,7 @@ class Studied:
             "cache_hour": self.pricing.hour,
             "joined": len(session.starts),
             "sidechains": [side.name for side in session.sidechains],
+            "rereads": rereads(session).to_dict() if session.sidechains else None,
             "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
         }
 

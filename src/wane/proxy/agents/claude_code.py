@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from wane.proxy.agents.base import ANTHROPIC, Agent, AgentCommand, Start, cannot, read_json, table, text
-from wane.proxy.http.head import Headers, first
+from wane.proxy.agents.base import ANTHROPIC, Agent, AgentCommand, Start, cannot, client_id, read_json, table, text
+from wane.proxy.http.head import Headers
+from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.settings import UpstreamUrl
 
 _VARIABLE: Final = "ANTHROPIC_BASE_URL"
@@ -20,7 +21,6 @@ _ELSEWHERE: Final = {
 }
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-_LONGEST_ID: Final = 64
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
@@ -31,15 +31,17 @@ class ClaudeCode(Agent):
     install = "npm install -g @anthropic-ai/claude-code"
     user_agents = ("claude-cli/",)
 
-    def session(self, sent: Headers, body: Mapping[str, Any]) -> str:
-        """Return the id in the header, or in `metadata.user_id` as versions before that header send it."""
-        if not self.compacts(sent) or first(sent, b"x-claude-code-agent-id"):
-            return ""
-        if header := first(sent, b"x-claude-code-session-id"):
-            return header.decode("latin-1")[:_LONGEST_ID]
-        metadata = body.get("metadata")
-        match = _SESSION.search(str(metadata.get("user_id"))) if isinstance(metadata, dict) else None
-        return match[1] if match else ""
+    def sender(self, sent: Headers, body: Mapping[str, Any]) -> Sender:
+        """Return the ids in its headers; that of the session is in `metadata.user_id` in versions before the header."""
+        if not self.is_sender(sent):
+            return NOBODY
+        session = client_id(sent, b"x-claude-code-session-id")
+        if not session:
+            metadata = body.get("metadata")
+            match = _SESSION.search(str(metadata.get("user_id"))) if isinstance(metadata, dict) else None
+            session = match[1] if match else ""
+        agent, parent = client_id(sent, b"x-claude-code-agent-id"), client_id(sent, b"x-claude-code-parent-agent-id")
+        return Sender(session, agent, parent)
 
     def upstream(self, command: AgentCommand) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""

@@ -13,15 +13,17 @@ from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.gemini_cli import VARIABLE, GeminiCli
 from wane.proxy.agents.pi import Pi
 from wane.proxy.http.head import Headers
+from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.settings import UpstreamUrl
 
 AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Pi())
 """The agents that Wane knows."""
 
 
-def client_session(sent: Headers, body: Mapping[str, Any]) -> str:
-    """Return the id that a request's client has for its session; empty if it tells none."""
-    return next(filter(None, (agent.session(sent, body) for agent in AGENTS)), "")
+def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
+    """Return who sent a request, as far as its client tells."""
+    senders = (agent.sender(sent, body) for agent in AGENTS)
+    return next((sender for sender in senders if sender != NOBODY), NOBODY)
 
 
 _ENDINGS: Final = (".exe", ".cmd", ".bat", ".ps1")

@@ -13,7 +13,7 @@ import httpx2
 
 from wane.core.errors import WaneError
 from wane.proxy import jsons
-from wane.proxy.agents.known import client_session
+from wane.proxy.agents.known import sender_of
 from wane.proxy.http import head
 from wane.proxy.http.client import Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
@@ -116,8 +116,8 @@ class ManagedRequest:
                 self.exchange.outcome = "managed"
                 await self._relay(content, [])
                 return
-            self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size))
-            turn.came_from(client_session(self.request.headers, self.body))
+            sender = sender_of(self.request.headers, self.body)
+            self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size, sender=sender))
             turn.compared = len(self.raw) <= _COMPARED
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
@@ -154,11 +154,11 @@ class ManagedRequest:
     async def _taken_in(self) -> SessionTurn | None:
         """Return the turn of a session that has taken in the request; None if it cannot."""
         try:
-            turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=len(self.raw)))
+            sender = sender_of(self.request.headers, self.body)
+            turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=len(self.raw), sender=sender))
         except Exception as error:
             self._warn(error)
             return None
-        turn.came_from(client_session(self.request.headers, self.body))
         turn.compared = len(self.raw) <= _COMPARED
         self.exchange.prepared(turn.facts)
         return turn

@@ -96,6 +96,7 @@ class ProxyOptions:
         store: where sessions are stored, as `open_store` reads it; None for memory only.
         keep: seconds after its last record until a stored session is deleted; 0 for never.
         idle: seconds without a request after which a stored session leaves memory.
+        agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
         predict: with `shadow`, tells what Wane would have done in the sessions with some ids.
     """
 
@@ -104,6 +105,7 @@ class ProxyOptions:
     store: str | None = None
     keep: float = KEEP
     idle: float = IDLE
+    agent_budget: int | None = None
     predict: Predict | None = None
 
 
@@ -161,7 +163,7 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
     """
     _raise_limits()
     store, strict = await opened_store(options), options.server.strict
-    sessions = SessionIndex(store, options.context, strict=strict, idle=options.idle)
+    sessions = SessionIndex(store, options.context, strict=strict, idle=options.idle, agent_budget=options.agent_budget)
     wires = known_wires()
     with exporting(os.environ) as telemetry:
         async with serving(

@@ -29,7 +29,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import wane
 from wane.proxy import jsons
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.server.workers import Figures, Workers, merged_counts, merged_metrics, merged_money, merged_sessions
+from wane.proxy.server.workers import (
+    Figures,
+    Workers,
+    merged_counts,
+    merged_metrics,
+    merged_money,
+    merged_sessions,
+    with_agents,
+)
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
@@ -107,7 +115,7 @@ def status_app(
             "open": 0 if member else sum(figures["open"] for figures in processes),
             "money": merged_money(shown),
             "sessions_in_memory": len(shown) + (0 if member else unlisted),
-            "sessions": shown[:MOST_SESSIONS],
+            "sessions": with_agents(shown)[:MOST_SESSIONS],
         }
         return Response(jsons.dumps(data), media_type="application/json", headers=_HEADERS)
 
@@ -163,6 +171,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
     return {
         "id": facts.session,
         "owner": facts.owner,
+        "parent": facts.parent,
         "client": session.client,
         "title": session.title,
         "api": facts.api,
@@ -192,7 +201,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
 
 
 class _Sessions(Collector):
-    """The number of sessions in memory, and of those with too little room, counted when metrics are read."""
+    """Numbers of sessions in memory: all, those with too little room, and those of sub-agents; counted when read."""
 
     def __init__(self, sessions: SessionIndex) -> None:
         self._sessions = sessions
@@ -200,12 +209,15 @@ class _Sessions(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         family = GaugeMetricFamily("wane_sessions", "Sessions in memory.", labels=("api",))
         tight = GaugeMetricFamily("wane_tight_sessions", "Those with too little room in the budget.", labels=("api",))
+        agents = GaugeMetricFamily("wane_agent_sessions", "Those of sub-agents.", labels=("api",))
         every = [session.facts for session in self._sessions.status()]
         without_room = Counter(facts.api for facts in every if facts.tight)
+        of_agents = Counter(facts.api for facts in every if facts.parent)
         for api, count in sorted(Counter(facts.api for facts in every).items()):
             family.add_metric((api,), count)
             tight.add_metric((api,), without_room[api])
-        yield from (family, tight)
+            agents.add_metric((api,), of_agents[api])
+        yield from (family, tight, agents)
 
 
 def _read(name: str) -> str:

@@ -78,6 +78,7 @@ class Traffic:
         self.evicted = self._counter("wane_evicted_tokens", "Tokens that left a view.", "api")
         self.fallbacks = self._counter("wane_fallbacks", "Requests sent to the second upstream.", "api", "reason")
         self.dollars = self._counter("wane_dollars", "What managed requests cost, where prices are known.", "api")
+        self.agent_dollars = self._counter("wane_agent_dollars", "The part of it that sub-agents cost.", "api")
         self.rewritten = self._counter(
             "wane_rewritten_tokens", "Tokens paid again although they were cached, by cause.", "api", "cause"
         )
@@ -201,7 +202,10 @@ class Exchange:
         if usage is not None:
             self.used += usage
             self.largest = max(self.largest, usage.input)
-            traffic.dollars.labels(api).inc(cost_of(usage, model) or 0.0)
+            cost = cost_of(usage, model) or 0.0
+            traffic.dollars.labels(api).inc(cost)
+            if self.facts is not None and self.facts.parent:
+                traffic.agent_dollars.labels(api).inc(cost)
             for kind in ("input", "output", "cache_read", "cache_write"):
                 traffic.tokens.labels(api, kind).inc(getattr(usage, kind))
 

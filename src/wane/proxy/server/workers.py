@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -160,6 +160,31 @@ def _rewritten(*rows: Mapping[str, Any]) -> dict[str, dict[str, int]]:
             for name, count in counts.items():
                 of_cause[name] = of_cause.get(name, 0) + count
     return sums
+
+
+def with_agents(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the sessions, each with the sums of its sub-agents among them, and of theirs, as `agents`.
+
+    Its own figures stay without them. `agents` is None for a session that has none.
+    """
+    rows, children = [*sessions], dict[str, list[Mapping[str, Any]]]()
+    for row in rows:
+        children.setdefault(row["parent"], []).append(row)
+
+    def descendants(session_id: str) -> Iterator[Mapping[str, Any]]:
+        for child in children.get(session_id, ()):
+            yield child
+            yield from descendants(child["id"])
+
+    return [{**row, "agents": _sums([*descendants(row["id"])])} for row in rows]
+
+
+def _sums(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    if not rows:
+        return None
+    used = {name: sum(row["used"][name] for row in rows) for name in rows[0]["used"]}
+    calls = sum(row["calls"] for row in rows)
+    return {"sessions": len(rows), "calls": calls, "used": used, "money": merged_money(rows)}
 
 
 def merged_money(sessions: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -67,6 +67,8 @@ class Facts:
         note: a note for people, such as why the budget cannot be met, or that the session could not be stored. Usually
             empty.
         owner: the member of a team to whom the session belongs; empty for none.
+        parent: for a sub-agent's session, the id of the session that started it, or `?` if that is not known; else
+            empty.
     """
 
     session: str
@@ -83,6 +85,7 @@ class Facts:
     thrashing: Thrashing | None = None
     note: str = ""
     owner: str = ""
+    parent: str = ""
 
     @property
     def warning(self) -> str:

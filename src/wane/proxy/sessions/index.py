@@ -7,13 +7,14 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, get_args
 from weakref import WeakValueDictionary
 
 from wane.conversation.context import ContextSettings
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL
-from wane.core import DELIMITER
+from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError, WaneError
 from wane.core.guidance import guidance
 from wane.journal import Record
@@ -32,6 +33,7 @@ from wane.proxy.sessions.messages import (
     prefix,
     root_of,
 )
+from wane.proxy.sessions.parentage import NOBODY, Parentage, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import StrategyName
@@ -40,6 +42,7 @@ from wane.proxy.store.base import root_of as stored_root
 from wane.proxy.wire.base import Body, Equipped, Message, Wire
 from wane.recall import RECALL
 from wane.strategies.base import traits
+from wane.tools.delegation import handed_over
 
 IDLE: Final = 900.0
 """Seconds without a request after which a stored session leaves memory by default."""
@@ -49,6 +52,7 @@ _CANDIDATES: Final = 8  # sessions that are read to compare them with a request,
 _READINGS: Final = 3  # of a session whose records do not fit, before it begins anew
 _CHANGING: Final = "the session keeps changing under the request"
 _MOST_IN_MEMORY: Final = 1_000  # sessions
+_MOST_TEXTS: Final = 4  # of a first request that are compared with prompts of calls, the last ones
 _AT_ONCE: Final = 200  # new messages taken in before other requests get their turn
 _LARGE: Final = 2_000_000  # bytes of a body that is processed in a thread
 _EDITED_SHARE: Final = 0.05  # share of the budget that edits may change before the session is taken in again
@@ -67,10 +71,12 @@ class SessionIndex:
         strict: whether failing to store a session is an error.
         idle: seconds without a request after which a stored session leaves memory.
         owner: the member of a team whose sessions these are; empty for none.
+        agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
 
     Attributes:
         store: see above.
         settings: see above.
+        agent_settings: how the contexts of sub-agents are managed.
         idle: see above.
         owner: see above.
         began: called with the owner and the id of each new session; None for nobody.
@@ -87,8 +93,11 @@ class SessionIndex:
         strict: bool = False,
         idle: float = IDLE,
         owner: str = "",
+        agent_budget: int | None = None,
     ) -> None:
-        self.settings = settings or ContextSettings()
+        self.settings = self.agent_settings = settings or ContextSettings()
+        if agent_budget is not None:
+            self.agent_settings = replace(self.settings, budget=agent_budget)
         if traits(self.settings.strategy).summarises:
             raise ConfigError(
                 f"a proxy calls no model by itself, so it cannot run the strategy {self.settings.strategy!r}; it runs "
@@ -98,7 +107,8 @@ class SessionIndex:
         self.idle = idle
         self.owner = owner
         self.began: Callable[[str, str], Awaitable[None]] | None = None
-        self._strict = strict
+        self._strict, self._agent_budget = strict, agent_budget
+        self._parentage = Parentage(store, owner)
         self._others: dict[str, SessionIndex] = {}
         policy, tasks = self.settings.eviction, self.settings.tasks
         delimiter = TASKS_TOOL if tasks else DELIMITER_TOOL
@@ -120,7 +130,14 @@ class SessionIndex:
         if owner == self.owner:
             return self
         if owner not in self._others:
-            index = SessionIndex(self.store, self.settings, strict=self._strict, idle=self.idle, owner=owner)
+            index = SessionIndex(
+                self.store,
+                self.settings,
+                strict=self._strict,
+                idle=self.idle,
+                owner=owner,
+                agent_budget=self._agent_budget,
+            )
             index.began = self.began
             self._others[owner] = index
         return self._others[owner]
@@ -130,13 +147,14 @@ class SessionIndex:
         """The members with an index in memory."""
         return tuple(self._others)
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
         """Find the session of a request, take in its new messages, and prepare the view.
 
         Args:
             wire: the request's protocol.
             body: the client's body, which can be managed.
             size: its size in bytes; a large body is processed outside the event loop.
+            sender: who sent it, as far as its client tells.
 
         Raises:
             FormatError: if the body's messages violate the protocol.
@@ -150,7 +168,7 @@ class SessionIndex:
             problem, failures = _CHANGING, 0
             for _ in range(TRIES):
                 try:
-                    if (turn := await self._tried(wire, body, arrivals, root)) is not None:
+                    if (turn := await self._tried(wire, body, arrivals, root, sender)) is not None:
                         return turn
                 except _UnreadableError as error:
                     problem, failures = str(error), failures + 1
@@ -158,9 +176,11 @@ class SessionIndex:
                         break
             if self._strict:
                 raise StoreError(problem)
-            return await self._rebuilt(wire, body, arrivals, root, problem)
+            return await self._rebuilt(wire, body, arrivals, root, sender, problem)
 
-    async def _tried(self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str) -> SessionTurn | None:
+    async def _tried(
+        self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender
+    ) -> SessionTurn | None:
         """Let the request's session take it in; return None if another process has added to the session in between.
 
         Raises:
@@ -169,11 +189,11 @@ class SessionIndex:
         """
         cached, entry_count = None, 1
         try:
-            cached = await self._find(wire, arrivals, root)
+            cached = await self._find(wire, arrivals, root, sender)
             async with cached.held():
                 alignment, entry_count = cached.session.align(arrivals), len(cached.session.entries)
                 if alignment.common == entry_count:
-                    return await self._take(cached, body, arrivals, alignment)
+                    return await self._take(cached, body, arrivals, alignment, sender)
         except SessionChangedError:
             return None
         except (FormatError, StoreError):
@@ -191,15 +211,17 @@ class SessionIndex:
         return None
 
     async def _rebuilt(
-        self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, problem: str
+        self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender, problem: str
     ) -> SessionTurn:
         """Let a new session take in the whole history of a request, whose own session cannot be continued."""
         has_answers = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
-        cached = await self._begun(Session(wire, self.settings, root, infer=has_answers), root, [])
+        parent = await self._parent(sender, arrivals)
+        session = Session(wire, self._settings(parent), root, infer=has_answers)
+        cached = await self._begun(session, root, [], parent)
         cached.remark = f"{problem}; it begins anew as {cached.id}"
         _LOGGER.warning("%s", cached.remark)
         async with cached.held():
-            return await self._take(cached, body, arrivals, Alignment(0))
+            return await self._take(cached, body, arrivals, Alignment(0), sender)
 
     async def peek(self, wire: Wire, body: Body) -> Body:
         """Return what `turn` would send upstream, to count its tokens; no session changes.
@@ -260,9 +282,12 @@ class SessionIndex:
         sessions = sorted((cached for cached in self._sessions if not cached.turns), key=lambda cached: cached.last)
         too_many = len(self._sessions) - _MOST_IN_MEMORY
         for number, cached in enumerate(sessions):
-            idle = self.store.persistent and (now - cached.last).total_seconds() > self.idle
+            # A sub-agent stays with the session that started it, so that their sums are complete.
+            parent = self._sessions.get(cached.parent) or cached
+            idle = self.store.persistent and (now - max(cached.last, parent.last)).total_seconds() > self.idle
             if idle or number < too_many:
                 await self._forget(cached)
+        await self._parentage.tidy()
         for index in [*self._others.values()]:
             await index.sweep()
 
@@ -291,7 +316,7 @@ class SessionIndex:
 
     # Which session a request belongs to
 
-    async def _find(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> CachedSession:
+    async def _find(self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender) -> CachedSession:
         """The session that a request continues: a known one, a fork of one, or a new one."""
         aligned, unread = list[tuple[CachedSession, Alignment]](), ""
         for candidate, _ in self._alike(root, arrivals)[:_CANDIDATES]:
@@ -302,6 +327,8 @@ class SessionIndex:
         else:
             further, unread = await self._further(wire, root, arrivals, {cached.id for cached, _ in aligned})
             aligned += further
+        # Two agents may begin alike. One that goes on from what another has done, is a fork of it.
+        aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(sender)]
         # If the store has lost a session, another process may have stored it again.
         aligned.sort(key=lambda pair: pair[0].lost)
         best, alignment = max(aligned, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
@@ -310,14 +337,14 @@ class SessionIndex:
             or not alignment.common
             or not (alignment.answered or alignment.common == len(best.session.entries))
         ):
-            return await self._unknown(wire, arrivals, root, unread)
+            return await self._unknown(wire, arrivals, root, sender, unread)
         if best.lost:
-            return await self._stored_anew(best, root)
+            return await self._stored_anew(best, root, sender)
         drift = best.session.drift(best.session.edits(arrivals, alignment))
-        if drift > self.settings.budget * _EDITED_SHARE:
-            return await self._retaken(best, root)
-        if alignment.common < len(best.session.entries) or best.log is None:
-            return await self._forked(best, alignment, root)
+        if drift > best.session.budget * _EDITED_SHARE:
+            return await self._retaken(best, root, sender)
+        if alignment.common < len(best.session.entries) or best.log is None or best.sender.is_other(sender):
+            return await self._forked(best, alignment, root, sender)
         return best
 
     def _alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
@@ -391,10 +418,11 @@ class SessionIndex:
         try:
             log = await self.store.open(session_id)
         except SessionBusyError:
-            return self._brought_back(wire, session_id, await self.store.read(session_id))
+            parent = (await self.store.header(session_id)).parent
+            return self._brought_back(wire, session_id, await self.store.read(session_id), parent)
         try:
             async with log.hold() as records:
-                cached = self._brought_back(wire, session_id, records)
+                cached = self._brought_back(wire, session_id, records, log.header.parent)
         except BaseException:
             await log.close()
             raise
@@ -407,15 +435,19 @@ class SessionIndex:
         cached.mark(stored=True)
         return cached
 
-    def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record]) -> CachedSession:
-        session = Session(wire, self.settings, stored_root(session_id), infer=infers(records))
+    def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> CachedSession:
+        session = Session(wire, self._settings(parent), stored_root(session_id), infer=infers(records))
         session.follow(records)
         times = [record.at for record in records if record.at is not None]
         now = datetime.now(UTC)
         created, last = (times[0], times[-1]) if times else (now, now)
-        return CachedSession(session, None, session_id, created, last, self._sessions, strict=self._strict)
+        return CachedSession(
+            session, None, session_id, created, last, self._sessions, strict=self._strict, parent=parent
+        )
 
-    async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
+    async def _unknown(
+        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, unread: str
+    ) -> CachedSession:
         """A new session, with the rounds of a known one if they share enough messages (`Entries.overlap`).
 
         Raises:
@@ -427,50 +459,80 @@ class SessionIndex:
         rows = [(cached, row) for cached in alike if (row := cached.session.overlap(arrivals)) is not None]
         if rows:
             best, row = max(rows, key=lambda pair: pair[1].count)
-            return await self._retaken(best, root, row)
+            return await self._retaken(best, root, sender, row)
         if has_answers and unread and self._strict:
             raise StoreError(unread)
         # A history that began without marks has none to read.
-        cached = await self._begun(Session(wire, self.settings, root, infer=has_answers), root, [])
+        parent = await self._parent(sender, arrivals)
+        session = Session(wire, self._settings(parent), root, infer=has_answers)
+        cached = await self._begun(session, root, [], parent)
         cached.remark = unread if has_answers else ""
         return cached
 
-    async def _retaken(self, cached: CachedSession, root: str, shared: Overlap | None = None) -> CachedSession:
+    async def _retaken(
+        self, cached: CachedSession, root: str, sender: Sender, shared: Overlap | None = None
+    ) -> CachedSession:
         """A new session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
-        session = cached.session.blank(root)
+        parent = await self._parent(sender, (), cached)
+        session = cached.session.blank(root, self._settings(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
-        return await self._begun(session, root, session.inherit(cached.session, shared))
+        return await self._begun(session, root, session.inherit(cached.session, shared), parent)
 
-    async def _stored_anew(self, cached: CachedSession, root: str) -> CachedSession:
+    async def _stored_anew(self, cached: CachedSession, root: str, sender: Sender) -> CachedSession:
         """A new session in place of one that the store has lost, such as by an emptied database."""
         await self._forget(cached)
-        again = await self._retaken(cached, root)
+        again = await self._retaken(cached, root, sender)
         again.remark = f"the store has lost session {cached.id}; it continues as {again.id}"
         _LOGGER.warning("%s", again.remark)
         return again
 
-    async def _forked(self, cached: CachedSession, alignment: Alignment, root: str) -> CachedSession:
+    async def _forked(self, cached: CachedSession, alignment: Alignment, root: str, sender: Sender) -> CachedSession:
         """A fork of a session, with everything that happened to the messages that they share."""
         if not self.store.persistent:
-            return await self._retaken(cached, root, Overlap(0, 0, alignment.common))
+            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
         try:
             records = prefix(await self.store.read(cached.id), alignment.common)
         except StoreError as error:
             _LOGGER.warning("%s", error)
-            return await self._retaken(cached, root, Overlap(0, 0, alignment.common))
-        forked = self._brought_back(cached.session.wire, cached.id, records)
-        return await self._begun(forked.session, root, records)
+            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
+        parent = await self._parent(sender, (), cached)
+        forked = self._brought_back(cached.session.wire, cached.id, records, parent)
+        return await self._begun(forked.session, root, records, parent)
 
-    async def _begun(self, session: Session, root: str, records: Sequence[Record]) -> CachedSession:
-        now = datetime.now(UTC)
+    async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
+        """The id of the session that started a new one; see `Parentage.parent`.
+
+        Args:
+            sender: who sent its first request.
+            arrivals: that request's messages.
+            source: the session that it continues or forks, if any; it has the same parent unless the client tells.
+        """
+        if source is not None and not sender.agent:
+            return source.parent
+        opening = [] if any(arrival.shape[:1] == ASSISTANT for arrival in arrivals) else arrivals
+        texts = [part.text for arrival in opening for part in arrival.parts if part.kind is Kind.USER]
+        prompts = [prompt for text in texts[-_MOST_TEXTS:] for prompt in handed_over(text)]
+        return await self._parentage.parent(sender, prompts)
+
+    def _settings(self, parent: str) -> ContextSettings:
+        """How a session with this parent, if any, is managed."""
+        return self.agent_settings if parent else self.settings
+
+    async def _delegated(self, cached: CachedSession, prompts: Sequence[str]) -> None:
+        await self._parentage.handed_over(cached.sender, cached.id, prompts)
+
+    async def _begun(self, session: Session, root: str, records: Sequence[Record], parent: str) -> CachedSession:
+        now, named = datetime.now(UTC), (root, session.wire.name, self.owner, parent)
         try:
-            log, warning = await self.store.create(root, session.wire.name, self.owner), ""
+            log, warning = await self.store.create(*named), ""
         except StoreError as error:
             if self._strict:
                 raise
-            log, warning = await MemoryStore().create(root, session.wire.name, self.owner), f"not stored: {error}"
+            log, warning = await MemoryStore().create(*named), f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
-        cached = CachedSession(session, log, log.id, now, now, self._sessions, strict=self._strict, warning=warning)
+        cached = CachedSession(
+            session, log, log.id, now, now, self._sessions, strict=self._strict, warning=warning, parent=parent
+        )
         self._sessions.enter(cached)
         async with log.hold():
             await cached.append(records)
@@ -485,9 +547,12 @@ class SessionIndex:
     # What goes upstream
 
     async def _take(
-        self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment
+        self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment, sender: Sender
     ) -> SessionTurn:
         session, now = cached.session, datetime.now(UTC)
+        if sender not in (NOBODY, cached.sender):
+            cached.sender = sender
+            await self._parentage.met(sender, cached.id)
         equipped = self._equipped(session.wire, body)
         cold = (now - cached.last).total_seconds() > self.settings.cache_lifetime
         try:
@@ -508,8 +573,9 @@ class SessionIndex:
             api=wire.name,
             model=str(body.get("model", "")),
             view=engine.tokens,
-            budget=self.settings.budget,
+            budget=session.budget,
             owner=self.owner,
+            parent=cached.parent,
             history=engine.tokens + view.evicted,
             evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
@@ -523,7 +589,9 @@ class SessionIndex:
         if began or (cached.facts.tight and (before is None or not before.tight)):
             _LOGGER.warning("session %s: %s", cached.id, cached.facts.advice)
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
-        return SessionTurn(self._finished, cached, body, equipped, history, view, self._own(wire, body))
+        return SessionTurn(
+            self._delegated, self._finished, cached, body, equipped, history, view, self._own(wire, body)
+        )
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""

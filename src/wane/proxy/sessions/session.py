@@ -172,6 +172,11 @@ class Session:
         return self.history.engine
 
     @property
+    def budget(self) -> int:
+        """Tokens that its view may hold."""
+        return self._settings.budget
+
+    @property
     def cache_lifetime(self) -> float:
         """Seconds after which a provider's unused cache has expired."""
         return self._settings.cache_lifetime
@@ -397,9 +402,9 @@ class Session:
 
     # Records
 
-    def blank(self, root: str = "") -> Session:
-        """Return an empty session with the same settings, and with another root if one is given."""
-        return Session(self.wire, self._settings, root or self.root, infer=self.infer)
+    def blank(self, root: str = "", settings: ContextSettings | None = None) -> Session:
+        """Return an empty session with the same settings and root, unless others are given."""
+        return Session(self.wire, settings or self._settings, root or self.root, infer=self.infer)
 
     def follow(self, records: Iterable[Record]) -> None:
         """Repeat what this process or another has recorded about this session.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakSet
 
-from wane.core import DELIMITER, ContextWindow
+from wane.core import DELIMITER, ContextWindow, Kind
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.prices import NO_USAGE, TokenUsage
@@ -20,6 +20,7 @@ from wane.proxy.sessions.caching import CacheWatch, RewrittenPrefix
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.keys import SessionsInMemory
+from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
 from wane.proxy.store.marks import SessionDigests
@@ -36,6 +37,7 @@ from wane.proxy.wire.base import (
 )
 from wane.recall import RECALL
 from wane.rewrites import SentPrefix
+from wane.tools.delegation import prompts_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
@@ -74,7 +76,8 @@ class CachedSession:
         lost: whether the store has lost it.
         memory: the sessions in memory.
         views: views of its latest requests in this process.
-        client: the id that its client has for the session; empty if it tells none.
+        sender: who sent its requests, as far as the client tells.
+        parent: for a sub-agent's session, the id of the session that started it, or `UNKNOWN_PARENT`; else empty.
         corrections: corrections without which the provider has refused requests.
         elsewhere: corrections without which a second provider has refused them, while the first was down.
         caching: what its requests paid again, and why.
@@ -95,7 +98,8 @@ class CachedSession:
     remark: str = ""
     lost: bool = False
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
-    client: str = ""
+    sender: Sender = NOBODY
+    parent: str = ""
     corrections: list[Correction] = field(default_factory=list)
     elsewhere: list[Correction] = field(default_factory=list)
     caching: CacheWatch = field(default_factory=CacheWatch)
@@ -243,7 +247,7 @@ class CachedSession:
             self.session.ledger.money,
             tuple(self.views),
             self.caching.to_dict(),
-            self.client,
+            "" if self.sender.agent else self.sender.session,
         )
 
     def _warn(self, error: StoreError) -> None:
@@ -258,6 +262,7 @@ class SessionTurn:
     """One request of a client, from the body sent upstream to the end of the reply.
 
     Args:
+        delegated: called with the prompts of the reply's calls that start sub-agents, if any, before it ends.
         finished: called once the client's reply is complete.
         cached: the session, which has taken in the request.
         sent: the client's body.
@@ -276,6 +281,7 @@ class SessionTurn:
 
     def __init__(
         self,
+        delegated: Callable[[CachedSession, Sequence[str]], Awaitable[None]],
         finished: Callable[[CachedSession], None],
         cached: CachedSession,
         sent: Body,
@@ -287,6 +293,7 @@ class SessionTurn:
         assert cached.facts is not None
         self.own = own
         self.facts: Facts = cached.facts
+        self._delegated = delegated
         self._finished, self._cached, self._wire = finished, cached, cached.session.wire
         self._sent, self._equipped, self._history, self._view = sent, equipped, history, view
         self.body = cached.placed(equipped, view)
@@ -302,10 +309,6 @@ class SessionTurn:
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
         self._recalls = 0
         cached.turns.add(self)
-
-    def came_from(self, client: str) -> None:
-        """Note the id that the client has for the session; an empty one changes nothing."""
-        self._cached.client = client or self._cached.client
 
     def refused(self, correction: Correction, *, elsewhere: bool = False) -> None:
         """Apply a correction to all later requests, since the provider has refused reasoning without it.
@@ -346,6 +349,10 @@ class SessionTurn:
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
+            calls = (part for part in self._wire.format.parts(round_.message) if part.kind is Kind.CALL)
+            prompts = [prompt for call in calls for prompt in prompts_of(call.tool or "", call.arguments)]
+            if prompts:
+                await self._delegated(self._cached, prompts)
             return None
         extra = [message for round_ in self._answered for message in (round_.message, *round_.results)]
         await self._make_room(extra)

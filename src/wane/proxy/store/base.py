@@ -206,13 +206,14 @@ class Store(Protocol):
         """
         ...
 
-    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
         """Create a session, which others can find by its root.
 
         Args:
             root: the digest of how it began.
             message_format: name of the format of its messages.
             owner: the name to which it belongs; empty for none.
+            parent: the id of the session that started it, for a sub-agent's.
 
         Raises:
             StoreError: if it cannot be written.
@@ -425,9 +426,9 @@ class MemoryStore:
     async def mark(self, session_id: str, marks: SessionDigests) -> None:
         """Do nothing: no session is stored."""
 
-    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
         """Create a session whose records are not stored."""
-        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner)
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
         return Log(header, self._wait)
 
     async def read(self, session_id: str) -> NoReturn:

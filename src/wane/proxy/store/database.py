@@ -242,9 +242,9 @@ class DatabaseStore(ABC):
         """Check that the database works."""
         await self.find(_UNUSED_ROOT, Sought())
 
-    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
         """Create a session."""
-        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner)
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
         line = write_line(header)
         await self.begin(header.id, line[:-1])
         return _SharedLog(self, header, line)

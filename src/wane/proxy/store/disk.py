@@ -109,7 +109,7 @@ class DiskStore:
         """Note the marks of a session that has none."""
         await self._index.put(session_id, marks, replace=False)
 
-    async def create(self, root: str, message_format: str, owner: str = "") -> Log:
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
         """Create a session, in a file that only its owner may read; now and then, delete expired sessions."""
         with as_store_errors():
             # Not in a thread, which takes longer to start than a file to be made.
@@ -119,6 +119,7 @@ class DiskStore:
                 message_format=message_format,
                 session_id=new_id(root),
                 owner=owner,
+                parent=parent,
                 fsync=self._fsync,
                 committed=False,
                 dumps=_exact,

@@ -10,6 +10,7 @@ from typing import Final
 from wane.core.errors import ConfigError
 from wane.proxy import jsons
 from wane.proxy.server.workers import WORKERS
+from wane.proxy.sessions.parentage import AGENTS
 from wane.proxy.store.base import SessionBusyError, Store, StoredSession, StoreError
 from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.members import MEMBERS, Member
@@ -50,7 +51,7 @@ async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSessi
 
 
 async def delete_name(store: Store, name: str) -> None:
-    """Delete the spend, the requests and the limits of a name, and what processes have published of its sessions.
+    """Delete the spend, requests, limits and sub-agents of a name, and what processes have published of its sessions.
 
     Raises:
         StoreError: if the store cannot be reached.
@@ -61,6 +62,9 @@ async def delete_name(store: Store, name: str) -> None:
                 break
         else:
             raise StoreError(f"other processes keep changing the record of {name}; try again")
+    for digest, document in (await store.documents(AGENTS)).items():
+        if jsons.loads(document.encode()).get("owner") == name:
+            await store.replace_document(AGENTS, digest, document, None)
     # Those that live publish again, without the sessions of a revoked token.
     for process, document in (await store.documents(WORKERS)).items():
         if any(session.get("owner") == name for session in jsons.loads(document.encode()).get("sessions", ())):

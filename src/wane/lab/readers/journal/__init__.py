@@ -80,6 +80,7 @@ def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], p
     fold.builder.cwd = header.cwd
     session = fold.builder.build()
     session.evictions = fold.evictions
+    session.id, session.parent = header.id, header.parent
     return session
 
 

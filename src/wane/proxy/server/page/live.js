@@ -59,10 +59,14 @@ function empty() {
 }
 
 // Those that are busy stand in the order in which they began, so that they do not change places all the time.
+// Sub-agents stand below the session that started them.
 function inOrder(data) {
+  const ids = new Set(data.sessions.map((it) => it.id));
   const idle = (it) => between(it.last, data.now) > BUSY;
-  const busy = data.sessions.filter((it) => !idle(it)).sort((a, b) => Date.parse(b.created) - Date.parse(a.created));
-  return [...busy, ...data.sessions.filter(idle)];
+  const below = (it) => [it, ...data.sessions.filter((other) => other.parent === it.id).flatMap(below)];
+  const outer = data.sessions.filter((it) => !ids.has(it.parent));
+  const busy = outer.filter((it) => !idle(it)).sort((a, b) => Date.parse(b.created) - Date.parse(a.created));
+  return [...busy, ...outer.filter(idle)].flatMap(below);
 }
 
 function list(data) {

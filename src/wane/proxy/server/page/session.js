@@ -35,11 +35,12 @@ function drawSession(card, session, now) {
   card.known = known;
   card.session = session;
   card.title.textContent = session.title.trim() || "(no words)";
-  const facts = [...(session.owner ? [session.owner] : []), session.model, session.api.replace("_", " "), many(session.requests, "request"), session.id];
+  const facts = [...(session.parent ? [session.parent === "?" ? "sub-agent of a session that is not known" : "sub-agent"] : []), ...(session.owner ? [session.owner] : []), session.model, session.api.replace("_", " "), many(session.requests, "request"), session.id];
   card.meta.replaceChildren(...facts.map((text) => h("bdi", {}, text)));
   drawBar(card.bar, session);
   drawFigures(card, session);
   drawGhost(card.ghost, session);
+  card.node.classList.toggle("agent", Boolean(session.parent));
   drawMoney(card.money, session);
   drawViews(card.views, session);
   drawEpisodes(card);
@@ -88,7 +89,17 @@ function drawMoney(node, session) {
     parts.push(`${spent(money)} spent, ${saved} ${than} than with nothing evicted`);
   }
   if (used.input) parts.push(`${Math.round((100 * used.cache_read) / used.input)} % of ${short(used.input)} input read from the cache`);
+  if (session.agents) parts.push(withAgents(session));
   node.textContent = parts.join("; ");
+}
+
+// What its sub-agents took besides, and the sum of all.
+function withAgents({ agents, money, calls }) {
+  const said = `${many(agents.sessions, "sub-agent")} besides: ${short(agents.used.input)} input`;
+  if (!agents.money) return said;
+  const own = money || { spent: 0, priced_calls: 0 };
+  const all = { spent: own.spent + agents.money.spent, priced_calls: own.priced_calls + agents.money.priced_calls, calls: calls + agents.calls };
+  return `${said}, ${spent(agents.money)} spent, ${spent(all)} with this session`;
 }
 
 // The view of the latest requests, a bar each, with what a pass evicted above it.

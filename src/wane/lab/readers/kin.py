@@ -1,0 +1,84 @@
+"""Sub-agents whose sessions stand in files of their own: their files, and which session each belongs to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wane.lab.readers.building.lines import head
+from wane.lab.readers.building.values import mapping, text
+from wane.lab.session import RecordedSession
+
+
+def ids_of(line: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the id in the first line of a session, and that of the session that started it; empty for none."""
+    if line.get("kind") == "session":  # Wane's proxy
+        return text(line.get("id")), text(line.get("parent"))
+    if line.get("type") == "session_meta":  # Codex
+        payload = mapping(line.get("payload"))
+        source = payload.get("source")
+        spawn = mapping(mapping(mapping(source).get("subagent")).get("thread_spawn"))
+        return text(payload.get("id")), text(payload.get("parent_thread_id")) or text(spawn.get("parent_thread_id"))
+    return "", ""
+
+
+def descendants(path: Path) -> list[Path]:
+    """Return the files of the sub-agents that a file's session started, and of theirs, as far as they are beside it."""
+    first = _first(path)
+    own, _ = ids_of(first)
+    if not own:
+        return []
+    # Sessions of the proxy stand in a folder for each beginning.
+    proxied = first.get("kind") == "session" and own.startswith(f"{path.parent.name}-")
+    beside = path.parent.parent.glob("*/*.jsonl") if proxied else path.parent.glob("*.jsonl")
+    children: dict[str, list[tuple[str, Path]]] = {}
+    for file in sorted(beside):
+        child, parent = ids_of(_first(file))
+        if parent and file != path:
+            children.setdefault(parent, []).append((child, file))
+    files, waiting = list[Path](), [own]
+    while waiting:
+        # Each is taken once, whatever the files say.
+        for child, file in children.pop(waiting.pop(), ()):
+            files.append(file)
+            waiting.append(child)
+    return files
+
+
+def nested(sessions: Sequence[RecordedSession]) -> set[int]:
+    """Put sessions of sub-agents into those that started them, and return their positions.
+
+    One whose parent is not among the sessions, or is there twice, stays where it is.
+    """
+    counts = Counter((session.source, session.id) for session in sessions if session.id)
+    by_id = {(session.source, session.id): session for session in sessions}
+    inner = set[int]()
+    for position, session in enumerate(sessions):
+        key = (session.source, session.parent)
+        parent = by_id.get(key)
+        if not session.parent or parent is None or counts[key] != 1:
+            continue
+        if all(session is not above for above in _ancestors(parent, by_id)):
+            if session.name not in {side.name for side in parent.sidechains}:
+                parent.sidechains.append(session)
+            inner.add(position)
+    return inner
+
+
+def _ancestors(session: RecordedSession, by_id: Mapping[tuple[str, str], RecordedSession]) -> Iterator[RecordedSession]:
+    """A session and those that it is below, each once."""
+    seen: list[int] = []
+    current: RecordedSession | None = session
+    while current is not None and id(current) not in seen:
+        yield current
+        seen.append(id(current))
+        current = by_id.get((current.source, current.parent)) if current.parent else None
+
+
+def _first(path: Path) -> Mapping[str, Any]:
+    try:
+        return mapping(next(iter(head(path, 1)), None))
+    except OSError:
+        return {}

@@ -1,0 +1,63 @@
+"""Calls that start sub-agents: the prompts that they hand over, and how these stand in a sub-agent's first message."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from wane.tools.calls import bare_name
+
+_PROMPTS: Final = {
+    "agent": "prompt",  # Claude Code
+    "task": "prompt",  # Claude Code before 2.1.63, OpenCode
+    "invoke_agent": "prompt",  # Gemini CLI
+    "spawn_agent": "message",  # Codex
+    "subagent": "task",  # pi, by the extension among its examples
+    "delegate": "task",
+}
+"""By tool, the argument with the prompt."""
+
+_LISTS: Final = ("tasks", "chain")
+"""Arguments with a list of further calls, each with the prompt of a sub-agent of its own."""
+
+_WRAPPINGS: Final = (
+    re.compile(r".*<objective>\n(.*)\n</objective>", re.DOTALL),  # Gemini CLI's codebase_investigator (0.61.0)
+    re.compile(r"Task: (.*)", re.DOTALL),  # pi
+)
+"""How some clients wrap the prompt for the sub-agent."""
+
+
+def prompts_of(tool: str, arguments: str | None) -> Iterator[str]:
+    """Yield the prompts of the sub-agents that a call starts, stripped; none if it starts none.
+
+    Args:
+        tool: the tool's name.
+        arguments: its raw arguments.
+    """
+    argument = _PROMPTS.get(bare_name(tool))
+    if argument is None:
+        return
+    try:
+        fields = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(fields, dict):
+        return
+    lists = (fields[name] for name in _LISTS if isinstance(fields.get(name), list))
+    for entry in (fields, *(entry for each in lists for entry in each)):
+        if prompt := _text(entry, argument):
+            yield prompt
+
+
+def handed_over(text: str) -> tuple[str, ...]:
+    """Return the prompts that a sub-agent's first message may hold: the text, stripped, and what it wraps."""
+    matches = (wrapping.fullmatch(text.strip()) for wrapping in _WRAPPINGS)
+    wrapped = (match[1].strip() for match in matches if match is not None)
+    return tuple(filter(None, (text.strip(), *wrapped)))
+
+
+def _text(fields: Any, name: str) -> str:
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return value.strip() if isinstance(value, str) else ""
