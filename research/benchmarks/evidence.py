@@ -2,15 +2,13 @@
 
     python research/benchmarks/evidence.py ../shared/sessions/{claude-code,codex,copilot-cli,pi}
 
-The metric is that of `ctxkernel/eval.py` in its repository, which no release holds, written anew from its source: at
-each step where the agent acted, the share, still in view, of the names that its calls use and that it had learned from
-the history, not from the user. It is the mean over steps. Deterministic.
+The metric is that of `ctxkernel/eval.py` in its repository, which no release holds: see `wane_research.bench.evidence`.
+Deterministic.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,17 +18,14 @@ from pathlib import Path
 from statistics import fmean
 
 from wane import Policy
-from wane.core import Kind
-from wane.formats.base import Part
 from wane.lab.cache.lineage import common_prefix
 from wane.lab.counting import count
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.registry import get_strategy
+from wane_research.bench.evidence import Evidence
 
-TOKEN = re.compile(r"[A-Za-z0-9_./\-]{4,}")
-CAMEL = re.compile(r"[a-z][A-Z]")
 TARGET = 30_000
 """Tokens that ctxkernel aims at by default: 15 % of a window of 200,000."""
 BUDGETS = (TARGET, 80_000)
@@ -38,23 +33,6 @@ HEAD = """\
 | | budget | mean view | mean history | evidence recall | steps that lose nothing | prefix the same |
 |---|--:|--:|--:|--:|--:|--:|"""
 SHARES = (0.0, 0.01, 0.02)
-PINNED = frozenset({Kind.SYSTEM, Kind.USER, Kind.NOTICE})
-
-
-def names(text: str) -> set[str]:
-    """Name-shaped words: four characters and more, with `/`, `.`, `_`, a digit, or a capital after a small letter."""
-    words = {word.strip("./-") for word in TOKEN.findall(text)}
-    return {word for word in words if len(word) >= 4 and is_name(word)}
-
-
-def is_name(word: str) -> bool:
-    """Whether a word is no plain one."""
-    return any(mark in word for mark in "/._") or any(map(str.isdigit, word)) or bool(CAMEL.search(word))
-
-
-def rendered(part: Part) -> str:
-    """What a model would read of a part."""
-    return f"{part.tool} {part.arguments or ''}" if part.kind is Kind.CALL else part.text
 
 
 @dataclass(frozen=True)
@@ -106,19 +84,13 @@ ARMS = [
 
 def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
     """The scored steps of a session under an arm."""
-    strategy, items = arm.start(), count(session, calibrate=False).items
-    held = [names(rendered(part)) for part in session.parts]
-    history: set[str] = set()
-    pinned: set[str] = set()
+    strategy, items, evidence = arm.start(), count(session, calibrate=False).items, Evidence(session)
     added = total = 0
     last: list[Slot] = []
-    for call in session.calls:
+    for number, call in enumerate(session.calls):
         for index in range(added, call.first):
             strategy.add(items[index], session.parts[index])
             total += items[index].tokens
-            history |= held[index]
-            if session.parts[index].kind in PINNED:
-                pinned |= held[index]
         added = call.first
         outcome = strategy.fit()
         while isinstance(outcome, SummaryNeeded):
@@ -126,12 +98,8 @@ def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
         view = [*outcome.view]
         sizes = [slot.tokens if isinstance(slot, Substitute) else items[slot].tokens for slot in view]
         same, last = common_prefix(last, view), view
-        used = range(call.first, call.stop)
-        acted = [held[index] for index in used if session.parts[index].kind is Kind.CALL]
-        needed = (set().union(*acted) & history) - pinned
-        if needed and not call.inherited:
-            inside = [names(slot.text) if isinstance(slot, Substitute) else held[slot] for slot in view]
-            recall = len(needed & set().union(*inside)) / len(needed)
+        recall = evidence.recall(number, view)
+        if recall is not None:
             yield Step(recall, sum(sizes), total, sum(sizes[:same]))
 
 

@@ -20,7 +20,8 @@ FLOORS: dict[str, set[str]] = {
     "closed_loop": set(),
     "evaluation": {"annotations"},
     "judge": {"evaluation"},
-    "cli": {"annotations", "validation", "closed_loop", "evaluation"},
+    "bench": {"peers"},
+    "cli": {"annotations", "bench", "validation", "closed_loop", "evaluation"},
     "": set(),
 }
 

@@ -27,6 +27,13 @@ _PEERS: Final = {
     "ctxkernel": ("ctxkernel", "CtxKernel", "ctxkernel's ContextEngine: what its log proves dead goes"),
 }
 _LIBRARIES: Final = {"harness": "pydantic_ai_harness", "openai_agents": "agents"}  # where the name is another one
+_DISTRIBUTIONS: Final = {
+    "langchain": ("langchain", "langchain-core"),
+    "harness": ("pydantic-ai-harness", "pydantic-ai-slim"),
+    "openai_agents": ("openai-agents",),
+    "strands": ("strands-agents",),
+    "ctxkernel": ("ctxkernel",),
+}
 
 PEERS: Final = {name: description for name, (_, _, description) in _PEERS.items()}
 """One line on what each does, by name, in the order of reports."""
@@ -35,6 +42,11 @@ PEERS: Final = {name: description for name, (_, _, description) in _PEERS.items(
 def installed_peers() -> tuple[str, ...]:
     """Return the peers whose libraries are installed, in the order of reports."""
     return tuple(name for name, (module, _, _) in _PEERS.items() if find_spec(_LIBRARIES.get(module, module)))
+
+
+def libraries(name: str) -> tuple[str, ...]:
+    """Return the distributions on which a strategy's view depends; none for one of Wane's own."""
+    return _DISTRIBUTIONS[_PEERS[name][0]] if name in _PEERS else ()
 
 
 def get_peer(name: str, settings: Settings) -> Strategy:

@@ -14,7 +14,8 @@ from wane.core import parse_budget
 from wane.flags import Flag
 
 LAB: Final = """\
-Check the lab's own simulations, count how agents mark their work, and run the agent in a closed loop.
+Compare strategies on public recordings, check the lab's own simulations, count how agents mark their work, and run the
+agent in a closed loop.
 """
 
 
@@ -118,7 +119,70 @@ class ClosedLoopOptions:
     as_json: Json = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions:
+    """Compare every strategy and peer on public recordings, without a model: the same figures on any machine.
+
+    FOLDER holds recordings of real agents, which you fetch yourself from public repositories: --sources prints a shell
+    script that does, with the licences. Each must have its digest; another file is refused by name. Recordings, token
+    counts and prices are fixed, so a result depends only on code and libraries, whose versions it holds. Finished work
+    is kept: after Ctrl-C, the same command goes on where it stopped.
+
+    The first run of everything takes about TIME on two cores; Wane's own strategies alone take OWN.
+
+    Examples:
+      wane lab bench recordings --sources | sh
+      wane lab bench recordings --strategy all --budgets 80k
+      wane lab bench recordings --author "Ada Byron" --output result.json
+      wane lab bench recordings --check result.json
+
+    Exit codes:
+      0    done; with --check, all figures are the same; with --sources, all recordings are there
+      1    a recording is missing or another file, a figure differs, or a library is missing
+      2    an option or the result to check cannot be used
+      130  stopped with Ctrl-C
+    """
+
+    folder: Annotated[Path, Flag("FOLDER", "The folder of the recordings.", "FOLDER")]
+    sources: Annotated[
+        bool, Flag("--sources", "Print what is there and what is missing, as a shell script that fetches the latter.")
+    ] = False
+    source: Annotated[
+        str, Flag("--source", "Sources of recordings, separated by commas. The default is all.", "NAMES")
+    ] = "all"
+    strategy: Annotated[
+        str | None,
+        Flag(
+            "--strategy",
+            "all: Wane's own; peers: those of other libraries that are installed; or names separated by commas. The "
+            "default is all,peers, and with --check what the result has.",
+            "NAMES",
+        ),
+    ] = None
+    budgets: Annotated[
+        str | None,
+        Flag("--budgets", "Budgets: a list or a range. The default is 40k,80k,120k.", "BUDGETS"),
+    ] = None
+    view: Annotated[
+        int,
+        Flag(
+            "--view",
+            "Also compare at this mean view, on the line between two budgets. The default is 50k.",
+            "TOKENS",
+            read=parse_budget,
+        ),
+    ] = 50_000
+    author: Annotated[str, Flag("--author", "Who measures, for the result.", "NAME")] = ""
+    output: Annotated[Path | None, Flag("--output", "Write the result to FILE, as JSON.", "FILE")] = None
+    check: Annotated[
+        Path | None, Flag("--check", "Measure again what the result in FILE has, and tell what differs.", "FILE")
+    ] = None
+    workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
+    as_json: Json = False
+
+
 LAB_COMMANDS: Final = (
+    Command("lab bench", BenchOptions, "wane_research.cli.lab.bench:run_bench"),
     Command("lab validate", ValidateOptions, "wane_research.cli.lab.checks:run_validate"),
     Command("lab annotations", AnnotationsOptions, "wane_research.cli.lab.checks:run_annotations"),
     Command("lab closed-loop", ClosedLoopOptions, "wane_research.cli.lab.closed_loop:run_closed_loop"),

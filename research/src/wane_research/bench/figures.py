@@ -1,0 +1,176 @@
+"""The figures of the benchmark: of one strategy at one budget, over one recording or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from math import fsum
+from typing import Any, Final
+
+from wane.core.errors import FormatError
+from wane.lab.replaying.replay import Replay
+from wane_research.bench.watching import Watched
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Counts and sums; those of several recordings add up with `total`.
+
+    Attributes:
+        calls: model calls of the recordings.
+        viewed: tokens of all requests.
+        peak: tokens of the largest.
+        over: requests over the budget.
+        cost: dollars for all model calls, the strategy's own included.
+        again: dollars for fetching again what was evicted and needed.
+        own_calls: model calls that the strategy itself made.
+        read: input tokens read from the cache.
+        written: input tokens written to it.
+        fresh: all other input tokens.
+        rewrites: requests that did not begin with the whole one before.
+        uses: uses of names that had occurred before.
+        in_view: uses that the view held.
+        in_view_at_best: the same if summaries without text were the best of their length.
+        edits: edits of files read before.
+        grounded: those whose file's latest read the view held.
+        repeats: calls made again.
+        faults: those whose earlier result the view did not hold.
+        pairs: calls without their result and results without their call, over all views.
+        steps: calls that needed a name, by ctxkernel's metric.
+        intact_steps: steps that lost none.
+        evidence: sum of the steps' evidence recall.
+        words: sum of the shares of the user's words in view.
+        worded: calls after the user's first word.
+        words_lowest: the lowest share.
+    """
+
+    calls: int
+    viewed: int
+    peak: int
+    over: int
+    cost: float
+    again: float
+    own_calls: int
+    read: int
+    written: int
+    fresh: int
+    rewrites: int
+    uses: int
+    in_view: int
+    in_view_at_best: float
+    edits: int
+    grounded: int
+    repeats: int
+    faults: int
+    pairs: int
+    steps: int
+    intact_steps: int
+    evidence: float
+    words: float
+    worded: int
+    words_lowest: float
+
+    @classmethod
+    def of(cls, replay: Replay, watched: Watched) -> Figures:
+        """Return the figures of a replay whose views were watched."""
+        totals, loss, words = replay.totals, replay.totals.loss, watched.words
+        return cls(
+            calls=totals.calls,
+            viewed=totals.viewed,
+            peak=totals.peak,
+            over=totals.over_budget,
+            cost=totals.dollars,
+            again=totals.reread_cost,
+            own_calls=totals.own_calls,
+            read=totals.read,
+            written=totals.written,
+            fresh=totals.fresh,
+            rewrites=totals.prefix_breaks,
+            uses=loss.uses,
+            in_view=loss.in_view,
+            in_view_at_best=loss.in_view_at_best,
+            edits=loss.edits,
+            grounded=loss.grounded,
+            repeats=loss.repeats,
+            faults=loss.faults,
+            pairs=loss.invalid_pairs,
+            steps=len(watched.recalls),
+            intact_steps=sum(recall == 1 for recall in watched.recalls),
+            evidence=fsum(watched.recalls),
+            words=words.shares,
+            worded=words.calls,
+            words_lowest=words.lowest,
+        )
+
+    @classmethod
+    def read_from(cls, data: Any) -> Figures:
+        """Return the figures that `to_dict` wrote.
+
+        Raises:
+            FormatError: if there is one more, one less, or one that is no number.
+        """
+        expected = {field.name for field in fields(cls)}
+        if not isinstance(data, dict) or data.keys() != expected:
+            raise FormatError(f"figures are not the {len(expected)} that this version measures")
+        for name, value in data.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise FormatError(f"the figure {name!r} is {value!r:.40}, not a number")
+        return cls(**data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON-able data."""
+        return asdict(self)
+
+    @property
+    def view(self) -> float:
+        """Mean tokens of a request."""
+        return self.viewed / self.calls if self.calls else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Reference recall; 1.0 without uses."""
+        return _share(self.in_view, self.uses)
+
+    @property
+    def recall_at_best(self) -> float:
+        """The same if summaries without text were the best of their length."""
+        return _share(self.in_view_at_best, self.uses)
+
+    @property
+    def grounding(self) -> float:
+        """Share of the edits whose file's latest read was in view; 1.0 without edits."""
+        return _share(self.grounded, self.edits)
+
+    @property
+    def evidence_recall(self) -> float:
+        """Mean of the steps' evidence recall; 1.0 without steps. Summaries without text hold nothing."""
+        return _share(self.evidence, self.steps)
+
+    @property
+    def words_share(self) -> float:
+        """Mean share of the user's words in view; 1.0 without words."""
+        return _share(self.words, self.worded)
+
+
+_LARGEST: Final = frozenset({"peak"})
+_LOWEST: Final = frozenset({"words_lowest"})
+
+
+def total(several: Iterable[Figures]) -> Figures:
+    """Return the figures of several recordings as one."""
+    listed = list(several)
+    values: dict[str, Any] = {}
+    for field in fields(Figures):
+        column = [getattr(figures, field.name) for figures in listed]
+        if field.name in _LARGEST:
+            values[field.name] = max(column)
+        elif field.name in _LOWEST:
+            values[field.name] = min(column)
+        else:
+            # Exact sums, so that the order of the recordings does not count.
+            values[field.name] = fsum(column) if field.type == "float" else sum(column)
+    return Figures(**values)
+
+
+def _share(part: float, whole: int) -> float:
+    return part / whole if whole else 1.0

@@ -1,0 +1,225 @@
+"""Runs the benchmark cell by cell, and keeps each finished one, so that an interrupted run continues."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import wane
+import wane_research
+from wane.core.errors import FormatError, WaneError
+from wane.lab.cache import rules_for
+from wane.lab.readers import gather
+from wane.lab.replaying.replay import Pricing, replay
+from wane.lab.replaying.studying import Studied, study
+from wane.lab.replaying.workers import run_in_processes
+from wane.prices import Period, Prices, Rates
+from wane.strategies.base import Settings, traits
+from wane.strategies.registry import get_strategy
+from wane_research.bench.evidence import Evidence
+from wane_research.bench.figures import Figures
+from wane_research.bench.sources import Source
+from wane_research.bench.watching import Watched
+from wane_research.peers import libraries
+
+BASELINE: Final = "none"
+
+PRICED: Final = "2026-11-25"
+"""When the price list was copied."""
+
+_MODEL: Final = "claude-sonnet-5-5"
+PRICES: Final = Prices(
+    name=f"anthropic:{_MODEL}",
+    provider="anthropic",
+    model=_MODEL,
+    periods=(Period((Rates(above=0, input=2e-6, read=0.1e-6, write=2.5e-6, write_hour=4e-6, output=10e-6),)),),
+)
+"""What all model calls cost, whichever model was recorded; written here, so that a newer list changes no figure."""
+
+_PARTS: Final = ("core", "formats", "inference", "lab", "strategies", "tools", "prices.py", "identifiers.py")
+_OWN: Final = ("bench/evidence.py", "bench/figures.py", "bench/running.py", "bench/watching.py", "peers")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A strategy at a budget over one recording.
+
+    Attributes:
+        recording: the recording's number.
+        sha256: its digest.
+        strategy: the strategy's name.
+        budget: tokens that a view may hold; 0 for BASELINE, which has no budget.
+    """
+
+    recording: int
+    sha256: str
+    strategy: str
+    budget: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells it from others, whichever recordings are measured."""
+        return self.sha256, self.strategy, self.budget
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A recording prepared for all of its cells."""
+
+    studied: Studied
+    evidence: Evidence
+
+    def run(self, cell: Cell) -> Figures:
+        """Replay it under a cell's strategy, and return the figures."""
+        material = self.studied.subject.material
+        budget = cell.budget or Settings().budget
+        settings = replace(self.studied.under(Settings(budget=budget)), overhead=material.overhead)
+        watched = Watched(get_strategy(cell.strategy, settings), material, self.evidence)
+        figures = Figures.of(replay(self.studied.subject, watched, budget, self.studied.pricing), watched)
+        # Without a budget, none can be exceeded.
+        return figures if traits(cell.strategy).bounded else replace(figures, over=0)
+
+
+def prepare(sources: Sequence[Source], folder: Path, progress: Callable[[int, int], None]) -> list[Subject]:
+    """Read and index the recordings, in the order of the sources.
+
+    Tokens are those that the providers reported, shared out by characters; see docs/lab/counting.md.
+    """
+    pricing = Pricing(PRICES, rules_for(PRICES.provider, PRICES.model))
+    subjects = []
+    recordings = [recording for source in sources for recording in source.recordings]
+    for number, recording in enumerate(recordings):
+        gathered = gather([folder / recording.name])
+        if len(gathered.recordings) != 1:
+            raise FormatError(f"{recording.name} holds {len(gathered.recordings)} sessions with a model call, not one")
+        [studied] = study(gathered.recordings, pricing)
+        subjects.append(Subject(studied, Evidence(studied.recording.session)))
+        progress(number + 1, len(recordings))
+    return subjects
+
+
+def cells_of(sources: Sequence[Source], strategies: Sequence[str], budgets: Sequence[int]) -> list[Cell]:
+    """Return all cells, those of BASELINE first."""
+    digests = [recording.sha256 for source in sources for recording in source.recordings]
+    pairs = [(BASELINE, 0), *((name, budget) for budget in budgets for name in strategies if name != BASELINE)]
+    return [Cell(at, digest, name, budget) for name, budget in pairs for at, digest in enumerate(digests)]
+
+
+def run_cells(
+    subjects: Sequence[Subject],
+    cells: Sequence[Cell],
+    finished: Finished,
+    workers: int,
+    progress: Callable[[int, int], None],
+) -> dict[Cell, Figures]:
+    """Run the cells that are not finished, and return the figures of all.
+
+    Raises:
+        WaneError: whatever a cell raised; finished ones stay finished.
+    """
+    results = {cell: finished.cells[cell.key] for cell in cells if cell.key in finished.cells}
+    progress(len(results), len(cells))
+    # The longest first, so that none of them starts when the others are nearly done.
+    pending = sorted((cell for cell in cells if cell not in results), key=lambda cell: -_length(subjects, cell))
+    if not pending:
+        return results
+    with closing(run_in_processes(partial(_run, subjects), pending, workers)) as stream:
+        for cell, figures in stream:
+            finished.add(cell, figures)
+            results[cell] = figures
+            progress(len(results), len(cells))
+    return results
+
+
+def _length(subjects: Sequence[Subject], cell: Cell) -> int:
+    return len(subjects[cell.recording].studied.recording.session.calls)
+
+
+def _run(subjects: Sequence[Subject], cell: Cell) -> Figures:
+    return subjects[cell.recording].run(cell)
+
+
+def versions(strategies: Iterable[str]) -> dict[str, str]:
+    """Return what the figures depend on besides the recordings: Wane's version and code, and those of libraries."""
+    names = dict.fromkeys(library for name in strategies for library in libraries(name))
+    return {"wane": wane.__version__, "code": code_digest(), **{name: version(name) for name in names}}
+
+
+def code_digest() -> str:
+    """Return a digest of the source files that the figures depend on; the same in every checkout and installation."""
+    digest = hashlib.sha256()
+    for package, parts in ((wane, _PARTS), (wane_research, _OWN)):
+        root = Path(str(package.__file__)).parent
+        for part in parts:
+            for path in [root / part] if part.endswith(".py") else sorted((root / part).rglob("*.py")):
+                digest.update(f"{path.relative_to(root).as_posix()}\n{path.read_text(encoding='utf-8')}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+class Finished:
+    """The finished cells in a file, a line of JSON for each; a line that an interruption cut off does not count.
+
+    Args:
+        path: the file; need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.cells: dict[tuple[str, str, int], Figures] = {}
+        for key, figures in self._lines():
+            self.cells[key] = figures
+
+    def _lines(self) -> Iterator[tuple[tuple[str, str, int], Figures]]:
+        try:
+            lines = self._path.read_text(encoding="utf-8").split("\n")
+        except FileNotFoundError:
+            return
+        for line in lines:
+            try:
+                entry = json.loads(line)
+                yield (entry["sha256"], entry["strategy"], entry["budget"]), Figures.read_from(entry["figures"])
+            except (ValueError, KeyError, TypeError, FormatError):
+                # Measured again instead.
+                continue
+
+    def add(self, cell: Cell, figures: Figures) -> None:
+        """Keep the figures of a cell.
+
+        Raises:
+            WaneError: if the file cannot be written.
+        """
+        sha256, strategy, budget = cell.key
+        entry = {"sha256": sha256, "strategy": strategy, "budget": budget, "figures": figures.to_dict()}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # One write of whole lines; the first break ends a line that was cut off.
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(f"\n{json.dumps(entry)}\n")
+        except OSError as error:
+            raise WaneError(f"cannot keep finished work in {self._path}: {error.strerror}") from error
+        self.cells[cell.key] = figures
+
+    def clear(self) -> None:
+        """Remove the file."""
+        self._path.unlink(missing_ok=True)
+        self.cells.clear()
+
+
+def finished_path(folder: Path, used: Mapping[str, str], *, check: bool) -> Path:
+    """Return the file of finished cells: in a folder, by the versions, so that no figure of other code is taken.
+
+    Args:
+        folder: the folder.
+        used: the versions.
+        check: whether a result is checked; such a run takes nothing from the run that made the result.
+    """
+    text = json.dumps([dict(used), PRICED], sort_keys=True)
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return folder / f"{name}{'-check' if check else ''}.jsonl"

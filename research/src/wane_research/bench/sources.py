@@ -1,0 +1,150 @@
+"""The recordings of the benchmark: where each is, under which licence, and whether a folder holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+from wane.core.errors import ConfigError, WaneError
+
+State = Literal["present", "missing", "different"]
+
+_URL: Final = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
+
+
+class RecordingError(WaneError):
+    """Recordings of the benchmark that a folder does not hold, or holds in another form."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One recording.
+
+    Attributes:
+        name: its file in the user's folder, with slashes.
+        path: its file in the repository.
+        size: its bytes.
+        sha256: digest of its bytes.
+    """
+
+    name: str
+    path: str
+    size: int
+    sha256: str
+
+    def state(self, folder: Path) -> State:
+        """Return whether a folder holds it, byte for byte.
+
+        Raises:
+            RecordingError: if it cannot be read.
+        """
+        path = folder / self.name
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except FileNotFoundError:
+            return "missing"
+        except OSError as error:
+            raise RecordingError(f"cannot read {path}: {error.strerror}") from error
+        return "present" if digest == self.sha256 else "different"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A public repository with recordings.
+
+    Attributes:
+        name: its name here.
+        repository: `owner/name` on GitHub.
+        licence: its licence.
+        commit: the commit that holds the files.
+        about: what they are.
+        recordings: the files.
+    """
+
+    name: str
+    repository: str
+    licence: str
+    commit: str
+    about: str
+    recordings: tuple[SourceFile, ...]
+
+    def url(self, recording: SourceFile) -> str:
+        """Return where one of its files can be fetched, at its commit."""
+        return _URL.format(repository=self.repository, commit=self.commit, path=quote(recording.path))
+
+
+def load_sources() -> tuple[Source, ...]:
+    """Return all sources, in the order of results."""
+    text = files(__package__).joinpath("sources.toml").read_text(encoding="utf-8")
+    return tuple(_source(entry) for entry in tomllib.loads(text)["source"])
+
+
+def _source(entry: dict[str, Any]) -> Source:
+    recordings = tuple(SourceFile(**recording) for recording in entry.pop("file"))
+    return Source(**entry, recordings=recordings)
+
+
+def pick_sources(sources: Sequence[Source], text: str) -> tuple[Source, ...]:
+    """Return the sources named in a text such as `pi,agentv`, in their own order; all of them for `all`.
+
+    Raises:
+        ConfigError: for an unknown name; it lists the known ones.
+    """
+    names = {word.strip() for word in text.split(",") if word.strip()}
+    known = [source.name for source in sources]
+    for name in sorted(names - {"all", *known}):
+        raise ConfigError(f"the source {name!r} is unknown; known: all, {', '.join(known)}")
+    if not names:
+        raise ConfigError(f"no source is named; write all, or some of {', '.join(known)}")
+    return tuple(source for source in sources if "all" in names or source.name in names)
+
+
+def states(sources: Iterable[Source], folder: Path) -> Iterator[tuple[Source, SourceFile, State]]:
+    """Yield each recording with whether a folder holds it."""
+    for source in sources:
+        for recording in source.recordings:
+            yield source, recording, recording.state(folder)
+
+
+def check_recordings(sources: Iterable[Source], folder: Path) -> None:
+    """Check that a folder holds all recordings, byte for byte.
+
+    Raises:
+        RecordingError: if one is missing or differs; it names each of them.
+    """
+    by_state: dict[State, list[str]] = {"missing": [], "different": []}
+    for _, recording, state in states(sources, folder):
+        if state != "present":
+            by_state[state].append(recording.name)
+    told = []
+    if by_state["different"]:
+        told.append(f"not the file that the benchmark is made of: {', '.join(by_state['different'])}")
+    if by_state["missing"]:
+        told.append(f"missing in {folder}: {', '.join(by_state['missing'])}")
+    if told:
+        how = f"wane lab bench {shlex.quote(str(folder))} --sources"
+        raise RecordingError(f"{'; '.join(told)}. How to fetch them: {how}")
+
+
+def script(sources: Sequence[Source], folder: Path) -> Iterator[str]:
+    """Yield the lines of a shell script that fetches what a folder lacks, with the state of each file as comments."""
+    every = [recording for source in sources for recording in source.recordings]
+    size = sum(recording.size for recording in every) / 1e6
+    yield f"# {len(every)} recordings, {size:.0f} MB, of {len(sources)} public repositories. A shell can run these"
+    yield "# lines; wane itself fetches nothing. Run the command again to check the digests."
+    for source in sources:
+        yield f"#\n# {source.name}: github.com/{source.repository} at {source.commit}, {source.licence}"
+        yield f"# {source.about}"
+        for recording in source.recordings:
+            state = recording.state(folder)
+            yield f"#   {state}: {recording.name}"
+            if state != "present":
+                target = shlex.quote(str(folder / recording.name))
+                yield f"curl -fsSL --create-dirs -o {target} {shlex.quote(source.url(recording))}"

@@ -1,0 +1,93 @@
+"""Make the tables of docs/lab/bench.md: recordings, columns, and who measured which figure when.
+
+    python scripts/bench_doc.py docs/lab/bench.md            write them
+    python scripts/bench_doc.py --check docs/lab/bench.md    exit with 1 if they are out of date
+
+The results are the files of `wane lab bench --output` in research/benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from wane_research.bench.results import COLUMNS, Result, read_result
+from wane_research.bench.sources import load_sources
+from wane_research.cli.lab.bench import cells
+
+RESULTS = Path(__file__).parents[1] / "research" / "benchmarks" / "results"
+BEGIN = "<!-- Made by scripts/bench_doc.py; run `make docs` to update it. -->\n"
+
+
+def document(page: str, results: Sequence[Result]) -> str:
+    """Return the page with present tables."""
+    head, _, _ = page.partition(BEGIN)
+    return "\n".join([head + BEGIN, *recordings(), *columns(), *runs(results), *figures(results)])
+
+
+def recordings() -> Iterator[str]:
+    """Yield the table of recordings."""
+    yield "## Recordings\n\n| repository | licence | commit | what | files |\n|---|---|---|---|--:|"
+    for source in load_sources():
+        link = f"[{source.repository}](https://github.com/{source.repository})"
+        files = len(source.recordings)
+        yield f"| {link} | {source.licence} | `{source.commit[:12]}` | {source.about} | {files} |"
+    yield ""
+
+
+def columns() -> Iterator[str]:
+    """Yield the table of columns."""
+    yield "## Columns\n\n| column | meaning, and what it leaves out | better |\n|---|---|---|"
+    for column in COLUMNS:
+        yield f"| {column.name} | {column.help} | {column.better} |"
+    yield ""
+
+
+def runs(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the table of results: who measured when, with what."""
+    yield "## Results\n\n| date | who | with | recordings | model calls | tokens |\n|---|---|---|--:|--:|--:|"
+    for result in results:
+        used = ", ".join(f"{name} {version}" for name, version in result.versions.items())
+        calls = sum(recording["calls"] for recording in result.recordings)
+        tokens = sum(recording["tokens"] for recording in result.recordings)
+        origin = (result.date, result.author, f"{used}, Python {result.python}", f"{len(result.recordings)}")
+        yield f"| {' | '.join(origin)} | {calls:,} | {tokens:,} |"
+    yield ""
+
+
+def figures(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the table of all figures, by budget and strategy, with who measured them when; `*`: on the frontier."""
+    names = [column.name for column in COLUMNS]
+    yield f"| budget | strategy | {' | '.join(names)} | who, when |\n|--:|---|{'--:|' * len(names)}---|"
+    order = list(dict.fromkeys((row.budget, row.strategy) for result in results for row in result.rows))
+    budgets = list(dict.fromkeys(budget for budget, _ in order))
+    for budget, strategy in sorted(order, key=lambda key: budgets.index(key[0])):
+        for result in results:
+            best = result.frontier
+            for row in result.rows:
+                if (row.budget, row.strategy) == (budget, strategy):
+                    values = " | ".join(cells(row, result.values(row)))
+                    name = f"`{strategy}`" + (r" \*" if row in best else "")
+                    tokens = "" if budget is None else f"{budget:,}"
+                    yield f"| {tokens} | {name} | {values} | {result.author}, {result.date} |"
+    yield ""
+
+
+def main(args: list[str]) -> int:
+    """Write the tables, or check them."""
+    path = Path(args[-1])
+    page = path.read_text(encoding="utf-8")
+    results = sorted(map(read_result, RESULTS.glob("*.json")), key=lambda result: (result.date, result.author))
+    expected = document(page, results)
+    if "--check" not in args:
+        path.write_text(expected, encoding="utf-8")
+        return 0
+    if page == expected:
+        return 0
+    print(f"{path} is out of date: run `make docs`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
