@@ -57,20 +57,22 @@ def runs(results: Sequence[Result]) -> Iterator[str]:
 
 
 def figures(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the table of all figures, by budget and strategy, with who measured them when; `*`: on the frontier."""
+    """Yield the table of all figures, by budget and strategy, with who measured each when; `*`: on the frontier."""
     names = [column.name for column in COLUMNS]
     yield f"| budget | strategy | {' | '.join(names)} | who, when |\n|--:|---|{'--:|' * len(names)}---|"
-    order = list(dict.fromkeys((row.budget, row.strategy) for result in results for row in result.rows))
-    budgets = list(dict.fromkeys(budget for budget, _ in order))
-    for budget, strategy in sorted(order, key=lambda key: budgets.index(key[0])):
-        for result in results:
-            best = result.frontier
-            for row in result.rows:
-                if (row.budget, row.strategy) == (budget, strategy):
-                    values = " | ".join(cells(row, result.values(row)))
-                    name = f"`{strategy}`" + (r" \*" if row in best else "")
-                    tokens = "" if budget is None else f"{budget:,}"
-                    yield f"| {tokens} | {name} | {values} | {result.author}, {result.date} |"
+    rows = [(row, result) for result in results for row in result.rows]
+    budgets = sorted({row.budget or 0 for row, _ in rows})
+    measured: dict[str, list[str]] = {}
+    for budget in budgets:
+        for row, result in rows:
+            if (row.budget or 0) == budget:
+                tokens = f"{budget:,}" if budget else ""
+                mark = r" \*" if row in result.frontier else ""
+                line = " | ".join((tokens, f"`{row.strategy}`{mark}", *cells(row, result.values(row))))
+                # The same figures, measured by others or again.
+                measured.setdefault(line, []).append(f"{result.author}, {result.date}")
+    for line, who in measured.items():
+        yield f"| {line} | {'; '.join(dict.fromkeys(who))} |"
     yield ""
 
 

@@ -245,10 +245,10 @@ def read_result(path: Path) -> Result:
         rows = [Row(row["strategy"], row["budget"], Figures.read_from(row["figures"])) for row in data["rows"]]
         if not any(row.strategy == BASELINE for row in rows):
             raise FormatError(f"it has no row of {BASELINE}")
-        names = ("author", "date", "versions", "python")
-        if not isinstance(data["versions"], dict) or not all(isinstance(data[name], str) for name in names[:2]):
+        author, date, used = data["author"], data["date"], data["versions"]
+        if not isinstance(used, dict) or not isinstance(author, str) or not isinstance(date, str):
             raise FormatError("author and date are not texts, or versions no table")
-        return Result(*(data[name] for name in names), tuple(data["recordings"]), tuple(rows))
+        return Result(author, date, used, data["python"], tuple(data["recordings"]), tuple(rows))
     except (KeyError, TypeError) as error:
         raise FormatError(f"{path} is no whole result: {error!r}") from error
     except FormatError as error:

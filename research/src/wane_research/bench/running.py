@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import wane
 import wane_research
@@ -47,6 +47,9 @@ _PARTS: Final = ("core", "formats", "inference", "lab", "strategies", "tools", "
 _OWN: Final = ("bench/evidence.py", "bench/figures.py", "bench/running.py", "bench/watching.py", "peers")
 
 
+Key: TypeAlias = tuple[str, str, int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A strategy at a budget over one recording.
@@ -56,17 +59,19 @@ class Cell:
         sha256: its digest.
         strategy: the strategy's name.
         budget: tokens that a view may hold; 0 for BASELINE, which has no budget.
+        used: the libraries that do it, with their versions; empty for a strategy of Wane's own.
     """
 
     recording: int
     sha256: str
     strategy: str
     budget: int
+    used: str = ""
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> Key:
         """What tells it from others, whichever recordings are measured."""
-        return self.sha256, self.strategy, self.budget
+        return self.sha256, self.strategy, self.budget, self.used
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,8 @@ def cells_of(sources: Sequence[Source], strategies: Sequence[str], budgets: Sequ
     """Return all cells, those of BASELINE first."""
     digests = [recording.sha256 for source in sources for recording in source.recordings]
     pairs = [(BASELINE, 0), *((name, budget) for budget in budgets for name in strategies if name != BASELINE)]
-    return [Cell(at, digest, name, budget) for name, budget in pairs for at, digest in enumerate(digests)]
+    used = {name: ", ".join(f"{library} {version(library)}" for library in libraries(name)) for name, _ in pairs}
+    return [Cell(at, digest, name, budget, used[name]) for name, budget in pairs for at, digest in enumerate(digests)]
 
 
 def run_cells(
@@ -126,8 +132,10 @@ def run_cells(
     """
     results = {cell: finished.cells[cell.key] for cell in cells if cell.key in finished.cells}
     progress(len(results), len(cells))
-    # The longest first, so that none of them starts when the others are nearly done.
-    pending = sorted((cell for cell in cells if cell not in results), key=lambda cell: -_length(subjects, cell))
+    # Peers, which take much longer, last; else the longest first, so that none starts when the others are nearly done.
+    pending = sorted(
+        (cell for cell in cells if cell not in results), key=lambda cell: (bool(cell.used), -_length(subjects, cell))
+    )
     if not pending:
         return results
     with closing(run_in_processes(partial(_run, subjects), pending, workers)) as stream:
@@ -172,11 +180,11 @@ class Finished:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.cells: dict[tuple[str, str, int], Figures] = {}
+        self.cells: dict[Key, Figures] = {}
         for key, figures in self._lines():
             self.cells[key] = figures
 
-    def _lines(self) -> Iterator[tuple[tuple[str, str, int], Figures]]:
+    def _lines(self) -> Iterator[tuple[Key, Figures]]:
         try:
             lines = self._path.read_text(encoding="utf-8").split("\n")
         except FileNotFoundError:
@@ -184,7 +192,8 @@ class Finished:
         for line in lines:
             try:
                 entry = json.loads(line)
-                yield (entry["sha256"], entry["strategy"], entry["budget"]), Figures.read_from(entry["figures"])
+                sha256, strategy, budget, used = entry["cell"]
+                yield (sha256, strategy, budget, used), Figures.read_from(entry["figures"])
             except (ValueError, KeyError, TypeError, FormatError):
                 # Measured again instead.
                 continue
@@ -195,8 +204,7 @@ class Finished:
         Raises:
             WaneError: if the file cannot be written.
         """
-        sha256, strategy, budget = cell.key
-        entry = {"sha256": sha256, "strategy": strategy, "budget": budget, "figures": figures.to_dict()}
+        entry = {"cell": cell.key, "figures": figures.to_dict()}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # One write of whole lines; the first break ends a line that was cut off.
@@ -212,14 +220,11 @@ class Finished:
         self.cells.clear()
 
 
-def finished_path(folder: Path, used: Mapping[str, str], *, check: bool) -> Path:
-    """Return the file of finished cells: in a folder, by the versions, so that no figure of other code is taken.
+def finished_path(folder: Path, *, check: bool) -> Path:
+    """Return the file of finished cells: in a folder, by the code, so that no figure of other code is taken.
 
     Args:
         folder: the folder.
-        used: the versions.
         check: whether a result is checked; such a run takes nothing from the run that made the result.
     """
-    text = json.dumps([dict(used), PRICED], sort_keys=True)
-    name = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return folder / f"{name}{'-check' if check else ''}.jsonl"
+    return folder / f"{code_digest()}{'-check' if check else ''}.jsonl"

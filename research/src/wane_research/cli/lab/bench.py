@@ -145,7 +145,7 @@ def _measure(
 ) -> tuple[Result, Finished]:
     used = versions(names)
     folder = platformdirs.user_cache_path("wane", appauthor=False) / "bench"
-    finished = Finished(finished_path(folder, used, check=options.check is not None))
+    finished = Finished(finished_path(folder, check=options.check is not None))
     with Bar() as bar:
         subjects = prepare(sources, options.folder, bar.stage("Reading"))
         cells = cells_of(sources, names, budgets)
