@@ -6,7 +6,7 @@ directly and through the proxy, in turn, so that a busy machine slows both alike
 Sections:
   new     what a new session of 20,000 tokens takes of the processor, by part
   added   what the proxy adds to a request of 80,000 tokens, by protocol
-  shadow  the same streamed, once managed and once with --shadow, which changes nothing
+  shadow  the same streamed: managed, with --shadow, and passed on as a request without tools is
   growth  the same by length of the client's history
   load    200 sessions that stream at once
   burst   200 sessions that begin at the same moment
@@ -405,8 +405,8 @@ def shadow(effort: Effort) -> Table:
         table.add_column(column, justify="left" if column in ("API", "proxy") else "right")
     with parties() as managing, parties("--shadow") as watching:
         for number, wire in enumerate(SHAPES):
-            for name, both_ways in (("manages", managing), ("watches", watching)):
-                session = Session(wire, 80_000, number, stream=True)
+            for name, both_ways in (("manages", managing), ("watches", watching), ("passes on", managing)):
+                session = Session(wire, 80_000, number, stream=True, tools=name != "passes on")
                 session.managed = name == "manages"
                 both = asyncio.run(compared(both_ways, session, effort.requests))
                 row = [

@@ -227,6 +227,20 @@ class Prices:
         parts = (use.read * rates.read, use.written * write, use.fresh * rates.input, output * rates.output)
         return Cost(*parts, rates.fee)
 
+    def repeated(self, tokens: int, total: int, at: datetime | None, *, written: bool, hour: bool) -> float:
+        """Return what tokens cost more than reading them from the cache, in dollars.
+
+        Args:
+            tokens: the tokens.
+            total: all input tokens of the request.
+            at: its time; see `rates`.
+            written: whether they were written to the cache, instead of processed only.
+            hour: whether for an hour.
+        """
+        rates = self.rates(total, at)
+        paid = (rates.write_hour if hour else rates.write) if written else rates.input
+        return tokens * max(0.0, paid - rates.read)
+
 
 SCRIPTED: Final = "scripted:"
 """What the name of a script begins with; the model whose prices count follows."""

@@ -1,16 +1,13 @@
-"""Why a provider's cached prefix was paid again: the causes, and the comparison of two requests that finds one.
+"""Why a provider's cached prefix was paid again: the causes, and how they are known.
 
-A provider caches the beginning of a request and charges less for it if the next request begins the same way. Who holds
-both requests compares them here; who holds only a recording infers a cause (`wane.lab.cache.rewrites`).
+Wane's proxy compares requests (`wane.proxy.sessions.prefix`); who holds only a recording infers a cause
+(`wane.lab.cache.rewrites`).
 """
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -19,24 +16,6 @@ SMALLEST: Final = 1_024
 
 CACHE_NOTE: Final = "cache"
 """Topic of a journal's note on a request that paid again, ahead of its usage: an `Explanation`, and the tokens."""
-
-_CONTROL: Final = b'"cache_control"'
-_HOUR: Final = b'"ttl":"1h"'
-_INSTRUCTING: Final = ("system", "developer")
-_SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
-_SETTINGS: Final = ("thinking", "tool_choice", "reasoning", "reasoning_effort", "output_config", "prompt_cache_key")
-"""Settings that a provider's cache depends on besides model, tools and system prompt."""
-_DIFF: Final = 300
-"""Characters of a difference to show."""
-
-
-Dumps = Callable[[object], bytes]
-"""Writes a value as JSON."""
-
-
-def _dumps(value: object) -> bytes:
-    # As compact as other writers: a message with a breakpoint is written here, and by them without one.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 class Cause(StrEnum):
@@ -49,6 +28,7 @@ class Cause(StrEnum):
     SETTINGS = "settings"
     HEAD = "head"
     MESSAGES = "messages"
+    BRANCH = "branch"
     COMPACTION = "compaction"
     EVICTION = "eviction"
     BREAKPOINTS = "breakpoints"
@@ -70,20 +50,40 @@ _ADVICE: Final = {
     Cause.TOOLS: "the tools changed. Connect MCP servers before the first request, and keep tools in one order.",
     Cause.SYSTEM: "the system prompt changed. Keep times, ids and status out of it.",
     Cause.SETTINGS: "a setting changed on which the cache depends, such as thinking. Keep it for a whole session.",
-    Cause.HEAD: "nothing was read, not even the system prompt, though the recording shows no change: the system "
-    "prompt, the tools or the settings changed, which it does not hold, or the provider lost its entry. Look for a "
-    "time or an id in the system prompt, and for restarts.",
+    Cause.HEAD: "nothing of the conversation was read, and the recording does not show why: the system prompt, the "
+    "tools, a setting or the first message changed, or the provider lost its entry. Look for a time or an id in the "
+    "system prompt, and for restarts; wane proxy --shadow sees which it is.",
     Cause.MESSAGES: "a message in the middle or at the beginning changed, or a setting that the cache of the messages "
     "depends on, such as thinking.",
+    Cause.BRANCH: "the conversation went on from an earlier message: a turn was edited, undone or tried again, or a "
+    "summary took the place of what followed. What is before it can be read if a breakpoint is near.",
     Cause.COMPACTION: "the agent replaced its history by a summary, which rewrites all that follows the tools.",
     Cause.EVICTION: "Wane evicted content. A lower low-water mark makes passes rarer.",
-    Cause.BREAKPOINTS: "the request asks for no caching (cache_control), so nothing is read. Set breakpoints.",
+    Cause.BREAKPOINTS: "no breakpoint (cache_control) is where the cached prefix can be found from. Keep one at the "
+    "end of each request, and more where a turn adds over 20 blocks.",
     Cause.REASONING: "the API of this model leaves out the reasoning of earlier turns once the user speaks.",
     Cause.ROUTING: "the provider answered from a machine that had an older state. OpenAI asks for one "
     "prompt_cache_key for each session.",
     Cause.UPSTREAM: "the provider was down, so another one answered, which has a cache of its own.",
     Cause.UNEXPLAINED: "no change is known, and the end of the read fits no known rule.",
 }
+
+
+_REPORTED: Final = {
+    "model_changed": Cause.MODEL,
+    "system_changed": Cause.SYSTEM,
+    "tools_changed": Cause.TOOLS,
+    "messages_changed": Cause.MESSAGES,
+    "input_changed": Cause.MESSAGES,
+    "context_compacted": Cause.COMPACTION,
+    "prompt_cache_key_changed": Cause.SETTINGS,
+    "reasoning_effort_changed": Cause.SETTINGS,
+    "service_tier_changed": Cause.SETTINGS,
+    "text_format_changed": Cause.SETTINGS,
+    "verbosity_changed": Cause.SETTINGS,
+}
+"""Causes by the names of Anthropic (https://platform.claude.com/docs/en/build-with-claude/cache-diagnostics) and OpenAI
+(https://developers.openai.com/api/docs/guides/prompt-caching/diagnostics). Neither says why an entry is gone."""
 
 
 class Certainty(StrEnum):
@@ -103,164 +103,99 @@ class Explanation:
         cause: the cause.
         certainty: how it is known.
         evidence: what was compared, in words.
+        diff: the lines that were removed (`-`) and added (`+`); empty if they are not known.
     """
 
     cause: Cause
     certainty: Certainty
     evidence: str
+    diff: str = ""
 
     def to_dict(self) -> dict[str, str]:
         """Return it as JSON-able data."""
-        return {"cause": self.cause, "certainty": self.certainty, "evidence": self.evidence}
+        diff = {"diff": self.diff} if self.diff else {}
+        return {"cause": self.cause, "certainty": self.certainty, "evidence": self.evidence, **diff}
+
+    def with_report(self, reason: str) -> Explanation:
+        """Return it with what the provider reported, which is the cause if no other is known.
+
+        Args:
+            reason: the provider's word for it; an empty or unknown one changes nothing.
+        """
+        explanation = reported(reason)
+        if explanation is None or self.cause is Cause.UNEXPLAINED:
+            return explanation or self
+        return replace(self, evidence=f"{self.evidence}; {explanation.evidence}")
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Explanation | None:
         """Return what `to_dict` wrote; None if it is something else."""
         try:
-            return cls(Cause(data["cause"]), Certainty(data["certainty"]), str(data["evidence"]))
+            evidence, diff = str(data["evidence"]), str(data.get("diff", ""))
+            return cls(Cause(data["cause"]), Certainty(data["certainty"]), evidence, diff)
         except (KeyError, ValueError):
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class SentPrefix:
-    """All of a request that a provider's cache depends on.
+def reported(reason: str) -> Explanation | None:
+    """Return what a provider's word for a miss of its cache says; None if it is unknown."""
+    cause = _REPORTED.get(reason)
+    return None if cause is None else Explanation(cause, Certainty.REPORTED, f"the provider reported {reason}")
+
+
+@dataclass(slots=True)
+class CauseTotals:
+    """What the requests of one cause paid again.
 
     Attributes:
-        model: its model.
-        tools: its tools by name, in order, each with a digest.
-        system: the system prompt, as text.
-        settings: the settings that caches depend on, by name, as JSON.
-        messages: digests of its messages, without cache breakpoints.
-        marked: whether it has cache breakpoints.
-        hour: whether any of them asks for a lifetime of an hour.
+        requests: number of the requests.
+        dollars: what they cost more than reading the same tokens, where prices are known.
+        priced: number of requests with a known price.
+        certainty: the tokens that they paid again, by how the cause is known.
     """
 
-    model: str
-    tools: tuple[tuple[str, bytes], ...]
-    system: str
-    settings: tuple[tuple[str, str], ...]
-    messages: tuple[bytes, ...]
-    marked: bool
-    hour: bool
+    requests: int = 0
+    dollars: float = 0.0
+    priced: int = 0
+    certainty: dict[Certainty, int] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], dumps: Dumps = _dumps) -> SentPrefix:
-        """Return the prefix of a request.
+    @property
+    def tokens(self) -> int:
+        """All tokens that they paid again."""
+        return sum(self.certainty.values())
 
-        Args:
-            body: the request.
-            messages: the messages in it.
-            dumps: writes a value as JSON, the same each time.
-        """
-        first = messages[:1] if messages and messages[0].get("role") in _INSTRUCTING else ()
-        system = [message.get("content") for message in first] + [body[name] for name in _SYSTEM if name in body]
-        marks = set[bytes]()
-        digests = []
-        for value in (*messages, *system):
-            data = dumps(value)  # one at a time: a request may have a hundred megabytes
-            marks.update(mark for mark in (_CONTROL, _HOUR) if mark in data)
-            digests.append(_digest(data))
-        return cls(
-            str(body.get("model", "")),
-            tuple((_tool_name(tool), _digest(dumps(tool))) for tool in _list(body.get("tools"))),
-            "\n".join(_spoken(entry, dumps) for entry in system),
-            tuple((name, _plain(body[name], dumps)) for name in _SETTINGS if name in body),
-            tuple(digests[: len(messages)]),
-            _CONTROL in marks,
-            marks == {_CONTROL, _HOUR},
-        )
+    def add(self, certainty: Certainty, tokens: int, dollars: float | None) -> None:
+        """Count one more request; its dollars are None if its price is unknown."""
+        self.requests += 1
+        self.dollars += dollars or 0.0
+        self.priced += dollars is not None
+        self.certainty[certainty] = self.certainty.get(certainty, 0) + tokens
 
-    def explain(self, before: SentPrefix, *, evicted: bool) -> Explanation:
-        """Return why this request could not read all that was cached of the one before.
+    def merge(self, data: Mapping[str, Any]) -> None:
+        """Count the requests of other totals, as `to_dict` returned them."""
+        self.requests += data["requests"]
+        self.dollars += data["dollars"]
+        self.priced += data["priced"]
+        for name, tokens in data["certainty"].items():
+            certainty = Certainty(name)
+            self.certainty[certainty] = self.certainty.get(certainty, 0) + tokens
 
-        Args:
-            before: the request before.
-            evicted: whether a pass of Wane ran for this request.
-        """
-        if self.model != before.model:
-            return _recorded(Cause.MODEL, f"the model was {before.model}, and is {self.model}")
-        if self.tools != before.tools:
-            return _recorded(Cause.TOOLS, _tool_changes(before.tools, self.tools))
-        if self.system != before.system:
-            return _recorded(Cause.SYSTEM, _first_change(before.system, self.system))
-        for name in _SETTINGS:
-            was, value = dict(before.settings).get(name), dict(self.settings).get(name)
-            if was != value:
-                return _recorded(Cause.SETTINGS, f"{name} was {was or 'not set'}, and is {value or 'not set'}")
-        if before.marked and not self.marked:
-            return _recorded(Cause.BREAKPOINTS, "the request has no cache_control, and the one before had")
-        for number, digest in enumerate(before.messages):
-            if self.messages[number : number + 1] != (digest,):
-                cause = Cause.EVICTION if evicted else Cause.MESSAGES
-                of = f"message {number + 1} of the {len(before.messages)} sent before is not the same"
-                return _recorded(cause, of)
-        what = f"model, tools, system prompt, settings and all {len(before.messages)} messages are the same as before"
-        return Explanation(Cause.UNEXPLAINED, Certainty.UNKNOWN, what)
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON-able data."""
+        certainty = {str(name): tokens for name, tokens in self.certainty.items()}
+        return {
+            "requests": self.requests,
+            "tokens": self.tokens,
+            "dollars": self.dollars,
+            "priced": self.priced,
+            "certainty": certainty,
+        }
 
 
-def _recorded(cause: Cause, evidence: str) -> Explanation:
-    return Explanation(cause, Certainty.RECORDED, evidence)
-
-
-def _tool_changes(before: Sequence[tuple[str, bytes]], after: Sequence[tuple[str, bytes]]) -> str:
-    """Say which tools came, went or changed."""
-    old, new = dict(before), dict(after)
-    changes = {
-        "added": [name for name in new if name not in old],
-        "removed": [name for name in old if name not in new],
-        "changed": [name for name in new if name in old and new[name] != old[name]],
-    }
-    words = [f"{what}: {', '.join(names)}" for what, names in changes.items() if names]
-    return f"tools {'; '.join(words)}" if words else "the same tools in another order"
-
-
-def _first_change(before: str, after: str) -> str:
-    """Show the first difference of two texts."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    changes = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-    shown = " ".join(changes) or "line ends"
-    return f"the system prompt changed: {shown[:_DIFF]}{'…' if len(shown) > _DIFF else ''}"
-
-
-def _digest(data: bytes) -> bytes:
-    """Return a digest of JSON without its cache breakpoints."""
-    if _CONTROL in data:
-        data = _dumps(_unmarked(json.loads(data)))
-    return hashlib.blake2b(data, digest_size=12).digest()
-
-
-def _plain(value: object, dumps: Dumps) -> str:
-    """Return a text as it is, and any other value as JSON without cache breakpoints."""
-    return value if isinstance(value, str) else _dumps(_unmarked(json.loads(dumps(value)))).decode()
-
-
-def _spoken(value: Any, dumps: Dumps) -> str:
-    """Return the text of a system prompt, which may be in blocks."""
-    blocks = value.get("parts", value) if isinstance(value, Mapping) else value
-    texts = [block.get("text") for block in _list(blocks) if isinstance(block, Mapping)]
-    if texts and all(isinstance(text, str) for text in texts):
-        return "\n".join(map(str, texts))
-    return _plain(value, dumps)
-
-
-def _unmarked(value: Any) -> Any:
-    """Return JSON data without cache breakpoints."""
-    if isinstance(value, Mapping):
-        return {key: _unmarked(entry) for key, entry in value.items() if key != "cache_control"}
-    if isinstance(value, list):
-        return [_unmarked(entry) for entry in value]
-    return value
-
-
-def _tool_name(tool: Any) -> str:
-    """Return the name of a tool's definition in any API; its type if it has none."""
-    if not isinstance(tool, Mapping):
-        return ""
-    function = tool.get("function")
-    named = function if isinstance(function, Mapping) else tool
-    return str(named.get("name") or tool.get("type") or ", ".join(tool))
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
+def merged_totals(rows: Iterable[Mapping[str, Any]]) -> dict[Cause, CauseTotals]:
+    """Return the sums of several totals by cause, each as JSON-able data."""
+    sums: dict[Cause, CauseTotals] = {}
+    for row in rows:
+        for cause, data in row.items():
+            sums.setdefault(Cause(cause), CauseTotals()).merge(data)
+    return sums

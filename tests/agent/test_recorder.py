@@ -110,7 +110,7 @@ def test_a_report_that_is_not_believed_or_missing_counts_as_a_call_and_anchors_n
     file = read(journal.path)
     assert Account.of(file.records) == recorder.account == Account(1, 0, 0, tokens, 2)
     assert conversation.tokens == rebuild(file.records, PydanticAIFormat()).engine.tokens > 2_000
-    assert len(session_of(file).calls) == 1
+    assert len(session_of(file.header, file.records).calls) == 1
 
 
 def test_nothing_is_open() -> None:

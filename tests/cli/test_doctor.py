@@ -43,7 +43,7 @@ def test_names_the_request_the_cause_and_the_price(run: Run, tmp_path: Path, mon
     assert "1 request paid again for 5k tokens" in done.out
     assert "head" in done.out
     assert f"call {BROKEN + 1}" in done.out
-    assert "nothing was read, though 5,300 tokens were cached 1 s before" in done.out
+    assert "nothing was read, though 5,300 were cached 1 s before" in done.out
 
 
 def test_finds_nothing_where_nothing_changed(run: Run, tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_json_has_every_rewrite(run: Run, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     (session,) = json.loads(done.out)["sessions"]
     assert [(entry["call"], entry["cause"], entry["certainty"]) for entry in session["rewrites"]] == [
-        (2, "head", "inferred"),
-        (4, "head", "inferred"),
+        (2, "head", "unknown"),
+        (4, "head", "unknown"),
     ]
     assert session["tokens"] == sum(entry["tokens"] for entry in session["rewrites"])
 
@@ -117,9 +117,12 @@ def test_a_running_proxy_tells_the_cause_and_so_does_the_session_that_it_keeps(
     done = run("doctor", "--live", proxy.url)
     assert done.code == 0, done.err
     assert "1 session in memory, with 3 requests." in done.out
-    assert re.search(r"tools +1 +10k +100% +- +recorded", done.out)
+    assert re.search(r"tools +1 +10k +100% +\$0\.0345 +recorded", done.out)
+    assert "The cause is recorded or reported for 100% of these tokens." in done.out
     with urlopen(f"{proxy.url}/wane/metrics") as answer:
-        assert 'wane_rewritten_tokens_total{api="anthropic",cause="tools"} 10000.0' in answer.read().decode()
+        metrics = answer.read().decode()
+    assert 'wane_rewritten_tokens_total{api="anthropic",cause="tools"} 10000.0' in metrics
+    assert 'wane_rewritten_dollars_total{api="anthropic",cause="tools"} 0.0345' in metrics
     (path,) = (tmp_path / "store").rglob("*.jsonl")
     done = run("doctor", path)
     assert done.code == 0, done.err

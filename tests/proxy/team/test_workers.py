@@ -155,10 +155,24 @@ async def test_without_the_store_a_process_shows_itself() -> None:
     assert [process["worker"] for process in await Workers(Away(), "a", figures, lambda: 0).all()] == ["a"]
 
 
+def again(requests: int) -> dict[str, Any]:
+    tokens = 7 * requests
+    certainty = {"recorded": tokens}
+    return {
+        "tools": {
+            "requests": requests,
+            "tokens": tokens,
+            "dollars": 0.5 * requests,
+            "priced": requests,
+            "certainty": certainty,
+        }
+    }
+
+
 def test_what_a_session_shows_is_that_of_the_process_that_used_it_last() -> None:
     def session(last: str, **more: Any) -> dict[str, Any]:
         shown = {"id": "s", "created": last, "last": last, "requests": 1, "views": [[float(last[12]), 1, 0]]}
-        return {**shown, "view": 1, "money": None, "rewritten": {"pass": {"requests": 1, "tokens": 7}}, **more}
+        return {**shown, "view": 1, "money": None, "rewritten": again(1), **more}
 
     early = session("2026-01-01T01:00:00.000+00:00", view=5)
     late = session("2026-01-01T02:00:00.000+00:00", view=7)
@@ -166,7 +180,7 @@ def test_what_a_session_shows_is_that_of_the_process_that_used_it_last() -> None
         (merged,) = merged_sessions([figures(sessions=[row]) for row in order])
         assert (merged["view"], merged["requests"], merged["created"]) == (7, 2, early["created"])
         assert merged["views"] == [[1.0, 1, 0], [2.0, 1, 0]]
-        assert merged["rewritten"] == {"pass": {"requests": 2, "tokens": 14}}
+        assert merged["rewritten"] == again(2)
 
 
 def test_metrics_of_processes_are_apart_and_each_name_is_declared_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import DoctorOptions
@@ -14,15 +14,17 @@ from wane.cli.proxy.statusline import proxy_status
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, local_time, plain_console, printable, write_json
 from wane.journal import SessionStore, default_root
-from wane.lab.cache.rewrites import CauseTotals, Examination, Rewrite, examine, totals_by_cause
+from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
 from wane.lab.discover import find_sessions, look_into
 from wane.lab.readers import Gathered
 from wane.money import dollars, share
-from wane.rewrites import SMALLEST, Cause, Certainty
+from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals
 
 _PROXY: Final = "http://127.0.0.1:8484"
 _LARGEST: Final = 10
 """Rewrites to list without --full."""
+_DIFF_LINES: Final = 6
+"""Lines of a difference to show without --full."""
 
 
 def run_doctor(options: DoctorOptions) -> int:
@@ -59,7 +61,7 @@ def _run_live(options: DoctorOptions) -> int:
     except (OSError, ValueError, LookupError):
         # Not the address itself, which may hold a token.
         raise failure.InputError("no proxy answers there; start wane proxy, or give its address: --live URL") from None
-    totals = _live_totals(sessions)
+    totals = merged_totals(entry["rewritten"] for entry in sessions)
     if options.as_json:
         write_json({"sessions": [{"name": entry["id"], "rewritten": entry["rewritten"]} for entry in sessions]})
         return failure.OK
@@ -71,18 +73,6 @@ def _run_live(options: DoctorOptions) -> int:
     else:
         print_lines([f"No request paid again for more than {SMALLEST:,} tokens that were cached."])
     return failure.OK
-
-
-def _live_totals(sessions: Sequence[Mapping[str, Any]]) -> list[CauseTotals]:
-    """Return the totals by cause, the one with the most tokens first."""
-    totals: dict[Cause, CauseTotals] = {}
-    for session in sessions:
-        for name, entry in session["rewritten"].items():
-            total = totals.setdefault(Cause(name), CauseTotals(Cause(name)))
-            total.requests += entry["requests"]
-            total.tokens += entry["tokens"]
-            total.certainties.add(Certainty.UNKNOWN if total.cause is Cause.UNEXPLAINED else Certainty.RECORDED)
-    return sorted(totals.values(), key=lambda total: -total.tokens)
 
 
 def _sessions_here(cwd: Path) -> list[str]:
@@ -107,7 +97,7 @@ def _print(examinations: Sequence[Examination], gathered: Gathered, *, full: boo
         return
     _print_causes(totals_by_cause(rewrite for _, rewrite in rewrites))
     rewrites.sort(key=lambda entry: -entry[1].tokens)
-    _print_rewrites(rewrites if full else rewrites[:_LARGEST])
+    _print_rewrites(rewrites if full else rewrites[:_LARGEST], full=full)
     if len(rewrites) > _LARGEST and not full:
         print_lines([f"{len(rewrites) - _LARGEST:,} more; --full lists all of them."], style="dim")
 
@@ -138,23 +128,41 @@ def _unread(gathered: Gathered) -> list[str]:
     return [f"skipped: {printable(file.why)}" for file in gathered.unread]
 
 
-def _print_causes(totals: Sequence[CauseTotals]) -> None:
-    everything = sum(entry.tokens for entry in totals)
+def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
+    largest_first = sorted(totals.items(), key=lambda entry: -entry[1].tokens)
+    everything = sum(total.tokens for total in totals.values())
     table = figure_table("cause", "requests", "tokens", "share", "dollars more", "known by")
-    for entry in totals:
-        known_by = ", ".join(sorted(certainty for certainty in entry.certainties if certainty != Certainty.UNKNOWN))
-        extra = f"{'' if entry.priced == entry.requests else '≥'}{dollars(entry.extra)}" if entry.priced else "-"
-        cells = (f"{entry.requests:,}", rounded(entry.tokens), share(entry.tokens / everything), extra)
-        table.add_row(entry.cause, *cells, known_by or "-")
+    for cause, total in largest_first:
+        known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
+        extra = f"{'' if total.priced == total.requests else '≥'}{dollars(total.dollars)}" if total.priced else "-"
+        cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
+        table.add_row(cause, *cells, known_by or "-")
     plain_console().print(table)
-    print_lines(["", *(f"{entry.cause}: {entry.cause.advice}" for entry in totals), ""])
+    print_lines(["", _known(totals, everything), "", *(f"{cause}: {cause.advice}" for cause, _ in largest_first), ""])
 
 
-def _print_rewrites(rewrites: Sequence[tuple[Examination, Rewrite]]) -> None:
-    print_lines(["The largest:"])
+def _known(totals: Mapping[Cause, CauseTotals], everything: int) -> str:
+    """Return a line on how much of the tokens has a known cause."""
+    tokens = {certainty: sum(total.certainty.get(certainty, 0) for total in totals.values()) for certainty in Certainty}
+    known = tokens[Certainty.RECORDED] + tokens[Certainty.REPORTED]
+    parts = [f"The cause is recorded or reported for {share(known / everything)} of these tokens"]
+    if inferred := tokens[Certainty.INFERRED]:
+        parts.append(f"inferred from where the read ended for {share(inferred / everything)}")
+    if unknown := tokens[Certainty.UNKNOWN]:
+        parts.append(f"not known for {share(unknown / everything)}")
+    return f"{', '.join(parts)}."
+
+
+def _print_rewrites(rewrites: Sequence[tuple[Examination, Rewrite]], *, full: bool) -> None:
+    print_lines(["All of them:" if full else "The largest:"])
     for examination, rewrite in rewrites:
         when = "" if rewrite.time is None else f", {local_time(rewrite.time)}"
         start = f"{printable(examination.session.name)}, call {rewrite.call + 1:,}{when}"
-        cost = "" if rewrite.extra is None else f", {dollars(rewrite.extra)} more"
+        cost = "" if rewrite.dollars is None else f", {dollars(rewrite.dollars)} more"
         tokens = f"{rewrite.tokens:,} of {rewrite.cached:,} cached tokens again{cost}"
-        print_lines([f"  {start}: {tokens}; {rewrite.cause}: {printable(rewrite.evidence)}"])
+        why = rewrite.explanation
+        print_lines([f"  {start}: {tokens}; {why.cause}: {printable(why.evidence)}"])
+        lines = why.diff.splitlines()
+        print_lines([f"    {printable(line)}" for line in (lines if full else lines[:_DIFF_LINES])])
+        if len(lines) > _DIFF_LINES and not full:
+            print_lines([f"    … {len(lines) - _DIFF_LINES:,} more lines; --full shows them"], style="dim")

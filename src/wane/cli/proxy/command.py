@@ -203,7 +203,8 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
                 await proxy.stopped()
                 sessions = proxy.sessions.status()
         if options.predict is not None and sessions:
-            for line in options.predict([status.facts.session for status in sessions]):
+            ids = [status.facts.session for status in sessions]
+            for line in await asyncio.to_thread(options.predict, ids):
                 say(f"shadow: {line}")
     except asyncio.CancelledError:
         return failure.INTERRUPTED

@@ -64,6 +64,8 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         fallback=None if command.fallback is None else UpstreamUrl.parse(command.fallback),
         fallback_key=environ.get(FALLBACK_KEY_VARIABLE) or None if command.fallback else None,
     )
+    if treatment.shadow and command.fallback is not None:
+        raise UsageError("--shadow sends every request as it is, and --fallback sends some elsewhere: give one of them")
     if treatment.max_cost_per is not None and treatment.max_cost is None:
         raise UsageError("--max-cost-per says what --max-cost is for: give both")
     if treatment.max_cost_per == "run" and command.workers > 1:

@@ -96,6 +96,7 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
         environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
         code = run_child((path, *start.before, *command.arguments), environ)
+        proxy.finish()
         # The proxy's end takes the sessions from memory.
         sessions = proxy.sessions.status()
     if options.predict is not None and sessions:

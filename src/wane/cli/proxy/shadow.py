@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE
 from wane.core.errors import WaneError
-from wane.journal import SessionStore
 from wane.strategies.base import Settings, traits
 
 if TYPE_CHECKING:
     from wane.conversation.context import ContextSettings
+    from wane.lab.session import RecordedSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class Shadow:
     """The settings that a watching proxy does not use, and where its sessions are.
 
     Attributes:
-        root: the directory of the sessions.
+        store: where sessions are stored, as `open_store` reads it.
         context: how contexts would be managed.
     """
 
-    root: Path
+    store: str
     context: ContextSettings
 
     @classmethod
@@ -35,20 +35,16 @@ class Shadow:
 
         Args:
             context: how contexts would be managed.
-            store: where sessions are stored.
+            store: where sessions are stored; None for memory only.
 
         Raises:
             UsageError: if there is nothing to predict, or the sessions cannot be read back.
         """
-        from wane.proxy.store import open_store
-        from wane.proxy.store.disk import DiskStore
-
         if not traits(context.strategy).bounded:
             raise UsageError("--shadow tells what a strategy would do, and --strategy none does nothing: name another")
-        opened = open_store(store)
-        if not isinstance(opened, DiskStore):
-            raise UsageError("--shadow reads sessions back from disk: give a directory as --store, or leave it out")
-        return cls(opened.root, context)
+        if store is None:
+            raise UsageError("--shadow reads sessions back from their store: leave out --no-store")
+        return cls(store, context)
 
     @property
     def watching(self) -> ContextSettings:
@@ -56,18 +52,32 @@ class Shadow:
         return replace(self.context, strategy="none", annotate="model", recall=False)
 
     def tell(self, sessions: Iterable[str]) -> list[str]:
-        """Return sentences on what Wane would have done in sessions, given by their ids."""
+        """Return sentences on what Wane would have done in sessions, given by their ids. It needs no event loop."""
         from wane.lab.shadow import predict
 
-        store = SessionStore(self.root)
-        paths = [path for session in sessions for path in store.matching(session)]
-        if not paths:
-            return ["No session has been stored yet."]
+        recorded, unread = asyncio.run(self._read(sessions))
         settings = Settings(
             budget=self.context.budget, policy=self.context.policy, tool_classes=self.context.tool_classes
         )
         try:
-            prediction = predict(paths, self.context.strategy, settings, PRICE)
+            prediction = predict(recorded, self.context.strategy, settings, PRICE)
         except WaneError as error:
             return [f"What Wane would have done cannot be told: {error}."]
-        return ["No model has answered yet."] if prediction is None else prediction.lines
+        lines = ["No model has answered yet."] if prediction is None else prediction.lines
+        return [*lines, *(f"Left out: {why}." for why in unread)]
+
+    async def _read(self, sessions: Iterable[str]) -> tuple[list[RecordedSession], list[str]]:
+        """Return the sessions of some ids, and why others cannot be read."""
+        from wane.lab.readers.journal import session_of
+        from wane.proxy.store import open_store
+
+        store, recorded, unread = open_store(self.store), [], []
+        try:
+            for session in sessions:
+                try:
+                    recorded.append(session_of(await store.header(session), await store.read(session)))
+                except WaneError as error:
+                    unread.append(str(error).rstrip("."))
+        finally:
+            await store.close()
+        return recorded, unread

@@ -6,8 +6,8 @@ recording holds between two requests, or what the end of the read implies; `Cert
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from wane.core import Kind
 from wane.lab.cache.rules import CacheRules, drops_reasoning, rules_for
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
-from wane.rewrites import SMALLEST, Cause, Certainty, Explanation
+from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
 _RECENT: Final = 8
 """How many requests back a read counts as the end of an earlier request; further back, it could be one by chance."""
@@ -32,10 +32,8 @@ class Rewrite:
         cached: tokens of the request before that the provider had cached.
         input: all its input tokens.
         read: how many of them it read from the cache.
-        cause: why.
-        certainty: how that is known.
-        evidence: what was compared, in words.
-        extra: dollars that `tokens` cost more than reading them would have; None if the price is unknown.
+        dollars: what `tokens` cost more than reading them would have; None if the price is unknown.
+        explanation: why, and how that is known.
     """
 
     call: int
@@ -44,15 +42,18 @@ class Rewrite:
     cached: int
     input: int
     read: int
-    cause: Cause
-    certainty: Certainty
-    evidence: str
-    extra: float | None
+    dollars: float | None
+    explanation: Explanation
 
     @property
     def tokens(self) -> int:
         """Tokens that were paid again; after a compaction at most, as its summary is new."""
         return min(self.cached, self.input) - self.read
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        known = {name: getattr(self, name) for name in ("call", "at", "model", "cached", "input", "read", "dollars")}
+        return {**known, "tokens": self.tokens, **self.explanation.to_dict()}
 
     @property
     def time(self) -> datetime | None:
@@ -92,45 +93,17 @@ class Examination:
             "without_usage": self.without_usage,
             "written": self.written,
             "tokens": self.tokens if self.compared else None,
-            "rewrites": [asdict(rewrite) | {"tokens": rewrite.tokens} for rewrite in self.rewrites],
+            "rewrites": [rewrite.to_dict() for rewrite in self.rewrites],
         }
 
 
-@dataclass(slots=True)
-class CauseTotals:
-    """All rewrites of one cause.
-
-    Attributes:
-        cause: the cause.
-        requests: number of rewrites.
-        tokens: their tokens.
-        extra: dollars more than reads, of the `priced` ones.
-        priced: how many have a known price.
-        certainties: how they are known.
-    """
-
-    cause: Cause
-    requests: int = 0
-    tokens: int = 0
-    extra: float = 0.0
-    priced: int = 0
-    certainties: set[Certainty] = field(default_factory=set)
-
-    def add(self, rewrite: Rewrite) -> None:
-        """Count one more."""
-        self.requests += 1
-        self.tokens += rewrite.tokens
-        self.extra += rewrite.extra or 0.0
-        self.priced += rewrite.extra is not None
-        self.certainties.add(rewrite.certainty)
-
-
-def totals_by_cause(rewrites: Iterable[Rewrite]) -> list[CauseTotals]:
-    """Return the totals of each cause, the one with the most tokens first."""
+def totals_by_cause(rewrites: Iterable[Rewrite]) -> dict[Cause, CauseTotals]:
+    """Return the totals of each cause."""
     totals: dict[Cause, CauseTotals] = {}
     for rewrite in rewrites:
-        totals.setdefault(rewrite.cause, CauseTotals(rewrite.cause)).add(rewrite)
-    return sorted(totals.values(), key=lambda entry: -entry.tokens)
+        why = rewrite.explanation
+        totals.setdefault(why.cause, CauseTotals()).add(why.certainty, rewrite.tokens, rewrite.dollars)
+    return totals
 
 
 def examine(session: RecordedSession) -> Examination:
@@ -139,18 +112,17 @@ def examine(session: RecordedSession) -> Examination:
     What it finds is bounded by the recording: a request that no usage was recorded for is left out, and reads that
     nobody recorded make the whole session unknown.
     """
-    sent = [_Sent.of(number, call, session) for number, call in enumerate(session.calls) if not call.inherited]
-    known = [request for request in sent if request.usage.total_input]
-    without = len(sent) - len(known)
+    comparison = Comparison.of(session)
+    known = comparison.sent
+    without = sum(not call.inherited for call in session.calls) - len(known)
     written = sum(request.usage.cache_write for request in known)
     if not any(request.usage.cache_read or request.usage.cache_write for request in known):
         return Examination(session, (), 0, 0, without)
-    comparison = _Comparison(session, known)
     return Examination(session, tuple(comparison.rewrites()), written, len(known) - 1, without)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class SentRequest:
     """A request that was sent: its number, call, usage, and the rules of its cache."""
 
     number: int
@@ -159,7 +131,8 @@ class _Sent:
     rules: CacheRules
 
     @classmethod
-    def of(cls, number: int, call: ModelCall, session: RecordedSession) -> _Sent:
+    def of(cls, number: int, call: ModelCall, session: RecordedSession) -> SentRequest:
+        """Return the request of a session's call."""
         rules = rules_for(call.provider, call.model or "", hour=session.cached_for_hour)
         return cls(number, call, call.usage or Usage(0), rules)
 
@@ -171,65 +144,75 @@ class _Sent:
         grid, hidden = self.rules.grid, self.rules.hidden
         return max(0, (self.usage.total_input + hidden) // grid * grid - hidden)
 
-    def seconds_since(self, earlier: _Sent) -> float | None:
+    def seconds_since(self, earlier: SentRequest) -> float | None:
         """Return the time between two answers; None if it is not known, or the clock went back."""
         if self.call.at is None or earlier.call.at is None or self.call.at < earlier.call.at:
             return None
         return self.call.at - earlier.call.at
 
 
-class _Comparison:
-    """Compares the requests of a session, all with usage, each with the one before."""
+class Comparison:
+    """Compares the requests of a session, each with the one before.
 
-    def __init__(self, session: RecordedSession, sent: list[_Sent]) -> None:
+    Attributes:
+        sent: the requests with usage.
+    """
+
+    def __init__(self, session: RecordedSession, sent: Sequence[SentRequest]) -> None:
+        self.sent = sent
         self._session = session
-        self._sent = sent
         reads = [request.usage.cache_read for request in sent if request.usage.cache_read]
+        # Tokens ahead of the conversation, at most.
         self._head = min(sent[0].usage.total_input, *reads) + SMALLEST if reads else SMALLEST
-        """Tokens ahead of the conversation, at most."""
+
+    @classmethod
+    def of(cls, session: RecordedSession) -> Comparison:
+        """Compare the requests of a session."""
+        numbered = enumerate(session.calls)
+        sent = [SentRequest.of(number, call, session) for number, call in numbered if not call.inherited]
+        return cls(session, [request for request in sent if request.usage.total_input])
+
+    def pairs(self) -> Iterator[tuple[SentRequest, SentRequest]]:
+        """Yield each request but the first, with the one to compare it with."""
+        for position in range(1, len(self.sent)):
+            yield self.sent[position], self._before(position)
 
     def rewrites(self) -> Iterator[Rewrite]:
         """Yield the requests that paid again."""
-        for position in range(1, len(self._sent)):
-            sent, before = self._sent[position], self._before(position)
+        for position, (sent, before) in enumerate(self.pairs(), start=1):
             usage = sent.usage
             tokens = min(before.cached, usage.total_input) - usage.cache_read
             if tokens <= SMALLEST:
                 continue
+            model = sent.call.model or ""
+            sizes = before.cached, usage.total_input, usage.cache_read
             why = self._explain(position, before)
-            yield Rewrite(
-                sent.number,
-                sent.call.at,
-                sent.call.model or "",
-                before.cached,
-                usage.total_input,
-                usage.cache_read,
-                why.cause,
-                why.certainty,
-                why.evidence,
-                _extra(sent, tokens),
-            )
+            yield Rewrite(sent.number, sent.call.at, model, *sizes, _dollars(sent, tokens), why)
 
-    def _before(self, position: int) -> _Sent:
+    def _before(self, position: int) -> SentRequest:
         """Return the request to compare with: the last one of the same model, or the last one."""
-        model = self._sent[position].call.model
-        for earlier in reversed(self._sent[:position]):
+        model = self.sent[position].call.model
+        for earlier in reversed(self.sent[:position]):
             if earlier.call.model == model:
                 return earlier
-        return self._sent[position - 1]
+        return self.sent[position - 1]
 
-    def _explain(self, position: int, before: _Sent) -> Explanation:
+    def _explain(self, position: int, before: SentRequest) -> Explanation:
         """Return the first cause that holds: what was said, then the clock, then events, then the read's end."""
-        sent = self._sent[position]
+        sent, event = self.sent[position], self._event(self.sent[position], before)
+        said = sent.usage.rewritten
+        if said is not None and event is not None and said.cause is Cause.MESSAGES:
+            # The provider sees other messages; the recording says what changed them.
+            return replace(event, evidence=f"{event.evidence}; {said.evidence}")
         return (
-            sent.usage.rewritten
+            said
             or self._expired(sent, before)
-            or self._event(sent, before)
+            or event
             or self._left_out_reasoning(sent, before)
             or self._end_of_read(position, before)
         )
 
-    def _event(self, sent: _Sent, before: _Sent) -> Explanation | None:
+    def _event(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
         """Return what the recording holds between two requests."""
         if before.call.model != sent.call.model:
             what = f"the model was {before.call.model}, and is {sent.call.model}"
@@ -241,7 +224,7 @@ class _Comparison:
             return Explanation(Cause.EVICTION, Certainty.RECORDED, "a pass evicted content from the view")
         return None
 
-    def _expired(self, sent: _Sent, before: _Sent) -> Explanation | None:
+    def _expired(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
         """Return whether the cache had expired: then at most what other sessions share was read."""
         seconds, lifetime = sent.seconds_since(before), sent.rules.lifetime
         if seconds is None or seconds < lifetime or sent.usage.cache_read > self._head:
@@ -249,7 +232,7 @@ class _Comparison:
         what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
         return Explanation(Cause.IDLE, Certainty.RECORDED, what)
 
-    def _left_out_reasoning(self, sent: _Sent, before: _Sent) -> Explanation | None:
+    def _left_out_reasoning(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
         """Return whether the request left out reasoning of earlier turns, as some models' APIs do.
 
         Then the read ends where the request ended that the first of this reasoning answered.
@@ -261,28 +244,24 @@ class _Comparison:
         reasoning = [index for index in range(since, until) if self._session.parts[index].kind is Kind.REASONING]
         if not reasoning:
             return None
-        answered = next((earlier for earlier in self._sent if earlier.call.stop > reasoning[0]), sent)
+        answered = next((earlier for earlier in self.sent if earlier.call.stop > reasoning[0]), sent)
         if abs(answered.cached - sent.usage.cache_read) > SMALLEST:
             return None
         what = "the user spoke, and the API leaves out the reasoning of earlier turns"
         return Explanation(Cause.REASONING, Certainty.INFERRED, what)
 
-    def _end_of_read(self, position: int, before: _Sent) -> Explanation:
+    def _end_of_read(self, position: int, before: SentRequest) -> Explanation:
         """Return what the end of the read implies while the recorded history only grew."""
-        sent = self._sent[position]
-        read, marked = sent.usage.cache_read, sent.rules.breakpoints > 0
-        seconds = sent.seconds_since(before)
+        sent = self.sent[position]
+        read, seconds = sent.usage.cache_read, sent.seconds_since(before)
         ago = "" if seconds is None else f" {seconds:,.0f} s before"
-        if marked and not read:
-            what = f"nothing was read, though {before.cached:,} tokens were cached{ago}"
-            return Explanation(Cause.HEAD, Certainty.INFERRED, what)
+        if read <= self._head:
+            what = f"{f'only {read:,} tokens were' if read else 'nothing was'} read"
+            return Explanation(Cause.HEAD, Certainty.UNKNOWN, f"{what}, though {before.cached:,} were cached{ago}")
         for distance in range(2, min(_RECENT, position) + 1):
-            if not marked and read == self._sent[position - distance].cached:
+            if not sent.rules.breakpoints and read == self.sent[position - distance].cached:
                 what = f"the read ends where the request {distance} before ended"
                 return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
-        if read <= self._head:
-            what = f"only {read:,} tokens were read, though {before.cached:,} were cached{ago}"
-            return Explanation(Cause.MESSAGES if marked else Cause.ROUTING, Certainty.INFERRED, what)
         shrunk = before.usage.total_input - sent.usage.total_input
         if shrunk > 0:
             what = f"the request is {shrunk:,} tokens smaller than the one before, though the history grew"
@@ -290,15 +269,12 @@ class _Comparison:
         return Explanation(Cause.UNEXPLAINED, Certainty.UNKNOWN, f"the read ends at {read:,} tokens")
 
 
-def _extra(sent: _Sent, tokens: int) -> float | None:
+def _dollars(sent: SentRequest, tokens: int) -> float | None:
     """Return what a request paid for tokens over the price of reading them."""
     name, usage = sent.call.priced_as, sent.usage
     prices = prices_of(name) if name else None
     if prices is None:
         return None
     at = None if sent.call.at is None else datetime.fromtimestamp(sent.call.at, UTC)
-    rates = prices.rates(usage.total_input, at)
-    paid = rates.input
-    if usage.cache_write:
-        paid = rates.write_hour if 2 * usage.cache_write_hour > usage.cache_write else rates.write
-    return tokens * max(0.0, paid - rates.read)
+    hour = 2 * usage.cache_write_hour > usage.cache_write
+    return prices.repeated(tokens, usage.total_input, at, written=usage.cache_write > 0, hour=hour)

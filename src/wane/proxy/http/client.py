@@ -278,13 +278,28 @@ async def decode_body(body: bytes, sent: Headers, most: int) -> bytes:
     return plain
 
 
-async def parsed(data: bytes) -> Any:
-    """Parse JSON, in a thread if it is long.
+async def read_object(body: bytes, sent: Headers, most: int) -> dict[str, Any]:
+    """Return the JSON object in a body, which is parsed in a thread if it is long.
+
+    Args:
+        body: the body as received.
+        sent: the request's headers.
+        most: bytes that it may have decoded.
 
     Raises:
-        ValueError: if it is not valid JSON.
+        ValueError: if there is none; its message says why.
+        RefusedError: if it is longer.
     """
-    return await asyncio.to_thread(jsons.loads, data) if len(data) > LARGE else jsons.loads(data)
+    try:
+        data = await decode_body(body, sent, most)
+        value = await asyncio.to_thread(jsons.loads, data) if len(data) > LARGE else jsons.loads(data)
+    except UnknownEncodingError as error:
+        raise ValueError(f"the body cannot be read: {error}") from error
+    except ValueError:
+        raise ValueError("the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("the body is not a JSON object")
+    return value
 
 
 async def dumped(data: object, size: int) -> bytes:

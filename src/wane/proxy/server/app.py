@@ -13,10 +13,8 @@ from wane.proxy.http.client import (
     ClientGoneError,
     Receive,
     Send,
-    UnknownEncodingError,
-    decode_body,
-    parsed,
     read_body,
+    read_object,
 )
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import Guard, RefusedError, RequestHead, Scope, check, head_of
@@ -24,13 +22,14 @@ from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
 from wane.proxy.server.spending import Allowance, allowance_of
 from wane.proxy.server.traffic import Exchange, Traffic
+from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.team.members import Member
 from wane.proxy.team.roster import Roster
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import Body, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.gemini.protocol import VERBS, GeminiWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
@@ -114,6 +113,7 @@ class ProxyApp:
         self._roster, self._failover = roster, failover
         self._guard = Guard(settings.token, settings.listen.host, None if roster is None else roster.holder)
         self._live: set[asyncio.Task[Any]] = set()
+        self._order = asyncio.Lock()  # of requests that are only recorded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -240,36 +240,38 @@ class ProxyApp:
         """Answer a request to a model, or one that only counts its tokens."""
         settings = self._settings
         raw = await read_body(client, request.headers, settings.max_body)
-        reason = ""
-        try:
-            body = await parsed(await decode_body(raw, request.headers, settings.max_body))
-            if not isinstance(body, dict):
-                reason = "the body is not a JSON object"
-        except UnknownEncodingError as error:
-            reason = f"the body cannot be read: {error}"
-        except ValueError:
-            reason = "the body is not JSON"
-        limit = next((allowance.name for allowance in allowances if allowance.limited), "")
-        if reason and limit:
-            raise RefusedError(402, f"{reason}, so {limit} cannot be kept")
-        if reason:
-            extra = [(head.UNMANAGED, head.text(reason))]
-            await pass_on(self._upstream, client, request, exchange, raw, extra)
+        sessions = self._sessions.of(exchange.owner)
+        body: Body | None = None
+        if allowances or not settings.shadow:
+            try:
+                data = await read_object(raw, request.headers, settings.max_body)
+            except ValueError as error:
+                limit = next((allowance.name for allowance in allowances if allowance.limited), "")
+                if limit:
+                    raise RefusedError(402, f"{error}, so {limit} cannot be kept") from error
+                extra = [(head.UNMANAGED, head.text(str(error)))]
+                await pass_on(self._upstream, client, request, exchange, raw, extra)
+                return
+            body = api.wire.received(data, request.path, request.query)
+        if settings.shadow:
+            parties = (self._upstream, sessions, api.wire, client, request, raw, exchange)
+            watched = WatchedRequest(*parties, allowances, settings.max_body, self._order)
+            await watched.answer(body, counts=api.counts)
             return
+        assert body is not None
         managed = ManagedRequest(
             self._upstream,
-            self._sessions.of(exchange.owner),
+            sessions,
             api.wire,
             client,
             request,
             raw,
-            api.wire.received(body, request.path, request.query),
+            body,
             exchange,
             settings.strict,
             sums_usage(settings.usage, request.headers),
             allowances,
             self._failover,
-            settings.shadow,
         )
         await managed.answer(counts=api.counts)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -15,7 +15,7 @@ from wane.core.errors import WaneError
 from wane.proxy import jsons
 from wane.proxy.agents.known import sender_of
 from wane.proxy.http import head
-from wane.proxy.http.client import Client, ClientGoneError, dumped
+from wane.proxy.http.client import LARGE, Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import RefusedError, RequestHead
 from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, pass_on, relay, streams_in
@@ -29,12 +29,10 @@ from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Roun
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2
 """How often a request that was refused for its reasoning is corrected and sent again."""
-_COMPARED: Final = 32 * 1024 * 1024
-"""Bytes of a request up to which it is compared with the one before, to tell what broke the provider's cache."""
 _LONGEST_ERROR: Final = 1024 * 1024
 """Bytes of a provider's error that are read ahead; the rest is passed on unread."""
 
-_ENCODINGS: Final = frozenset({b"accept-encoding"})
+ENCODINGS: Final = frozenset({b"accept-encoding"})
 """What is left out of a request, so that its reply can be read as it passes."""
 
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
@@ -63,7 +61,6 @@ class ManagedRequest:
         sums: whether the client is told the usage of all rounds, not of the last one.
         allowances: what its cost counts for.
         failover: asks another upstream while the provider is down; None if there is none.
-        shadow: whether the request and its reply pass as they are, and are only recorded.
     """
 
     upstream: Upstream
@@ -78,7 +75,6 @@ class ManagedRequest:
     sums: bool
     allowances: Sequence[Allowance] = ()
     failover: Failover | None = None
-    shadow: bool = False
 
     def __post_init__(self) -> None:
         self._head: tuple[int, head.Headers] = (200, [])
@@ -103,9 +99,6 @@ class ManagedRequest:
             BrokenOffError: if the provider's reply breaks off after the client's has started.
             ClientGoneError: if the client disconnects.
         """
-        if self.shadow:
-            await self._observed(counts=counts)
-            return
         try:
             if await self._passed_unmanaged():
                 return
@@ -118,7 +111,7 @@ class ManagedRequest:
                 return
             sender = sender_of(self.request.headers, self.body)
             self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size, sender=sender))
-            turn.compared = len(self.raw) <= _COMPARED
+            turn.large = size > LARGE
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await self._dumped(turn.body, size)
@@ -129,39 +122,6 @@ class ManagedRequest:
             raise
         except Exception as error:
             await self._failed(error)
-
-    async def _observed(self, *, counts: bool) -> None:
-        """Pass request and reply as they are, and record them. Nothing that Wane does can change or refuse them."""
-        turn = None if counts or self.wire.unmanaged(self.body) else await self._taken_in()
-        self.client.watch()
-        async with self._paying(self.raw) as payment:
-            sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_ENCODINGS)
-            async with await self._send(sent, self.raw) as answer:
-                reader = ReplyReader(self.wire, self.body, answer.headers)
-                await relay(self.client, self.exchange, answer, watch=reader.feed)
-                round_ = reader.end() if answer.ok else None
-                if payment is not None and answer.ok:
-                    payment.used(None if round_ is None else round_.usage)
-                elif payment is not None:
-                    payment.free()
-        if turn is not None and round_ is not None:
-            try:
-                await uninterrupted(turn.answered(round_))
-                self._count_rewritten(turn)
-            except Exception as error:
-                self._warn(error)
-
-    async def _taken_in(self) -> SessionTurn | None:
-        """Return the turn of a session that has taken in the request; None if it cannot."""
-        try:
-            sender = sender_of(self.request.headers, self.body)
-            turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=len(self.raw), sender=sender))
-        except Exception as error:
-            self._warn(error)
-            return None
-        turn.compared = len(self.raw) <= _COMPARED
-        self.exchange.prepared(turn.facts)
-        return turn
 
     async def _dumped(self, body: Body, size: int, *, counts: bool = False) -> bytes:
         return await dumped(self.wire.outgoing(body, self.request.path, counts=counts), size)
@@ -190,21 +150,11 @@ class ManagedRequest:
     @property
     def _dropped(self) -> frozenset[bytes]:
         """Headers that are not sent, so that the usage in a reply can be read where its cost counts."""
-        return _ENCODINGS if self.allowances else frozenset()
+        return ENCODINGS if self.allowances else frozenset()
 
-    @asynccontextmanager
-    async def _paying(self, content: bytes) -> AsyncIterator[Payment | None]:
+    def _paying(self, content: bytes) -> AbstractAsyncContextManager[Payment | None]:
         """Send a request within the cost limits, if its cost counts."""
-        if not self.allowances:
-            yield None
-            return
-        async with paying(self.allowances, self.body, len(content)) as payment:
-            try:
-                yield payment
-            except RefusedError as refusal:
-                if refusal.unsent:
-                    payment.free()
-                raise
+        return paying(self.allowances, self.body, len(content))
 
     async def _metered(self, answer: UpstreamResponse, extra: head.Headers, payment: Payment | None) -> None:
         """Relay an answer as it is, and read what it cost."""
@@ -319,15 +269,15 @@ class ManagedRequest:
         first = failover is None or not self._is_portable
         # What a client has begun to read is never continued by another provider.
         if first or (self.client.started and not self._is_elsewhere):
-            return await self.upstream.send(self.exchange, "POST", target, _framed(sent, content), content)
+            return await self.upstream.send(self.exchange, "POST", target, framed(sent, content), content)
         assert failover is not None
         if not self._is_elsewhere:
-            answer = await failover.send(self.exchange, target, _framed(sent, content), content)
+            answer = await failover.send(self.exchange, target, framed(sent, content), content)
             if answer is not None:
                 return answer
             self._answering = failover.second
         content = content if elsewhere is None else elsewhere(content)
-        return await failover.send_second(self.exchange, target, _framed(sent, content), content)
+        return await failover.send_second(self.exchange, target, framed(sent, content), content)
 
     @property
     def _is_portable(self) -> bool:
@@ -411,7 +361,7 @@ class ManagedRequest:
         try:
             upstream = str(self._answering.url) if self._is_elsewhere else ""
             following = await uninterrupted(self._turn.answered(round_, upstream))
-            self._count_rewritten(self._turn)
+            self.exchange.paid_again(self._turn.rewritten)
             return following
         except Exception as error:
             if self.strict or round_.alone:
@@ -419,10 +369,6 @@ class ManagedRequest:
             # The client's reply is complete; Wane just could not record it.
             self._warn(error)
             return None
-
-    def _count_rewritten(self, turn: SessionTurn) -> None:
-        if turn.rewritten is not None:
-            self.exchange.paid_again(turn.rewritten.explanation.cause, turn.rewritten.tokens)
 
     # What the client gets
 
@@ -496,7 +442,8 @@ class ManagedRequest:
         report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])
 
 
-def _framed(sent: head.Headers, content: bytes) -> head.Headers:
+def framed(sent: head.Headers, content: bytes) -> head.Headers:
+    """Return headers with the length of a body."""
     return [*sent, (b"content-length", b"%d" % len(content))]
 
 

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -135,6 +135,12 @@ class Running:
     def grace(self) -> float:
         """Seconds that open requests get to finish once it stops."""
         return self._server.grace
+
+    def finish(self) -> None:
+        """Wait in another thread until the open requests are answered and recorded, for at most `grace` seconds."""
+        drained = asyncio.run_coroutine_threadsafe(self._app.drained(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            drained.result(self.grace)
 
     def stop(self) -> None:
         """Accept no more requests, let the open ones finish for a moment, and stop. A second call stops at once."""
@@ -355,7 +361,7 @@ def _raise_limits() -> None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

@@ -55,11 +55,11 @@ class Payment:
 
 
 @asynccontextmanager
-async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment]:
-    """Reserve what a request may cost, and settle it afterwards.
+async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment | None]:
+    """Reserve what a request may cost, and settle it afterwards; yield None if it counts for nothing.
 
     Args:
-        allowances: what it counts for.
+        allowances: what it counts for; `body` is not read if there are none.
         body: its body.
         size: its size in bytes.
 
@@ -67,13 +67,21 @@ async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> Asyn
         RefusedError: if a limit does not allow it, or cannot be kept: the model's price is unknown, or the store cannot
             be reached.
     """
+    if not allowances:
+        yield None
+        return
     model = str(body.get("model", ""))
     limit = next((allowance.name for allowance in allowances if allowance.limited), None)
     payment = Payment(model, 0 if limit is None else most(model, body, size, limit))
     async with AsyncExitStack() as stack:
         for allowance in allowances:
             await stack.enter_async_context(allowance.reserved(payment))
-        yield payment
+        try:
+            yield payment
+        except RefusedError as refusal:
+            if refusal.unsent:
+                payment.free()
+            raise
 
 
 class Allowance:

@@ -20,9 +20,9 @@ from prometheus_client.samples import Sample
 
 from wane.conversation.engine import plausible
 from wane.prices import NO_USAGE, cost_of
+from wane.proxy.sessions.caching import RewrittenPrefix
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.wire.base import Round
-from wane.rewrites import Cause
 
 if TYPE_CHECKING:
     from wane.proxy.server.telemetry import Telemetry
@@ -81,6 +81,9 @@ class Traffic:
         self.agent_dollars = self._counter("wane_agent_dollars", "The part of it that sub-agents cost.", "api")
         self.rewritten = self._counter(
             "wane_rewritten_tokens", "Tokens paid again although they were cached, by cause.", "api", "cause"
+        )
+        self.rewritten_dollars = self._counter(
+            "wane_rewritten_dollars", "What they cost more than reads, where prices are known.", "api", "cause"
         )
         self.bytes = self._counter("wane_bytes", "Bytes from clients (in) and to them (out).", "api", "direction")
         self.open = Gauge("wane_open_requests", "Requests being answered.", ("api",), registry=self.registry)
@@ -186,9 +189,18 @@ class Exchange:
         traffic.history.labels(api).observe(facts.history)
         traffic.evicted.labels(api).inc(facts.evicted_now)
 
-    def paid_again(self, cause: Cause, tokens: int) -> None:
+    def watched(self, facts: Facts) -> None:
+        """Note the view of a request that passed as it is."""
+        self.facts = facts
+        self._traffic.view.labels(self._api).observe(facts.view)
+        self._traffic.history.labels(self._api).observe(facts.history)
+
+    def paid_again(self, rewritten: RewrittenPrefix | None) -> None:
         """Count tokens that a round paid again although the provider had cached them."""
-        self._traffic.rewritten.labels(self._api, cause).inc(tokens)
+        if rewritten is not None:
+            labels = self._api, rewritten.explanation.cause
+            self._traffic.rewritten.labels(*labels).inc(rewritten.tokens)
+            self._traffic.rewritten_dollars.labels(*labels).inc(rewritten.dollars or 0.0)
 
     def round(self, round_: Round, model: str) -> None:
         """Count a round of a managed request.

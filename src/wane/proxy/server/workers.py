@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from wane.proxy import jsons
 from wane.proxy.store.base import Store, StoreError
+from wane.rewrites import merged_totals
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -147,19 +148,13 @@ def merged_sessions(all_figures: Iterable[Figures]) -> list[dict[str, Any]]:
         latest = max(known, session, key=lambda row: _time(row["last"]))
         views = sorted([*known["views"], *session["views"]])[-_MOST_VIEWS:]
         created = min(known["created"], session["created"])
-        sums = {"requests": known["requests"] + session["requests"], "rewritten": _rewritten(known, session)}
+        rewritten = merged_totals([known["rewritten"], session["rewritten"]])
+        sums = {
+            "requests": known["requests"] + session["requests"],
+            "rewritten": {cause: totals.to_dict() for cause, totals in rewritten.items()},
+        }
         sessions[session["id"]] = {**latest, "views": views, "created": created, **sums}
     return sorted(sessions.values(), key=lambda row: _time(row["last"]), reverse=True)
-
-
-def _rewritten(*rows: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    sums: dict[str, dict[str, int]] = {}
-    for row in rows:
-        for cause, counts in row["rewritten"].items():
-            of_cause = sums.setdefault(cause, {})
-            for name, count in counts.items():
-                of_cause[name] = of_cause.get(name, 0) + count
-    return sums
 
 
 def with_agents(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

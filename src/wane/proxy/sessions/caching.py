@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from wane.journal import NoteRecord
-from wane.prices import TokenUsage
-from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, Certainty, Explanation, SentPrefix
+from wane.prices import TokenUsage, prices_of
+from wane.proxy.sessions.prefix import SentPrefix
+from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
 _HOUR: Final = 3_600.0
 
@@ -20,10 +21,12 @@ class RewrittenPrefix:
 
     Attributes:
         tokens: tokens that it paid again, at most.
+        dollars: what they cost more than reading them; None if the model's price is unknown.
         explanation: why.
     """
 
     tokens: int
+    dollars: float | None
     explanation: Explanation
 
     def note(self) -> NoteRecord:
@@ -32,12 +35,22 @@ class RewrittenPrefix:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class AnsweredPrefix:
+    """A request that was answered.
+
+    Attributes:
+        prefix: the request.
+        usage: its usage, as the provider reported it.
+        at: when it was answered.
+        upstream: the second provider's address if that one answered, as the first was down; else empty.
+        reported: the provider's word for why it could not read its cache; empty if it gave none.
+    """
+
     prefix: SentPrefix
     usage: TokenUsage
-    passes: int
     at: datetime
-    upstream: str
+    upstream: str = ""
+    reported: str = ""
 
     @property
     def cached(self) -> int:
@@ -51,61 +64,67 @@ class CacheWatch:
     """Compares each request of a session with the one before; the first one of a process with none.
 
     Attributes:
-        tokens: tokens paid again so far in this process, by cause.
-        requests: how many requests paid them, by cause.
+        totals: what was paid again so far in this process, by cause.
         passes: how often the strategy has changed the view; count each before its request.
     """
 
-    tokens: dict[Cause, int] = field(default_factory=dict)
-    requests: dict[Cause, int] = field(default_factory=dict)
+    totals: dict[Cause, CauseTotals] = field(default_factory=dict)
     passes: int = 0
-    _before: dict[tuple[str, str], _Sent] = field(default_factory=dict)  # by upstream and model
+    _before: dict[tuple[str, str], tuple[AnsweredPrefix, int]] = field(default_factory=dict)  # by upstream and model
     _caches: bool = False
     _last: tuple[str, str] = ("", "")
+    _head: int = 0  # the fewest tokens that a request has read: about what other sessions share
 
-    def answered(
-        self, prefix: SentPrefix, usage: TokenUsage, at: datetime, lifetime: float, upstream: str = ""
-    ) -> RewrittenPrefix | None:
-        """Take in a request with its usage; return what it paid again, if anything.
+    def answered(self, answer: AnsweredPrefix, lifetime: float) -> RewrittenPrefix | None:
+        """Take in a request that was answered; return what it paid again, if anything.
 
         Args:
-            prefix: the request.
-            usage: its usage, as the provider reported it.
-            at: when it was answered.
-            lifetime: seconds that the provider's cache lives, unless the request asked for an hour.
-            upstream: the second provider's address if that one answered, as the first was down; else empty.
+            answer: the request.
+            lifetime: seconds that the provider's cache lives, unless a request asked for an hour.
         """
+        usage, prefix = answer.usage, answer.prefix
         if usage.input <= 0:
             return None
-        sent, key = _Sent(prefix, usage, self.passes, at, upstream), (upstream, prefix.model)
-        before = self._before.get(key) or self._before.get(self._last)
+        key = (answer.upstream, prefix.model)
+        before, passes = self._before.get(key) or self._before.get(self._last) or (None, 0)
         # Other models and providers keep their caches, but only the last request of each counts.
-        self._before[key], self._last = sent, key
+        self._before[key], self._last = (answer, self.passes), key
         self._caches |= usage.cache_read + usage.cache_write > 0
+        self._head = min(usage.cache_read or usage.input, self._head or usage.input)
         if before is None or not self._caches:
             return None
         tokens = min(before.cached, usage.input) - usage.cache_read
         if tokens <= SMALLEST:
             return None
-        rewritten = RewrittenPrefix(tokens, _explanation(before, sent, lifetime))
-        cause = rewritten.explanation.cause
-        self.tokens[cause] = self.tokens.get(cause, 0) + tokens
-        self.requests[cause] = self.requests.get(cause, 0) + 1
+        explanation = answer.prefix.explain(before.prefix, evicted=passes != self.passes)
+        explanation = self._beyond(before, answer, lifetime, explanation).with_report(answer.reported)
+        rewritten = RewrittenPrefix(tokens, _dollars(answer, tokens), explanation)
+        total = self.totals.setdefault(explanation.cause, CauseTotals())
+        total.add(explanation.certainty, tokens, rewritten.dollars)
         return rewritten
+
+    def _beyond(
+        self, before: AnsweredPrefix, answer: AnsweredPrefix, lifetime: float, change: Explanation
+    ) -> Explanation:
+        """Return what explains more than a change of the request: another upstream, or an expired cache."""
+        besides = "" if change.cause is Cause.UNEXPLAINED else f"; besides, {change.evidence}"
+        if answer.upstream != before.upstream:
+            what = f"{answer.upstream or 'the first upstream'} answered, which has a cache of its own"
+            return Explanation(Cause.UPSTREAM, Certainty.RECORDED, what + besides, change.diff)
+        lifetime = _HOUR if before.prefix.hour else lifetime
+        seconds = (answer.at - before.at).total_seconds()
+        if seconds < lifetime or answer.usage.cache_read > self._head + SMALLEST:
+            return change
+        what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
+        return Explanation(Cause.IDLE, Certainty.RECORDED, what + besides, change.diff)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return the totals as JSON-able data, by cause."""
-        return {cause: {"requests": self.requests[cause], "tokens": self.tokens[cause]} for cause in self.tokens}
+        return {cause: total.to_dict() for cause, total in self.totals.items()}
 
 
-def _explanation(before: _Sent, sent: _Sent, lifetime: float) -> Explanation:
-    if sent.upstream != before.upstream:
-        what = f"{sent.upstream or 'the first upstream'} answered, which has a cache of its own"
-        return Explanation(Cause.UPSTREAM, Certainty.RECORDED, what)
-    if before.prefix.hour:
-        lifetime = _HOUR
-    seconds = (sent.at - before.at).total_seconds()
-    if seconds >= lifetime:
-        what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
-        return Explanation(Cause.IDLE, Certainty.RECORDED, what)
-    return sent.prefix.explain(before.prefix, evicted=sent.passes != before.passes)
+def _dollars(answer: AnsweredPrefix, tokens: int) -> float | None:
+    prices, usage = prices_of(answer.prefix.model), answer.usage
+    if prices is None:
+        return None
+    return prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=answer.prefix.hour)

@@ -161,8 +161,7 @@ class SessionStatus:
         used: usage of all its rounds, as the provider reported it.
         money: their cost.
         views: its latest requests, oldest first.
-        rewritten: what its requests in this process paid again although it was cached: `requests` and `tokens`, by
-            cause.
+        rewritten: what its requests in this process paid again although it was cached, by cause; see `CauseTotals`.
         client: the id that its client has for the session; empty if it tells none.
     """
 
@@ -179,5 +178,5 @@ class SessionStatus:
     used: TokenUsage = NO_USAGE
     money: Money = UNSPENT
     views: tuple[ViewStatus, ...] = ()
-    rewritten: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    rewritten: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     client: str = ""

@@ -14,15 +14,15 @@ from weakref import WeakSet
 from wane.core import DELIMITER, ContextWindow, Kind
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
-from wane.prices import NO_USAGE, TokenUsage
-from wane.proxy import jsons
-from wane.proxy.sessions.caching import CacheWatch, RewrittenPrefix
+from wane.prices import NO_USAGE
+from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, RewrittenPrefix
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.keys import SessionsInMemory
 from wane.proxy.sessions.parentage import NOBODY, Sender
+from wane.proxy.sessions.prefix import SentPrefix
 from wane.proxy.sessions.session import RequestView, Session
-from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
+from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError, in_thread_if
 from wane.proxy.store.marks import SessionDigests
 from wane.proxy.wire.base import (
     MAX_ROUNDS,
@@ -36,7 +36,6 @@ from wane.proxy.wire.base import (
     ViewMessage,
 )
 from wane.recall import RECALL
-from wane.rewrites import SentPrefix
 from wane.tools.delegation import prompts_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -274,9 +273,10 @@ class SessionTurn:
     Attributes:
         body: the first body to send upstream.
         own: names of the proxy's own tools in it; empty if the strategy needs none.
+        asked: the latest body, which a watching proxy replaces by what it sent.
         facts: figures of the view.
         rewritten: what its latest round paid again; None if nothing.
-        compared: whether its requests are compared with those before; see `CacheWatch`.
+        large: whether its requests are so large that comparing them is worth a thread.
     """
 
     def __init__(
@@ -299,10 +299,10 @@ class SessionTurn:
         self.body = cached.placed(equipped, view)
         if view.reminder is not None and DELIMITER in own:
             self.body = self._wire.noted(self.body, view.reminder)
-        self._asked = self.body
+        self.asked = self.body
         cached.caching.passes += view.changed
         self.rewritten: RewrittenPrefix | None = None
-        self.compared = True
+        self.large = False
         self._position = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
@@ -318,7 +318,7 @@ class SessionTurn:
             elsewhere: whether a second provider refused it, so that it is for requests to that one alone.
         """
         (self._cached.elsewhere if elsewhere else self._cached.corrections).append(correction)
-        self._asked = correction(self._asked, self._sent)
+        self.asked = correction(self.asked, self._sent)
 
     @property
     def is_corrected_elsewhere(self) -> bool:
@@ -345,7 +345,7 @@ class SessionTurn:
         self._rounds.append(round_)
         results = self._wire.results(self._answers(round_.own)) if round_.own else ()
         self._answered.append(AnsweredRound(round_.message, results))
-        self._watch(round_.usage or NO_USAGE, upstream)
+        await self._watch(round_, upstream)
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
@@ -358,16 +358,16 @@ class SessionTurn:
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
         equipped = self._wire.equip(self._sent, [], "") if last else self._equipped
-        self._asked = self._cached.placed(equipped, self._view, extra)
-        return self._asked
+        self.asked = self._cached.placed(equipped, self._view, extra)
+        return self.asked
 
-    def _watch(self, usage: TokenUsage, upstream: str) -> None:
-        """Compare the round's request with the one before it, unless it is so large that another copy would matter."""
-        if not self.compared:
-            return
-        prefix = SentPrefix.of(self._asked, self._wire.messages(self._asked), jsons.dumps)
-        lifetime = self._cached.session.cache_lifetime
-        self.rewritten = self._cached.caching.answered(prefix, usage, datetime.now(UTC), lifetime, upstream)
+    async def _watch(self, round_: Round, upstream: str) -> None:
+        """Compare the round's request with the one before it."""
+        asked, large = self.asked, self.large
+        messages = self._wire.messages(asked)
+        prefix = await in_thread_if(large, lambda: SentPrefix.of(asked, messages, large=large))
+        answer = AnsweredPrefix(prefix, round_.usage or NO_USAGE, datetime.now(UTC), upstream, round_.cache_miss)
+        self.rewritten = self._cached.caching.answered(answer, self._cached.session.cache_lifetime)
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""

@@ -96,6 +96,7 @@ class Round:
         calls: number of calls that the client must answer.
         complete: whether the model ended by itself, and was not cut off by a limit, a pause or a refusal.
         usage: its usage; None if the provider did not report it.
+        cache_miss: why the provider could not read its cache, in its own word; empty if it did not say.
     """
 
     message: Message
@@ -103,6 +104,7 @@ class Round:
     calls: int = 0
     complete: bool = True
     usage: TokenUsage | None = None
+    cache_miss: str = ""
 
     @property
     def alone(self) -> bool:

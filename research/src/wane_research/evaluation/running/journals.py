@@ -116,7 +116,7 @@ def figures_of(*journals: Path) -> JournalFigures:
         file = read(journal)
         calls += model_calls(file.records)
         views += [record.input_tokens for record in file.records if isinstance(record, UsageRecord)]
-        session = session_of(file)
+        session = session_of(file.header, file.records)
         evicted += [
             eviction.tokens_before - eviction.tokens_after for eviction in session.evictions if eviction.removed
         ]

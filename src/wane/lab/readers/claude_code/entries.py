@@ -16,7 +16,7 @@ from wane.lab.readers.building.answer import Answer
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.session import Usage
-from wane.rewrites import Cause, Certainty, Explanation
+from wane.rewrites import reported
 
 SYNTHETIC: Final = "<synthetic>"
 """The model of answers that Claude Code writes itself, such as "No response requested."; no request carries them."""
@@ -201,15 +201,6 @@ def _result(block: Mapping[str, Any]) -> Part:
     return content(block.get("content")).part(Kind.RESULT, call_id=text(block.get("tool_use_id")))
 
 
-_CACHE_MISSES: Final = {
-    "model_changed": Cause.MODEL,
-    "system_changed": Cause.SYSTEM,
-    "tools_changed": Cause.TOOLS,
-    "messages_changed": Cause.MESSAGES,
-}
-"""Causes by Anthropic's names (https://platform.claude.com/docs/en/build-with-claude/cache-diagnostics)."""
-
-
 def _usage(data: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> Usage | None:
     usage = usage_of(
         data.get("input_tokens"),
@@ -222,9 +213,7 @@ def _usage(data: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> Usage | N
         return None
     hour = count(mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
     miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
-    cause = _CACHE_MISSES.get(miss)
-    said = None if cause is None else Explanation(cause, Certainty.REPORTED, f"the provider reported {miss}")
-    return replace(usage, cache_write_hour=hour, rewritten=said)
+    return replace(usage, cache_write_hour=hour, rewritten=reported(miss))
 
 
 def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from wane.core.errors import CorruptJournalError, FormatError, JournalVersionErr
 from wane.formats import Part, StoredFormat, get_format
 from wane.journal.codec import SchemaError
 from wane.journal.lines import checksum_of, decoded, read_record
-from wane.journal.reader import SessionFile, open_session, read_header_of
+from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import (
     FORK_NOTE,
     RECORDS,
@@ -61,14 +61,14 @@ def read(path: Path) -> list[RecordedSession]:
         return [_session(path.stem, header, _records(stream, checksum, problems), problems)]
 
 
-def session_of(file: SessionFile) -> RecordedSession:
+def session_of(header: Header, records: Sequence[Record]) -> RecordedSession:
     """Return the session of a journal that has been read whole.
 
     Raises:
         FormatError: if its messages are in an unknown format.
         MissingExtraError: if their format needs an extra that is not installed.
     """
-    return _session(file.path.stem, file.header, enumerate(file.records, start=2), Problems())
+    return _session(header.id, header, enumerate(records, start=2), Problems())
 
 
 def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], problems: Problems) -> RecordedSession:

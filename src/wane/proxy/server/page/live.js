@@ -20,8 +20,6 @@ function facts(data) {
     const [than, saved] = savings(data.money);
     rows.push(["Spent", spent(data.money)], [`${than === "less" ? "Less" : "More"} than with nothing evicted`, saved]);
   }
-  const again = paidAgain(data.sessions);
-  if (again) rows.push(["Paid again though cached", again]);
   const failed = data.requests.failed_open || 0;
   if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);
   // Text of rows that stay is changed in place, so that a selection in them holds.
@@ -36,14 +34,24 @@ function facts(data) {
   });
 }
 
-// Tokens that were paid again although the provider had cached them, by cause; the largest first.
-function paidAgain(sessions) {
-  const tokens = {};
-  for (const session of sessions) {
-    for (const [cause, entry] of Object.entries(session.rewritten)) tokens[cause] = (tokens[cause] || 0) + entry.tokens;
+// What was paid again although the provider had cached it, by cause; the largest first.
+function again(data) {
+  const causes = new Map();
+  for (const [cause, entry] of data.sessions.flatMap((session) => Object.entries(session.rewritten))) {
+    const sum = causes.get(cause) || { requests: 0, tokens: 0, dollars: 0, priced: 0 };
+    for (const name of Object.keys(sum)) sum[name] += entry[name];
+    causes.set(cause, sum);
   }
-  const causes = Object.entries(tokens).sort((a, b) => b[1] - a[1]);
-  return causes.map(([cause, count]) => `${short(count)} ${cause}`).join(", ");
+  const rows = [...causes].sort((a, b) => b[1].tokens - a[1].tokens);
+  byId("again").hidden = !rows.length;
+  byId("causes").replaceChildren(...rows.map(([cause, sum]) => h("tr", {},
+    [cause, n0(sum.requests), short(sum.tokens), bound(sum)].map((text) => h("td", {}, text)))));
+}
+
+// Dollars of some requests: a lower bound if not all have a known price.
+function bound(sum) {
+  if (!sum.priced) return "not known";
+  return `${sum.priced < sum.requests ? "at least " : ""}${dollars(sum.dollars)}`;
 }
 
 function empty() {
@@ -105,6 +113,7 @@ function draw() {
   const { data } = page;
   if (!data) return;
   facts(data);
+  again(data);
   byId("shadow").hidden = !data.shadow || !data.sessions.length;
   const none = !data.sessions.length;
   if (none) empty();

@@ -52,6 +52,7 @@ class StreamedMessage(StreamedReply):
         super()._next_round()
         self._received: dict[int, ReceivedBlock] = {}  # by the provider's index
         self._usage: dict[str, Any] = {}
+        self._diagnostics: object = None
         self._ending: dict[str, Any] = {}  # the `message_delta`; several are merged
         self._stopped = False  # whether `message_stop` was received
 
@@ -60,7 +61,7 @@ class StreamedMessage(StreamedReply):
             why = f"the provider's stream ended without message_{'stop' if self._ending else 'delta'}"
             raise BrokenReplyError(why, cut=bool(self._usage or self._received))
         stop = self._ending["delta"].get("stop_reason")
-        round_ = make_round(list(self._received.values()), self._own, stop, self._usage)
+        round_ = make_round(list(self._received.values()), self._own, stop, self._usage, self._diagnostics)
         return self._rounds.add(round_, self._usage)
 
     def _take_last(self) -> None:
@@ -105,7 +106,8 @@ class StreamedMessage(StreamedReply):
             case "content_block_stop":
                 return self._go_on(event, data, ends=True)
             case "message_start":
-                usage = _object(_object(data.get("message")).get("usage"))
+                beginning = _object(data.get("message"))
+                usage, self._diagnostics = _object(beginning.get("usage")), beginning.get("diagnostics")
                 self._report(usage)
                 if self._rounds.done:
                     return b""
@@ -186,7 +188,8 @@ class WholeMessage(WholeReply):
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise BrokenReplyError(f"the provider's reply is not a message with blocks: {self.held_back()[:80]!r}")
         blocks = [ReceivedBlock(block, 0, ended=True) for block in content]
-        round_ = make_round(blocks, self._own, body.get("stop_reason"), body.get("usage"))
+        said = body.get("usage"), body.get("diagnostics")
+        round_ = make_round(blocks, self._own, body.get("stop_reason"), *said)
         self._messages.append(body)
         self._rounds.identify(body)
         return self._rounds.add(round_, body.get("usage"))
@@ -273,7 +276,9 @@ def is_call_of(block: Block, ids: Container[str]) -> bool:
     return block.get("type") == "tool_use" and block.get("id") in ids
 
 
-def make_round(blocks: Sequence[ReceivedBlock], own: frozenset[str], stop: object, usage: object) -> Round:
+def make_round(
+    blocks: Sequence[ReceivedBlock], own: frozenset[str], stop: object, usage: object, diagnostics: object
+) -> Round:
     """Return the round of a reply.
 
     Args:
@@ -281,6 +286,7 @@ def make_round(blocks: Sequence[ReceivedBlock], own: frozenset[str], stop: objec
         own: names of the proxy's own tools.
         stop: its `stop_reason`.
         usage: its usage, as the provider reported it.
+        diagnostics: what it said of its cache; None if it said nothing.
     """
     complete = stop in _COMPLETE
     content: list[Block] = []
@@ -299,7 +305,9 @@ def make_round(blocks: Sequence[ReceivedBlock], own: frozenset[str], stop: objec
         else:
             client_calls += block.get("type") == "tool_use"
         content.append(block)
-    return Round({"role": "assistant", "content": content}, tuple(calls), client_calls, complete, tokens_of(usage))
+    miss = str(_object(_object(diagnostics).get("cache_miss_reason")).get("type") or "")
+    message = {"role": "assistant", "content": content}
+    return Round(message, tuple(calls), client_calls, complete, tokens_of(usage), miss)
 
 
 def tokens_of(usage: object) -> TokenUsage | None:

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wane.prices import TokenUsage
-from wane.proxy.sessions.caching import CacheWatch
-from wane.rewrites import Cause, Certainty, Explanation, SentPrefix
+from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch
+from wane.proxy.sessions.prefix import SentPrefix
+from wane.rewrites import Cause, Certainty, Explanation
 
 Body = dict[str, Any]
 MARK = {"type": "ephemeral"}
@@ -22,7 +23,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 def body() -> Body:
     return {
-        "model": "claude-sonnet-5",
+        "model": "claude-sonnet-4-5",
         "system": [{"type": "text", "text": "You code.\nBe brief.", "cache_control": MARK}],
         "tools": [{"name": "read", "input_schema": {}}, {"name": "edit", "input_schema": {}}],
         "thinking": {"type": "adaptive"},
@@ -82,6 +83,22 @@ def shorter(sent: Body) -> None:
     del sent["messages"][1:3]
 
 
+def branched(sent: Body) -> None:
+    sent["messages"][1:] = [
+        {"role": "user", "content": [{"type": "text", "text": "Rather this.", "cache_control": MARK}]}
+    ]
+
+
+def changed_tool(sent: Body) -> None:
+    sent["tools"][1]["description"] = "Edits."
+
+
+def far_breakpoint(sent: Body) -> None:
+    """A turn that adds so much that the breakpoint at its end does not look back to the one before."""
+    turn = sent["messages"][-1]["content"]
+    turn[:0] = [{"type": "text", "text": f"File {number}."} for number in range(20)]
+
+
 def unmarked(sent: Body) -> None:
     del sent["system"][0]["cache_control"]
     del sent["messages"][-1]["content"][0]["cache_control"]
@@ -89,13 +106,16 @@ def unmarked(sent: Body) -> None:
 
 CHANGES: list[tuple[Callable[[Body], None], Cause, str]] = [
     (nothing, Cause.UNEXPLAINED, "all 3 messages are the same as before"),
-    (model, Cause.MODEL, "the model was claude-sonnet-5, and is claude-opus-5"),
+    (model, Cause.MODEL, "the model was claude-sonnet-4-5, and is claude-opus-5"),
     (tool, Cause.TOOLS, "tools added: mcp__search"),
     (tool_order, Cause.TOOLS, "the same tools in another order"),
-    (system, Cause.SYSTEM, "-Be brief. +It is 12:05."),
+    (system, Cause.SYSTEM, "the system prompt changed"),
     (thinking, Cause.SETTINGS, 'thinking was {"type":"adaptive"}, and is not set'),
     (first_message, Cause.MESSAGES, "message 1 of the 3 sent before is not the same"),
     (shorter, Cause.MESSAGES, "message 2 of the 3 sent before is not the same"),
+    (branched, Cause.BRANCH, "message 2 of the 3 sent before is not the same, and no answer follows"),
+    (changed_tool, Cause.TOOLS, "tools changed: edit"),
+    (far_breakpoint, Cause.BREAKPOINTS, "ended 3 blocks into the messages, and the first breakpoint after it is 22"),
     (unmarked, Cause.BREAKPOINTS, "the request has no cache_control"),
 ]
 
@@ -106,6 +126,34 @@ def test_names_what_changed(change: Callable[[Body], None], cause: Cause, words:
     change(after)
     explanation = prefix(after).explain(prefix(body()), evicted=False)
     assert (explanation.cause, words in explanation.evidence) == (cause, True), explanation
+
+
+def test_a_change_of_the_system_prompt_or_a_tool_is_shown_line_by_line() -> None:
+    before, after = body(), following(body())
+    system(after)
+    assert prefix(after).explain(prefix(before), evicted=False).diff == "-Be brief.\n+It is 12:05."
+    after = following(before)
+    changed_tool(after)
+    assert '+ "description": "Edits."' in prefix(after).explain(prefix(before), evicted=False).diff.splitlines()
+
+
+def test_geminis_tools_have_names() -> None:
+    sent = {"model": "gemini-3", "tools": [{"functionDeclarations": [{"name": "read"}, {"name": "edit"}]}]}
+    later = {"model": "gemini-3", "tools": [{"functionDeclarations": [{"name": "read"}]}]}
+    explanation = SentPrefix.of(later, []).explain(SentPrefix.of(sent, []), evicted=False)
+    assert explanation.evidence == "tools removed: edit"
+
+
+def test_long_texts_are_compared_without_a_copy_and_alike() -> None:
+    sent = body()
+    sent["messages"][0]["content"][0]["text"] = "x" * 3_000_000
+    after = following(sent)
+    first, second = (SentPrefix.of(it, it["messages"], large=True) for it in (sent, after))
+    assert second.explain(first, evicted=False).cause is Cause.UNEXPLAINED
+    assert SentPrefix.of(body(), body()["messages"], large=True) == prefix(body())
+    after["messages"][0]["content"][0]["text"] += "y"
+    changed = SentPrefix.of(after, after["messages"], large=True)
+    assert "message 1" in changed.explain(first, evicted=False).evidence
 
 
 def test_a_change_in_the_middle_is_an_eviction_if_a_pass_ran() -> None:
@@ -142,7 +190,7 @@ PLANTED = [nothing, model, tool, tool_order, system, thinking, first_message]
 @given(st.lists(st.tuples(st.sampled_from(PLANTED), st.booleans()), max_size=12))
 def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: list[tuple[Any, bool]]) -> None:
     provider, watch, sent, at = Provider(), CacheWatch(), body(), NOW
-    watch.answered(prefix(sent), provider.usage(sent, at), at, 300.0)
+    watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at), 300.0)
     for number, (change, pauses) in enumerate(events):
         sent = following(sent)
         before = copy.deepcopy(sent)
@@ -156,7 +204,7 @@ def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: li
         if change is model:
             sent["model"] = f"model-{number}"
         at += timedelta(minutes=10 if pauses else 1)
-        rewritten = watch.answered(prefix(sent), provider.usage(sent, at), at, 300.0)
+        rewritten = watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at), 300.0)
         if pauses:
             assert rewritten is not None
             assert rewritten.explanation.cause is Cause.IDLE
@@ -167,10 +215,41 @@ def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: li
             assert rewritten is not None
             assert rewritten.explanation.cause is expected
             assert rewritten.explanation.certainty is Certainty.RECORDED
-    assert sum(watch.requests.values()) <= len(events)
+    assert sum(total.requests for total in watch.totals.values()) <= len(events)
 
 
 def test_an_explanation_survives_the_journal() -> None:
-    explanation = Explanation(Cause.TOOLS, Certainty.RECORDED, "tools added: x")
+    explanation = Explanation(Cause.TOOLS, Certainty.RECORDED, "tools changed: x", "-1\n+2")
     assert Explanation.read(explanation.to_dict() | {"tokens": 7}) == explanation
     assert Explanation.read({"cause": "weather"}) is None
+
+
+def rewritten(after: Body, *, read: int, minutes: int = 1, reported: str = "") -> tuple[Cause, Certainty, str]:
+    watch, written = CacheWatch(), TokenUsage(20_000, 10, 3_000, 17_000)
+    watch.answered(AnsweredPrefix(prefix(body()), written, NOW), 300.0)
+    usage, at = TokenUsage(21_000, 10, read, 21_000 - read), NOW + timedelta(minutes=minutes)
+    prefix_ = watch.answered(AnsweredPrefix(prefix(after), usage, at, "", reported), 300.0)
+    assert prefix_ is not None
+    # A million tokens cost $3, 1.25 of it to write and 0.1 of it to read.
+    assert prefix_.dollars == pytest.approx(prefix_.tokens * (1.25 - 0.1) * 3e-6)
+    why = prefix_.explanation
+    return why.cause, why.certainty, why.evidence
+
+
+def test_what_the_provider_reports_is_the_cause_only_where_no_other_is_known() -> None:
+    same, changed = following(body()), following(body())
+    system(changed)
+    said = "the provider reported messages_changed"
+    assert rewritten(same, read=0, reported="messages_changed") == (Cause.MESSAGES, Certainty.REPORTED, said)
+    expected = (Cause.SYSTEM, Certainty.RECORDED, f"the system prompt changed; {said}")
+    assert rewritten(changed, read=0, reported="messages_changed") == expected
+    assert rewritten(same, read=0, reported="unavailable")[1] is Certainty.UNKNOWN
+
+
+def test_a_cache_that_was_read_had_not_expired() -> None:
+    edited = following(body())
+    edited["messages"][1]["content"][0]["text"] = "I would."
+    cause, _, evidence = rewritten(edited, read=3_000, minutes=6)
+    assert cause is Cause.IDLE
+    assert evidence.endswith("besides, message 2 of the 3 sent before is not the same")
+    assert rewritten(edited, read=12_000, minutes=6)[0] is Cause.MESSAGES

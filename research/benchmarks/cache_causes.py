@@ -1,0 +1,46 @@
+"""How far inferred causes of broken caches can be trusted: python research/benchmarks/cache_causes.py SESSION...
+
+The figures in docs/lab/doctor.md that `wane doctor` does not print come from here: how often requests paid again after
+what is taken for a cause, and without it; how often a read would end by chance where an inference expects it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+from wane.lab.cache.rewrites import Comparison, examine
+from wane.lab.readers import gather
+from wane.rewrites import SMALLEST, Cause
+
+
+def main(paths: list[str]) -> None:
+    """Print the figures."""
+    requests, broken, chances = Counter[str](), Counter[str](), dict[Cause, list[float]]()
+    tokens = after_pauses = 0
+    for recording in gather(paths, sidechains=True).recordings:
+        rewrites = {rewrite.call: rewrite for rewrite in examine(recording.session).rewrites}
+        for sent, before in Comparison.of(recording.session).pairs():
+            rewrite, pause = rewrites.get(sent.number), sent.seconds_since(before) or 0.0
+            first, last = before.call.first, sent.call.first
+            compacted = any(first < compaction.position <= last for compaction in recording.session.compactions)
+            name = "pause" if pause >= sent.rules.lifetime else "compaction" if compacted else "neither"
+            requests[name] += 1
+            if rewrite is None:
+                continue
+            broken[name] += 1
+            tokens += rewrite.tokens
+            after_pauses += rewrite.tokens if name == "pause" else 0
+            width = {Cause.ROUTING: 8 * sent.rules.grid, Cause.REASONING: 2 * SMALLEST}.get(rewrite.explanation.cause)
+            if width is not None:
+                chances.setdefault(rewrite.explanation.cause, []).append(min(1.0, width / before.cached))
+    for name, count in requests.items():
+        print(f"after {name}: {broken[name]:,} of {count:,} requests paid again")
+    print(f"always answering idle would be right for {after_pauses / tokens:.1%} of the tokens at most")
+    for cause, shares in chances.items():
+        mean = sum(shares) / len(shares)
+        print(f"{cause}: a read that ends by chance would fit in {mean:.1%} of {len(shares)} cases")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,102 @@
+"""One request that a watching proxy passes as it is, and records once its client has the reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wane.proxy.agents.known import sender_of
+from wane.proxy.http import head
+from wane.proxy.http.client import LARGE, Client, read_object
+from wane.proxy.http.head import RequestHead
+from wane.proxy.http.upstream import Upstream, relay
+from wane.proxy.server.managed import ENCODINGS, framed, report
+from wane.proxy.server.spending import Allowance, ReplyReader, paying
+from wane.proxy.server.traffic import Exchange
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.store.base import uninterrupted
+from wane.proxy.wire.base import Body, Round, Wire
+
+
+# Not shown: it holds keys of the client, and what was said.
+@dataclass(eq=False, repr=False)
+class WatchedRequest:
+    """A model request that Wane changes nothing of. It is not even read before it is sent, unless its cost counts.
+
+    Attributes:
+        upstream: the provider.
+        sessions: the sessions.
+        wire: the request's protocol.
+        client: the client.
+        request: the head of its request.
+        raw: the body as received.
+        exchange: the request's counters.
+        allowances: what its cost counts for.
+        max_body: bytes that the decoded body may have.
+        order: held while a request is recorded, so that they are recorded in the order in which their replies ended.
+    """
+
+    upstream: Upstream
+    sessions: SessionIndex
+    wire: Wire
+    client: Client
+    request: RequestHead
+    raw: bytes
+    exchange: Exchange
+    allowances: Sequence[Allowance]
+    max_body: int
+    order: asyncio.Lock
+
+    async def answer(self, body: Body | None, *, counts: bool) -> None:
+        """Pass the request and its reply, then record them. Nothing that Wane does can change or refuse them.
+
+        Args:
+            body: the body, as its protocol reads it; None to read it afterwards.
+            counts: whether the request only counts the tokens of what would be sent, and asks no model.
+
+        Raises:
+            RefusedError: if the provider cannot be reached, or a cost limit does not allow the request.
+            BrokenOffError: if the provider's reply breaks off after the client's has started.
+            ClientGoneError: if the client disconnects.
+        """
+        pieces: list[bytes] = []
+        self.client.watch()
+        sent = framed(head.to_upstream(self.request.headers, self.upstream.host, drop=ENCODINGS), self.raw)
+        target = self.request.target
+        async with paying(self.allowances, body or {}, len(self.raw)) as payment:
+            async with await self.upstream.send(self.exchange, "POST", target, sent, self.raw) as answer:
+                await relay(self.client, self.exchange, answer, watch=pieces.append)
+            if counts or not answer.ok:
+                if payment is not None:
+                    payment.free()
+                return
+            try:
+                round_ = await uninterrupted(self._recorded(body, answer.headers, pieces))
+            except Exception as error:
+                round_ = None
+                report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])
+            if payment is not None:
+                payment.used(None if round_ is None else round_.usage)
+
+    async def _recorded(self, body: Body | None, headers: head.Headers, pieces: Sequence[bytes]) -> Round | None:
+        """Record the request and its reply; return the reply, None if it cannot be read."""
+        if body is None:
+            data = await read_object(self.raw, self.request.headers, self.max_body)
+            body = self.wire.received(data, self.request.path, self.request.query)
+        reader = ReplyReader(self.wire, body, headers)
+        for piece in pieces:
+            reader.feed(piece)
+        round_ = reader.end()
+        if self.wire.unmanaged(body):
+            return round_
+        async with self.order:
+            sender = sender_of(self.request.headers, body)
+            turn = await self.sessions.turn(self.wire, body, size=len(self.raw), sender=sender)
+            turn.asked, turn.large = body, len(self.raw) > LARGE
+            self.exchange.watched(turn.facts)
+            if round_ is not None:
+                await turn.answered(round_)
+                self.exchange.round(round_, str(body.get("model", "")))
+                self.exchange.paid_again(turn.rewritten)
+        return round_
