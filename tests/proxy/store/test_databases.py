@@ -14,13 +14,9 @@ import psycopg
 import pytest
 import redis
 
-from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port, started
 from tests.proxy.store.support import Place, add, database_at, found, new_root, note, topics
-from tests.proxy.store.test_alike import begun
-from tests.proxy.world import AnthropicClient, exchange
 from wane.journal import read
-from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import SessionLostError, Store, StoreError
 from wane.proxy.store.database import End
@@ -363,7 +359,7 @@ def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> Non
     run_sql(postgres_server, "CREATE TABLE newer.wane_schema (version integer)")
     run_sql(postgres_server, "INSERT INTO newer.wane_schema VALUES (7)")
     store = open_store(f"{postgres_server.url}?options=-csearch_path%3Dnewer")
-    with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 3"):
+    with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 1"):
         asyncio.run(found(store, new_root()))
 
 
@@ -382,31 +378,8 @@ def test_statements_hold_no_values() -> None:
 
     statements = [text for name, text in vars(postgres).items() if name.isupper() and isinstance(text, str)]
     assert len(statements) > 10
-    for statement in (*statements, *postgres.MAKE_SESSIONS, *postgres.MAKE_MARKS):
+    for statement in (*statements, *postgres.TABLES):
         assert not re.search(r"[{}]|%[^(]", statement)
-
-
-async def test_sessions_of_the_first_version_are_resumed(shared: Place, request: pytest.FixtureRequest) -> None:
-    """They have no marks, and PostgreSQL's tables no place for them."""
-
-    opening = new_root()
-    index = SessionIndex(open_store(shared.where), SMALL)
-    sessions = [await begun(index, AnthropicClient, number, 3, opening) for number in range(12)]
-    await index.close()
-    if shared.kind == "redis":
-        server = raw(request.getfixturevalue("redis_server"))
-        for kind in ("keys", "heads", "marks"):
-            for key in server.scan_iter(f"wane:*:{kind}"):
-                server.delete(key)
-    else:
-        server = request.getfixturevalue("postgres_server")
-        run_sql(server, "DROP TABLE wane_key")
-        run_sql(server, "ALTER TABLE wane_session DROP COLUMN head")
-        run_sql(server, "UPDATE wane_schema SET version = 1")
-    index = SessionIndex(open_store(shared.where), SMALL)
-    for client, upstream, session in sessions:
-        assert (await exchange(index, client, upstream)).facts.session == session
-    await index.close()
 
 
 async def test_an_expired_session_leaves_no_marks(redis_server: Redis) -> None:

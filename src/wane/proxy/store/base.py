@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from wane.core.errors import JournalError, SessionLockedError, WaneError
 from wane.journal import Header, Record, new_header
@@ -56,13 +56,7 @@ class SessionLostError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session in a store.
-
-    Attributes:
-        id: its id.
-        written: when its last record was written.
-        size: its size in bytes.
-    """
+    """A session in a store."""
 
     id: str
     written: datetime
@@ -77,10 +71,6 @@ class Log:
     Args:
         header: the session's header.
         wait: seconds that a task waits for another one that holds the session.
-
-    Attributes:
-        id: the session's id.
-        header: see above.
     """
 
     def __init__(self, header: Header, wait: float = WAIT) -> None:
@@ -167,44 +157,41 @@ class Log:
         """Append records and note marks while the session is held."""
 
 
-class Store(Protocol):
-    """Sessions of any number of processes.
+class Store:
+    """Sessions of any number of processes. This class stores none; a store's own overrides what needs its storage.
+
+    All raise a StoreError if the store cannot be reached, read or written.
+
+    Args:
+        wait: seconds that a request waits for another one of the same session.
 
     Attributes:
         persistent: whether records are stored at all, so that a session which left memory can be restored.
         shared: whether several processes can have a session open.
     """
 
-    persistent: bool
-    shared: bool
+    persistent = False
+    shared = False
+
+    def __init__(self, wait: float = WAIT) -> None:
+        self._wait = wait
+        self._memory: dict[str, dict[str, str]] = {}  # the documents of each kind, by name
 
     async def check(self) -> None:
-        """Check that sessions can be stored, as far as possible without storing one.
+        """Check that sessions can be stored, as far as possible without storing one."""
 
-        Raises:
-            StoreError: if the store cannot be reached, or is not writable.
-        """
-        ...
-
-    async def find(self, root: str, sought: Sought) -> Matches:
+    async def find(self, root: str, sought: Sought) -> Matches:  # noqa: ARG002
         """Return the sessions that a request may continue. This reads no records.
 
         Args:
             root: 24 hexadecimal digits, a digest of how a session began.
             sought: the request's history, whose keys cover the root.
-
-        Raises:
-            StoreError: if the store cannot be reached or read.
         """
-        ...
+        checked_root(root)
+        return Matches()
 
     async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        """Note the marks of a session that has none.
-
-        Raises:
-            StoreError: if they cannot be written.
-        """
-        ...
+        """Note the marks of a session that has none."""
 
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
         """Create a session, which others can find by its root.
@@ -214,11 +201,9 @@ class Store(Protocol):
             message_format: name of the format of its messages.
             owner: the name to which it belongs; empty for none.
             parent: the id of the session that started it, for a sub-agent's.
-
-        Raises:
-            StoreError: if it cannot be written.
         """
-        ...
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
+        return Log(header, self._wait)
 
     async def open(self, session_id: str) -> Log:
         """Open a session to continue it.
@@ -227,39 +212,23 @@ class Store(Protocol):
             SessionBusyError: if another process has it open, and the store allows only one.
             StoreError: if there is none of that id, or it cannot be read.
         """
-        ...
+        raise _stored_none(session_id)
 
     async def read(self, session_id: str) -> Sequence[Record]:
-        """Return the records of a session without opening it, even if it is busy.
-
-        Raises:
-            StoreError: if there is none of that id, or it cannot be read.
-        """
-        ...
+        """Return the records of a session without opening it, even if it is busy."""
+        raise _stored_none(session_id)
 
     async def header(self, session_id: str) -> Header:
-        """Return the header of a session, even if it is busy.
-
-        Raises:
-            StoreError: if there is none of that id, or it cannot be read.
-        """
-        ...
+        """Return the header of a session, even if it is busy."""
+        raise _stored_none(session_id)
 
     async def documents(self, kind: str) -> Mapping[str, str]:
-        """Return the documents of a kind, by name: small texts that all processes share.
-
-        Raises:
-            StoreError: if the store cannot be reached or read.
-        """
-        ...
+        """Return the documents of a kind, by name: small texts that all processes share."""
+        return dict(self._memory.get(kind, {}))
 
     async def document(self, kind: str, name: str) -> str | None:
-        """Return a document; None if there is none.
-
-        Raises:
-            StoreError: if the store cannot be reached or read.
-        """
-        ...
+        """Return a document; None if there is none."""
+        return self._memory.get(kind, {}).get(name)
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
         """Replace a document; return False if it is no longer the one that was read.
@@ -271,19 +240,18 @@ class Store(Protocol):
             name: its name.
             before: the document as it was read; None if there was none.
             after: another document; None to delete it.
-
-        Raises:
-            StoreError: if the store cannot be reached or written.
         """
-        ...
+        documents = self._memory.setdefault(kind, {})
+        if documents.get(name) != before:
+            return False
+        documents.pop(name, None)
+        if after is not None:
+            documents[name] = after
+        return True
 
-    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions whose last record is older than this many seconds, the oldest first.
-
-        Raises:
-            StoreError: if the store cannot be reached or read.
-        """
-        ...
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
+        """Return the sessions whose last record is older than this many seconds, the oldest first."""
+        return ()
 
     async def delete(self, session_id: str) -> None:
         """Delete a session.
@@ -292,11 +260,18 @@ class Store(Protocol):
             SessionBusyError: if another process has it open, and the store allows only one.
             StoreError: if there is none of that id, or it cannot be deleted.
         """
-        ...
+        raise _stored_none(session_id)
 
     async def close(self) -> None:
         """Close all connections."""
-        ...
+
+
+class MemoryStore(Store):
+    """Stores no records. A session lives as long as the process has it in memory."""
+
+
+def _stored_none(session_id: str) -> StoreError:
+    return StoreError(f"there is no session {session_id!r:.80}: this proxy stores none")
 
 
 def new_id(root: str) -> str:
@@ -340,10 +315,6 @@ async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None =
     """Wait for work that runs to its end even if the caller is cancelled; the cancellation is raised after it.
 
     So a client that disconnects cannot make memory and store differ.
-
-    Args:
-        work: the work.
-        undo: undoes the result if the caller was cancelled and will not see it.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -381,65 +352,3 @@ def as_store_errors() -> Iterator[None]:
         raise SessionBusyError(str(error)) from error
     except JournalError as error:
         raise StoreError(str(error)) from error
-
-
-class MemoryStore:
-    """Stores no records. A session lives as long as the process has it in memory.
-
-    Args:
-        wait: seconds that a request waits for another one of the same session.
-    """
-
-    persistent = False
-    shared = False
-
-    def __init__(self, wait: float = WAIT) -> None:
-        self._wait = wait
-        self._documents: dict[str, dict[str, str]] = {}
-
-    async def documents(self, kind: str) -> Mapping[str, str]:
-        """Return the documents of a kind, of this process alone."""
-        return dict(self._documents.get(kind, {}))
-
-    async def document(self, kind: str, name: str) -> str | None:
-        """Return a document."""
-        return self._documents.get(kind, {}).get(name)
-
-    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        """Replace a document."""
-        documents = self._documents.setdefault(kind, {})
-        if documents.get(name) != before:
-            return False
-        documents.pop(name, None)
-        if after is not None:
-            documents[name] = after
-        return True
-
-    async def check(self) -> None:
-        """Do nothing."""
-
-    async def find(self, root: str, sought: Sought) -> Matches:  # noqa: ARG002
-        """Return nothing: no session is stored."""
-        checked_root(root)
-        return Matches()
-
-    async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        """Do nothing: no session is stored."""
-
-    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
-        """Create a session whose records are not stored."""
-        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
-        return Log(header, self._wait)
-
-    async def read(self, session_id: str) -> NoReturn:
-        """Raise a StoreError: no session is stored."""
-        raise StoreError(f"there is no session {session_id!r:.80}: this proxy stores none")
-
-    open = delete = header = read
-
-    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
-        """Return nothing: no session is stored."""
-        return ()
-
-    async def close(self) -> None:
-        """Do nothing."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
@@ -33,7 +33,7 @@ from wane.proxy.store.base import (
     Log,
     SessionChangedError,
     SessionLostError,
-    StoredSession,
+    Store,
     StoreError,
     are_heavy,
     as_store_errors,
@@ -43,7 +43,7 @@ from wane.proxy.store.base import (
     uninterrupted,
 )
 from wane.proxy.store.location import DatabaseLocation
-from wane.proxy.store.marks import Matches, SessionDigests, Sought
+from wane.proxy.store.marks import SessionDigests, Sought
 
 T = TypeVar("T")
 
@@ -148,15 +148,11 @@ class End:
     checksum: int
 
 
-class DatabaseStore(ABC):
+class DatabaseStore(Store, ABC):
     """Stores sessions of any number of processes in a database, as logs of lines.
 
     Lines are the journal's, without newlines: printed line by line, a log is a journal file. Each step is atomic, and
     can be repeated. All raise a StoreError if the database cannot be reached, or refuses.
-
-    Args:
-        location: where the database is.
-        timeouts: how long to wait for it.
 
     Attributes:
         name: its name in errors, without secrets.
@@ -172,6 +168,7 @@ class DatabaseStore(ABC):
     late: ClassVar[tuple[type[Exception], ...]] = (TimeoutError,)
 
     def __init__(self, location: DatabaseLocation, timeouts: Timeouts) -> None:
+        super().__init__()
         self.name = location.name
         self._location = location
         self._limit = timeouts.limit
@@ -181,14 +178,6 @@ class DatabaseStore(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
     # Steps
-
-    @abstractmethod
-    async def find(self, root: str, sought: Sought) -> Matches:
-        """Return the sessions that a request may continue."""
-
-    @abstractmethod
-    async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        """Note the marks of a session that has none."""
 
     @abstractmethod
     async def begin(self, session_id: str, line: bytes) -> None:
@@ -209,32 +198,12 @@ class DatabaseStore(ABC):
         """Append lines to a log that has this end, and note its marks; if it has another, do nothing, return False."""
 
     @abstractmethod
-    async def documents(self, kind: str) -> Mapping[str, str]:
-        """Return the documents of a kind, by name."""
-
-    @abstractmethod
-    async def document(self, kind: str, name: str) -> str | None:
-        """Return a document; None if there is none."""
-
-    @abstractmethod
-    async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        """Replace a document, delete it if `after` is None, or return False if it is another one."""
-
-    @abstractmethod
-    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions whose last record is older than this many seconds, the oldest first."""
-
-    @abstractmethod
     async def drop(self, session_id: str) -> bool:
         """Delete a session; return False if there is none of that id."""
 
     @abstractmethod
     async def sync(self, session_id: str) -> None:
         """Wait until appended lines would survive a crash of the database's machine, if the database can tell."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close all connections."""
 
     # The store
 

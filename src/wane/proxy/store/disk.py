@@ -24,6 +24,7 @@ from wane.proxy.store.base import (
     Log,
     SessionBusyError,
     SessionLostError,
+    Store,
     StoredSession,
     StoreError,
     are_heavy,
@@ -49,7 +50,7 @@ _DOCUMENT: Final = "SELECT document FROM document WHERE kind = ? AND name = ?"
 _PURGE_SECONDS: Final = 3600.0
 
 
-class DiskStore:
+class DiskStore(Store):
     """Stores sessions below one directory. Only one process at a time can have a session open.
 
     Args:
@@ -70,6 +71,7 @@ class DiskStore:
         keep: float = KEEP,
         fsync: bool = True,
     ) -> None:
+        super().__init__()
         self._sessions = sessions
         self._cwd = (cwd or Path.cwd()).resolve()
         self._folder = sessions.directory(self._cwd)

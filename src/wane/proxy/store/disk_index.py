@@ -30,11 +30,7 @@ _MATCHES: Final = "SELECT id, head FROM session WHERE {} ORDER BY written DESC, 
 
 
 class DiskIndex:
-    """The marks of the sessions below a directory.
-
-    Args:
-        directory: the directory.
-    """
+    """The marks of the sessions below a directory."""
 
     def __init__(self, directory: Path) -> None:
         self._file = FileDatabase(directory / "index.sqlite3", _TABLES, remakable=True)
@@ -81,9 +77,6 @@ class DiskIndex:
 
     async def unmarked(self, folders: Iterable[Path]) -> Sequence[str]:
         """Return the ids of the sessions in some directories without marks, reading only directories that have changed.
-
-        Args:
-            folders: directories of one root each.
 
         Raises:
             StoreError: if the index or a directory cannot be read.

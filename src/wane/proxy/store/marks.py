@@ -44,12 +44,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stored session that shares the latest answer of a request that any session has.
-
-    Attributes:
-        id: the session's id.
-        head: its latest head.
-    """
+    """A stored session that shares the latest answer of a request that any session has."""
 
     id: str
     head: str
@@ -62,7 +57,7 @@ class Matches:
     Attributes:
         sessions: sessions with the latest answer that any has, or those that end within its opening; the last written
             first.
-        unmarked: ids of the root's sessions without marks, such as those of earlier versions of Wane.
+        unmarked: ids of the root's sessions whose marks are not known, such as those of a file from elsewhere.
     """
 
     sessions: Sequence[Match] = ()

@@ -33,7 +33,7 @@ _CONNECTIONS: Final = 10  # of a process; each is used for one statement at a ti
 
 # The statements. Each is one step, and safe to repeat.
 
-VERSION: Final = 3
+VERSION: Final = 1
 """Version of the tables."""
 
 HAS_TABLES: Final = "SELECT to_regclass('wane_schema') IS NOT NULL"
@@ -42,18 +42,19 @@ SCHEMA_VERSION: Final = "SELECT version FROM wane_schema"
 # An arbitrary number that only Wane uses, so that it waits for no other program.
 LOCK_TABLES: Final = "SELECT pg_advisory_xact_lock(8428427262005)"
 
-# Of version 1. Sessions without marks have an empty head.
-MAKE_SESSIONS: Final[tuple[LiteralString, ...]] = (
+TABLES: Final[tuple[LiteralString, ...]] = (
     """
     CREATE TABLE IF NOT EXISTS wane_session (
         id text PRIMARY KEY,
         root text NOT NULL,
         lines integer NOT NULL,
         tail text NOT NULL,
-        written timestamptz NOT NULL
+        written timestamptz NOT NULL,
+        head text NOT NULL
     )
     """,
     "CREATE INDEX IF NOT EXISTS wane_session_written ON wane_session (written)",
+    "CREATE INDEX IF NOT EXISTS wane_session_head ON wane_session (root, head)",
     """
     CREATE TABLE IF NOT EXISTS wane_line (
         session text NOT NULL REFERENCES wane_session (id) ON DELETE CASCADE,
@@ -62,12 +63,6 @@ MAKE_SESSIONS: Final[tuple[LiteralString, ...]] = (
         PRIMARY KEY (session, number)
     )
     """,
-    "CREATE TABLE IF NOT EXISTS wane_schema (version integer PRIMARY KEY)",
-)
-MAKE_MARKS: Final[tuple[LiteralString, ...]] = (
-    "ALTER TABLE wane_session ADD COLUMN IF NOT EXISTS head text NOT NULL DEFAULT ''",
-    "DROP INDEX IF EXISTS wane_session_root",
-    "CREATE INDEX IF NOT EXISTS wane_session_head ON wane_session (root, head)",
     """
     CREATE TABLE IF NOT EXISTS wane_key (
         key text NOT NULL,
@@ -81,7 +76,7 @@ MAKE_MARKS: Final[tuple[LiteralString, ...]] = (
         kind text NOT NULL, name text NOT NULL, document text NOT NULL, PRIMARY KEY (kind, name)
     )
     """,
-    "DROP TABLE IF EXISTS wane_ledger",  # of version 2
+    "CREATE TABLE IF NOT EXISTS wane_schema (version integer PRIMARY KEY)",
 )
 DOCUMENTS: Final = "SELECT name, document FROM wane_document WHERE kind = %(kind)s"
 DOCUMENT: Final = "SELECT document FROM wane_document WHERE kind = %(kind)s AND name = %(name)s"
@@ -97,8 +92,8 @@ DELETE_DOCUMENT: Final = """
 DELETE FROM wane_document WHERE kind = %(kind)s AND name = %(name)s AND document = %(before)s RETURNING 1
 """
 
-CLEAR_VERSION: Final = "DELETE FROM wane_schema"
-SET_VERSION: Final = "INSERT INTO wane_schema (version) VALUES (%(version)s)"
+# The process that waited may not see the new table yet.
+SET_VERSION: Final = "INSERT INTO wane_schema (version) VALUES (%(version)s) ON CONFLICT DO NOTHING"
 
 FIND_KEYS: Final = """
 SELECT id, head FROM wane_session WHERE id IN (
@@ -110,16 +105,8 @@ SELECT id, head FROM wane_session WHERE id IN (
 ) ORDER BY written DESC, id
 """
 FIND_HEADS: Final = """
-SELECT id, head FROM wane_session WHERE root = %(root)s AND (head = ANY(%(heads)s::text[]) OR head = '')
+SELECT id, head FROM wane_session WHERE root = %(root)s AND head = ANY(%(heads)s::text[])
 ORDER BY written DESC, id
-"""
-
-MARK: Final = """
-WITH marked AS (
-    UPDATE wane_session SET head = %(head)s WHERE id = %(id)s AND head = '' RETURNING id
-)
-INSERT INTO wane_key (session, key) SELECT marked.id, fresh.key FROM marked, unnest(%(keys)s::text[]) AS fresh (key)
-ON CONFLICT DO NOTHING
 """
 
 BEGIN: Final = """
@@ -208,17 +195,12 @@ class PostgresStore(DatabaseStore):
 
     async def find(self, root: str, sought: Sought) -> Matches:
         """Return the sessions that a request may continue."""
-        heads = {"root": checked_root(root), "heads": [*sought.openings]}
-        rows = await self._rows(FIND_HEADS, heads)
-        unmarked = [session_id for session_id, head in rows if not head]
+        checked_root(root)
         for keys in sought.batches():
-            if marked := await self._rows(FIND_KEYS, {"keys": [*keys]}):
-                return Matches([Match(*row) for row in marked], unmarked)
-        return Matches([Match(*row) for row in rows if row[1]], unmarked)
-
-    async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        """Note the marks of a session that has none."""
-        await self._rows(MARK, {"id": session_id, "head": marks.head, "keys": [*marks.keys]})
+            if rows := await self._rows(FIND_KEYS, {"keys": [*keys]}):
+                return Matches([Match(*row) for row in rows])
+        rows = await self._rows(FIND_HEADS, {"root": root, "heads": [*sought.openings]})
+        return Matches([Match(*row) for row in rows])
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header; now and then, delete expired sessions."""
@@ -326,7 +308,7 @@ class PostgresStore(DatabaseStore):
                 await connection.execute(LOCK_TABLES)
                 version = await self._version(connection)
                 if version < VERSION:
-                    for statement in (*MAKE_SESSIONS, *MAKE_MARKS, CLEAR_VERSION):
+                    for statement in TABLES:
                         await connection.execute(statement)
                     await connection.execute(SET_VERSION, {"version": VERSION})
         if version > VERSION:
@@ -385,9 +367,6 @@ class Pool:
 
     psycopg's own pool connects in the background. If the server is down, requests wait for a timeout and learn no
     reason, and when it is back, the pool notices only at its next attempt, each later than the last.
-
-    Args:
-        parameters: psycopg's parameters of a connection.
     """
 
     def __init__(self, parameters: dict[str, Any]) -> None:

@@ -131,21 +131,6 @@ if head then mark(head, last + 2) end
 new lines, these lines, and if it has new marks its head and its further keys. 1 if the lines are in it now, 0 if the
 log ends differently."""
 
-MARK: Final = f"""
-{_KEYS}
-local id, expiry = ARGV[1], tonumber(ARGV[2])
-{_MARK}
-if redis.call('EXISTS', marks) == 0 and redis.call('EXISTS', lines) == 1 then
-  mark(ARGV[3], 4)
-  if expiry > 0 then
-    for _, name in ipairs({{keys, heads}}) do redis.call('PEXPIRE', name, 2 * expiry) end
-    redis.call('PEXPIRE', marks, 3 * expiry)
-  end
-end
-return 1
-"""
-"""Note the marks of a session that has none. Arguments: id, expiry, its head, its keys."""
-
 FIND: Final = f"""
 {_KEYS}
 local function all(name, from)
@@ -165,11 +150,10 @@ for _, id in ipairs(all(ARGV[1] == 'keys' and keys or heads, 2)) do
     matched[#matched + 1] = {{id, redis.call('LINDEX', stem .. ':marks', 0), redis.call('ZSCORE', ids, id) or '0'}}
   end
 end
-return {{matched, redis.call('ZCARD', ids) - redis.call('ZCARD', heads)}}
+return matched
 """
 """Find sessions: those with the first of some keys that any has, or those with one of some heads. Arguments: `keys` or
-`heads`, and these. Returns id, head and time of each, and how many sessions of the root have no marks (0 or less for
-none)."""
+`heads`, and these. Returns id, head and time of each."""
 
 DELETE: Final = f"""
 {_KEYS}
@@ -188,7 +172,7 @@ return 1
 """Replace a document. Key: that of its kind. Arguments: its name, the known one and the new one, each empty for none. 1
 if it was replaced, 0 if it was another than the known one."""
 
-_SCRIPTS: Final = (BEGIN, NEWS, APPEND, MARK, FIND, DELETE, REPLACE)
+_SCRIPTS: Final = (BEGIN, NEWS, APPEND, FIND, DELETE, REPLACE)
 
 
 class RedisStore(DatabaseStore):
@@ -220,32 +204,11 @@ class RedisStore(DatabaseStore):
         """Return the sessions that a request may continue, without expired ones."""
         checked_root(root)
         for kind, keys in [*(("keys", batch) for batch in sought.batches()), ("heads", sought.openings)]:
-            matched, unmarked = await self._run(FIND, f"{root}-{'0' * 16}", kind, *keys)
+            matched = await self._run(FIND, f"{root}-{'0' * 16}", kind, *keys)
             if matched:
                 break
         matched.sort(key=lambda row: -float(row[2]))
-        sessions = [Match(row[0].decode(), (row[1] or b"").decode()) for row in matched]
-        return Matches(sessions, await self._unmarked(root) if unmarked > 0 else ())
-
-    async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        """Note the marks of a session that has none."""
-        await self._run(MARK, session_id, session_id, self._expiry, marks.head, *marks.keys)
-
-    async def _unmarked(self, root: str) -> Sequence[str]:
-        """The ids of a root's sessions without marks, without expired ones."""
-        ids = [raw.decode() for raw in await self._query(lambda: self._client.zrange(self._key(root, "ids"), 0, -1))]
-
-        async def states() -> Sequence[int]:
-            pipeline = self._client.pipeline(transaction=False)
-            for session_id in ids:
-                pipeline.exists(self._key(root, session_id, "marks"))
-                pipeline.exists(self._key(root, session_id, "lines"))
-            exist: Sequence[int] = await pipeline.execute()
-            return exist
-
-        exist = await self._query(states)
-        rows = zip(ids, exist[::2], exist[1::2], strict=True)
-        return [session_id for session_id, marked, stored in rows if stored and not marked]
+        return Matches([Match(row[0].decode(), (row[1] or b"").decode()) for row in matched])
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header."""
