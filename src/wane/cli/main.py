@@ -82,9 +82,6 @@ def run_agent(arguments: AgentOptions) -> int:
 def agent_options(arguments: AgentOptions) -> AgentOptions:
     """Return the options of the agent, ready for a start.
 
-    Args:
-        arguments: the options as they were given.
-
     Raises:
         UsageError: for options that make no sense together, a directory that does not exist, or an empty task.
         MissingExtraError: if the agent's extra is not installed.

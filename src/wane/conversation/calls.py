@@ -188,11 +188,7 @@ def normalised(raw: str | None) -> str:
 
 
 class WaitingCalls(Generic[MessageT]):
-    """Own calls without a result yet, which the conversation answers itself.
-
-    Args:
-        format: the messages' format.
-    """
+    """Own calls without a result yet, which the conversation answers itself."""
 
     def __init__(self, format: Format[MessageT]) -> None:  # noqa: A002 - the field's word
         self._format = format
@@ -244,11 +240,7 @@ class WaitingCalls(Generic[MessageT]):
             self._own = [(call, text) for call, text in self._own if call.id not in ids]
 
     def own(self, open_calls: Collection[str]) -> Iterator[tuple[Call[MessageT], str | None]]:
-        """Yield the own calls without a result, in order, each once; with the verdict's text for a `delimiter` call.
-
-        Args:
-            open_calls: ids of all calls without a result.
-        """
+        """Yield the own calls without a result, in order, each once; with the verdict's text for a `delimiter` call."""
         while self._own:
             call, text = self._own[0]
             if call.id in open_calls:

@@ -265,10 +265,6 @@ class Engine:
     def redo(self, done: Done | None, index: EvictedIndex | None = None) -> None:
         """Repeat what was done before a request, independent of the present policy and budget (R14).
 
-        Args:
-            done: what was done.
-            index: the index of evicted content that it left.
-
         Raises:
             HistoryError: if it does not fit this history.
         """
@@ -383,9 +379,6 @@ class Reminder:
 
     Args:
         share: the share; None never reminds.
-
-    Attributes:
-        text: the reminder of the request that goes out now; usually None.
     """
 
     def __init__(self, share: float | None) -> None:
@@ -409,13 +402,7 @@ class Reminder:
             setattr(self, name, state[name])
 
     def note(self, item: Item, added: Added, active: Episode | None) -> None:
-        """Take in the next item of the history.
-
-        Args:
-            item: the item.
-            added: the outcome of adding it to the window.
-            active: the active episode after it.
-        """
+        """Take in the next item of the history."""
         self._asking = True
         if item.kind not in _WORK:
             return
@@ -478,11 +465,6 @@ class Reminder:
         """Return a warning for the next request if the window has become full, and keep it as `text`.
 
         It warns once, and again only after the window was no longer full.
-
-        Args:
-            words: the warning.
-            full: whether the window is full.
-            fits: whether a warning has room.
         """
         if self._asking:
             self.requested(full=full)

@@ -70,11 +70,7 @@ class UsageObserved:
 
 @dataclass(frozen=True, slots=True)
 class OverheadChanged:
-    """The tokens that every request carries besides its messages changed: instructions or tool definitions.
-
-    Attributes:
-        tokens: their number now.
-    """
+    """The tokens that every request carries besides its messages changed: instructions or tool definitions."""
 
     tokens: int
 

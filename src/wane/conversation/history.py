@@ -37,13 +37,7 @@ _OF_REQUESTS: Final = (PassRecord, StrategyRecord, UsageRecord, ReminderRecord)
 
 
 class Taken(NamedTuple):
-    """An item that was taken in.
-
-    Attributes:
-        item: the item.
-        part: its content.
-        added: what the window made of it.
-    """
+    """An item that was taken in."""
 
     item: Item
     part: Part
@@ -249,10 +243,6 @@ class History:
 
 def replay(records: Iterable[Record], step: Callable[[Record], T]) -> Iterator[tuple[Record, T]]:
     """Repeat the records of a session, and yield each with what its step returned.
-
-    Args:
-        records: the records, in order.
-        step: repeats one.
 
     Raises:
         JournalError: if the records contradict each other: one stands in the wrong place, a message has a mark at an

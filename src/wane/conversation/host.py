@@ -43,12 +43,7 @@ class Adapter(Generic[MessageT]):
         return None
 
     def answers(self, message: MessageT, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the parts are enough
-        """Return whether a model made a message.
-
-        Args:
-            message: the message.
-            parts: its parts.
-        """
+        """Return whether a model made a message."""
         return is_answer(parts)
 
 
@@ -118,9 +113,6 @@ class HostHistory(Generic[MessageT]):
     """The history that the host last gave, with the messages that were left out of ours (`Adapter.drops_orphans`).
 
     Positions in it are the aligner's.
-
-    Args:
-        aligner: compares it.
     """
 
     def __init__(self, aligner: Aligner[MessageT]) -> None:
@@ -158,12 +150,7 @@ class HostHistory(Generic[MessageT]):
             self._note(left_out=prepared is None)
 
     def extend(self, messages: Sequence[MessageT], *, left_out: bool = False) -> None:
-        """Remember further messages without a comparison.
-
-        Args:
-            messages: the messages.
-            left_out: whether they were left out.
-        """
+        """Remember further messages without a comparison."""
         self._aligner.extend(messages)
         for _ in messages:
             self._note(left_out=left_out)
@@ -179,10 +166,6 @@ class ByMessage(Generic[MessageT]):
 
     The same object is the same message, except that the last known one is always compared by content, because hosts add
     to it in place.
-
-    Args:
-        format: the messages' format.
-        adapter: gives their ids.
     """
 
     def __init__(self, format: Format[MessageT], adapter: Adapter[MessageT]) -> None:  # noqa: A002 - the field's word

@@ -77,9 +77,6 @@ class Host(Generic[MessageT]):
     def digests(self, history: Sequence[Any]) -> list[str]:
         """Return the digests (`state()["digest"]`) of the parts of a history that begins as the conversation's.
 
-        Args:
-            history: the history.
-
         Returns:
             One digest for each message after the known ones, the longest part of the history first.
         """

@@ -26,11 +26,6 @@ def back_to(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> tup
     """Return a timeline of the first messages and their number; it is empty if no answer is among them.
 
     What was done for them is repeated. If that is no longer known, their requests are made again.
-
-    Args:
-        line: the timeline of all messages.
-        count: number of messages.
-        setup: settings of the new one.
     """
     return (_again(line, count, setup), count) if answer_within(line, count) else (_afresh(line, setup), 0)
 
@@ -83,10 +78,6 @@ def follow(
 
 def records(line: Timeline[MessageT], first: int) -> list[Record]:
     """Return the records of a timeline, with the content of its messages.
-
-    Args:
-        line: the timeline.
-        first: number of records to leave out.
 
     Raises:
         ConfigError: if messages of the format cannot be written as JSON.

@@ -22,12 +22,7 @@ _DAMAGED: Final = (WaneError, LookupError, TypeError, ValueError, AttributeError
 
 
 class Digest(Generic[MessageT]):
-    """A chained digest of all messages, so that no list of keys is kept.
-
-    Args:
-        format: the messages' format.
-        adapter: gives their ids.
-    """
+    """A chained digest of all messages, so that no list of keys is kept."""
 
     def __init__(self, format: Format[MessageT], adapter: Adapter[MessageT]) -> None:  # noqa: A002 - the field's word
         self._format = format
@@ -36,12 +31,7 @@ class Digest(Generic[MessageT]):
         self._value = b""
 
     def of(self, messages: Sequence[MessageT], count: int) -> str:
-        """Return the digest of the first messages; only messages new since the last call cost time.
-
-        Args:
-            messages: messages that begin like those of the last call.
-            count: number of messages to digest.
-        """
+        """Return the digest of the first messages; only messages new since the last call cost time."""
         if count < self._count:
             self.forget()
         for message in messages[self._count : count]:
@@ -60,13 +50,7 @@ class Digest(Generic[MessageT]):
 
 
 def export_conversation(line: Timeline[MessageT], digest: Digest[MessageT], verdicts: Verdicts) -> dict[str, Any]:
-    """Return the state of a conversation.
-
-    Args:
-        line: its timeline.
-        digest: the digest of its messages.
-        verdicts: its verdicts.
-    """
+    """Return the state of a conversation."""
     messages = line.transcript.messages
     return {
         **_identity(line.setup),
@@ -81,11 +65,6 @@ def restore_conversation(
     setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any]
 ) -> tuple[Timeline[MessageT], Digest[MessageT], Verdicts, Sequence[MessageT]] | None:
     """Return the timeline, digest, verdicts and messages of an exported conversation.
-
-    Args:
-        setup: settings of the timeline.
-        state: the exported state.
-        history: at least the messages that the conversation had taken in.
 
     Returns:
         None for the state of another history or strategy.
@@ -143,11 +122,6 @@ def restore_timeline(
     setup: Setup[MessageT], state: Mapping[str, Any], messages: Iterable[MessageT]
 ) -> Timeline[MessageT]:
     """Return the timeline that `export_timeline` exported.
-
-    Args:
-        setup: its settings.
-        state: the exported state.
-        messages: the messages that it had taken in.
 
     Raises:
         HistoryError: if it does not fit the messages.

@@ -77,13 +77,7 @@ class Setup(Generic[MessageT]):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[MessageT]):
-    """A message that can be taken in.
-
-    Attributes:
-        message: the message.
-        parts: its parts.
-        answers: whether a model made it.
-    """
+    """A message that can be taken in."""
 
     message: MessageT
     parts: list[Part]
@@ -277,13 +271,7 @@ class Timeline(Generic[MessageT]):
     def follow(
         self, record: Record, prepared: Prepared[MessageT] | None = None, *, at: float | None = None
     ) -> list[Taken]:
-        """Repeat a recorded step, without events; see `History.follow`.
-
-        Args:
-            record: its record.
-            prepared: its message.
-            at: the message's time, if the host knew it.
-        """
+        """Repeat a recorded step, without events; see `History.follow`."""
         if prepared is not None:
             self.view.changed()
             items = self.history.follow(record, prepared.parts, answers=prepared.answers)
@@ -299,12 +287,7 @@ class Timeline(Generic[MessageT]):
         return []
 
     def enter(self, prepared: Prepared[MessageT], *, at: float | None = None) -> list[Taken]:
-        """Take in a message by itself: no request is repeated for it, and there are no events.
-
-        Args:
-            prepared: the message.
-            at: its time, if the host knows it.
-        """
+        """Take in a message by itself: no request is repeated for it, and there are no events."""
         return self._entered(prepared, self.history.take(prepared.parts, answers=prepared.answers), at)
 
     def configure(self) -> None:
@@ -359,12 +342,7 @@ class Timeline(Generic[MessageT]):
             self._show(outcome, before)
 
     def observe(self, input_tokens: int, message: MessageT | None = None) -> None:
-        """Take in the provider's count of the latest request.
-
-        Args:
-            input_tokens: all its input tokens.
-            message: the answer that reports it, if one does.
-        """
+        """Take in the provider's count of the latest request."""
         items = self.history.items_sent
         if self.requests and self.history.observe(UsageRecord(items, input_tokens, 0)):
             self.setup.events.append(UsageObserved(input_tokens, items, message))
@@ -440,12 +418,7 @@ def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
 
 
 class ViewMessages(Generic[MessageT]):
-    """The messages of the latest view. Only new messages cost time, unless something left the view.
-
-    Args:
-        transcript: the messages of the history.
-        engine: the engine that decides the view.
-    """
+    """The messages of the latest view. Only new messages cost time, unless something left the view."""
 
     def __init__(self, transcript: Transcript[MessageT], engine: Engine) -> None:
         self._transcript = transcript
@@ -496,11 +469,6 @@ def messages_of(
     """Return the messages of a view, in which texts may replace items, and their numbers in the history.
 
     Whole messages are the same objects. A text that replaces no single item has no number.
-
-    Args:
-        transcript: the messages of the history.
-        view: the view.
-        strategy: name of the strategy that decided it.
 
     Raises:
         ConfigError: if it has such texts, and the format cannot write messages.
@@ -559,10 +527,6 @@ def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[
     """Return the items that a view must add so that the model's current turn begins with its reasoning.
 
     Empty if the turn begins with reasoning anyway, or began without it. See `wane.formats.turns`.
-
-    Args:
-        transcript: the whole history.
-        visible: the items of the view.
     """
     visible_parts = (
         (

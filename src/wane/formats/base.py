@@ -211,11 +211,7 @@ def check_message(
 
 
 class Outline:
-    """The items of each message of a history, by index. It keeps no content.
-
-    Args:
-        counter: counts the tokens of a part.
-    """
+    """The items of each message of a history, by index. It keeps no content."""
 
     def __init__(self, counter: Counter = chars) -> None:
         self._counter = counter
@@ -229,11 +225,7 @@ class Outline:
         return len(self._owner)
 
     def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
-        """Take in the next message and return its items with their content.
-
-        Args:
-            parts: its parts.
-        """
+        """Take in the next message and return its items with their content."""
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
@@ -262,12 +254,7 @@ class Outline:
 
 
 class Transcript(Outline, Generic[MessageT]):
-    """Messages in order, addressed by item: it turns a window's indexes back into messages.
-
-    Args:
-        format: the messages' format.
-        counter: counts the tokens of a part.
-    """
+    """Messages in order, addressed by item: it turns a window's indexes back into messages."""
 
     def __init__(self, format: Format[MessageT], counter: Counter = chars) -> None:  # noqa: A002 - the field's word
         super().__init__(counter)
@@ -284,10 +271,6 @@ class Transcript(Outline, Generic[MessageT]):
 
     def take(self, message: MessageT, parts: list[Part] | None = None) -> list[tuple[Item, Part]]:
         """Take in a message and return its items with their content.
-
-        Args:
-            message: the message.
-            parts: its parts, if they are known already.
 
         Raises:
             FormatError: if it is not in the format; the transcript is then unchanged.

@@ -87,10 +87,6 @@ def stated_in(text: str, *, system: bool = False) -> tuple[Standing, ...]:
 
     A mark counts at the beginning of the text, of what is between `<system-reminder>` tags, and, in the system's place,
     of a paragraph: Claude Code joins its reminders there with blank lines.
-
-    Args:
-        text: the notice.
-        system: whether it stands in the system's place.
     """
     if not _STATED.search(text):
         return ()

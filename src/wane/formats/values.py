@@ -87,10 +87,6 @@ def messages_in(data: object) -> object:
 def check_each(messages: Iterable[_T], take: Callable[[_T], object]) -> None:
     """Check that every message can be taken apart.
 
-    Args:
-        messages: the messages.
-        take: takes one message apart.
-
     Raises:
         FormatError: if one cannot; it names the first such message.
     """

@@ -82,12 +82,6 @@ class Annotator:
 
     It is deterministic and fast: each call is judged by its own arguments. Once the agent marks its work itself, `stop`
     ends the inference for good: the agent is the authority (the paper's Principle 2).
-
-    Args:
-        limits: where one episode ends and the next begins.
-
-    Attributes:
-        stopped: whether inference has ended.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -311,11 +305,7 @@ def _description(hints: Sequence[str]) -> str:
 
 
 def is_annotated(parts: Iterable[Part]) -> bool:
-    """Whether the agent marked its work in a history: one of its `delimiter` calls was accepted (R3).
-
-    Args:
-        parts: the whole history.
-    """
+    """Whether the agent marked its work in a history: one of its `delimiter` calls was accepted (R3)."""
     return any(verdict.accepted for verdict in ContextWindow().foresee(_marks(parts)))
 
 

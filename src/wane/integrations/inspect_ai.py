@@ -98,12 +98,7 @@ class ContextLifecycle(ToolSource):
         """
 
         async def lifecycle(state: AgentState, tools: list[AgentTool]) -> AgentState:
-            """Answer with a view of the messages.
-
-            Args:
-                state: the messages.
-                tools: the agent's tools.
-            """
+            """Answer with a view of the messages."""
             answering = get_model(model)
             definitions = [ToolDef(tool) for tool in tools]
             if not self._own <= {tool.name for tool in definitions}:

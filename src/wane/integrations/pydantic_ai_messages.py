@@ -209,9 +209,6 @@ class Outgoing:
     enforces it, Pydantic AI repeats the refused request with `drop_block`, and from then on asks for the drop at once,
     as long as a response in the sent messages records one. So that an eviction does not remove that record, it moves to
     the last visible response. No model gets it.
-
-    Args:
-        conversation: the conversation with the history.
     """
 
     def __init__(self, conversation: Conversation[ModelMessage]) -> None:
@@ -305,11 +302,6 @@ def as_shown(
     Parts that the view lacks are left out: by identity, which alone tells what a capability took over from the history,
     and calls and results also by id. Replaced results are replaced here too. Other messages of the view, such as a
     summary, are inserted before the message that they precede there. Anything else, such as a note at the end, stays.
-
-    Args:
-        messages: the messages of a request.
-        history: the messages of the history.
-        view: the view of these.
     """
     own = set(map(id, _parts(history)))
     visible = [part for part in _parts(view) if id(part) in own]

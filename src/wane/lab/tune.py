@@ -59,13 +59,7 @@ Edge = Literal["lowest", "highest"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A budget and a policy, with their figures over all sessions.
-
-    Attributes:
-        budget: tokens that a view may hold.
-        policy: the policy.
-        totals: the figures.
-    """
+    """A budget and a policy, with their figures over all sessions."""
 
     budget: int
     policy: Policy

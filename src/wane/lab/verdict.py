@@ -160,11 +160,7 @@ def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
 
 
 def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
-    """Return whose prices the replays of sessions take, for which calls, to follow the words "prices of".
-
-    Args:
-        sessions: the sessions and their prices.
-    """
+    """Return whose prices the replays of sessions take, for which calls, to follow the words "prices of"."""
     used, unknown = Counter[str](), Counter[str]()
     assumed: dict[str, None] = {}
     for session, pricing in sessions:
@@ -227,12 +223,7 @@ def needs(totals: Totals) -> str:
 
 
 def to_dict(baselines: Baselines, unevicted: Totals) -> dict[str, Any]:
-    """Return what sessions cost without Wane as JSON-able data.
-
-    Args:
-        baselines: the baselines.
-        unevicted: the figures of never evicting.
-    """
+    """Return what sessions cost without Wane as JSON-able data."""
     lowest = baselines.lowest()
     return {
         "recorded": baselines.recorded.to_dict(unevicted),

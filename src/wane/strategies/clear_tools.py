@@ -23,11 +23,7 @@ MASK_KEEP: Final = 10
 
 
 def masked(lines: int) -> str:
-    """Return the text that replaces a masked observation.
-
-    Args:
-        lines: number of its lines.
-    """
+    """Return the text that replaces a masked observation."""
     return f"[Old tool result: {lines} {'line' if lines == 1 else 'lines'} omitted]"
 
 

@@ -85,11 +85,7 @@ class Groups:
 
 
 class Cutting(Resumable):
-    """Cuts the oldest groups off the view, except for items that stay: those of the system, and standing notices (R15).
-
-    Args:
-        settings: budget and overhead.
-    """
+    """Cuts the oldest groups off the view; those of the system and standing notices stay (R15)."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

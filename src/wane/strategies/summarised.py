@@ -26,9 +26,6 @@ class Summarised(Cutting):
     the tail. Everything else ahead of the tail is gone, except for what the summary says about it; so are earlier
     summaries. The question is the latest turn of the user.
 
-    Args:
-        settings: budget and overhead.
-
     Attributes:
         instructions: instructions of the summarising call.
         keeps_question: whether the question stays.

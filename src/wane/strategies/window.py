@@ -157,10 +157,6 @@ class WindowStrategy(Strategy):
     def redo(self, trace: Sequence[Step], index: EvictedIndex | None = None) -> bool:
         """Repeat a recorded pass, whatever the budget and the policy are now; return whether it changed the view.
 
-        Args:
-            trace: its trace.
-            index: the index that it left.
-
         Raises:
             HistoryError: if it does not fit this history.
         """

@@ -83,10 +83,6 @@ def command_of(tool: str, arguments: str | None) -> str:
 def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
     """Return the class that a call's arguments imply; None if they imply none.
 
-    Args:
-        tool: the tool's name.
-        arguments: its raw arguments.
-
     Returns:
         `BULK` for a shell call whose command only searches or lists.
     """

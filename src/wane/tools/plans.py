@@ -50,12 +50,7 @@ class Plan:
         return self.entries[next(reversed(self._started))].text if self._started else ""
 
     def read(self, tool: str, arguments: str | None) -> bool:
-        """Take in a tool call; return whether it changed the plan.
-
-        Args:
-            tool: the tool's name.
-            arguments: the call's raw arguments.
-        """
+        """Take in a tool call; return whether it changed the plan."""
         name = tool.lower()
         if name not in _LISTS and name not in ("taskcreate", "taskupdate"):
             return False

@@ -30,9 +30,6 @@ class Approvals(AbstractCapability[Any]):
     """Asks the user before commands, changes of files and calls of MCP tools.
 
     A refusal is an ordinary tool result with the reason; it does not count as a failed call.
-
-    Attributes:
-        permissions: decides, and asks the user where it must.
     """
 
     permissions: Permissions
@@ -65,9 +62,6 @@ class ExplorationGuard(AbstractCapability[Any]):
 
     What changes the environment belongs to an action. The refusal is an ordinary tool result that says what to do; it
     does not count as a failed call.
-
-    Attributes:
-        conversation: knows which episode a call belongs to.
     """
 
     conversation: Conversation[ModelMessage]

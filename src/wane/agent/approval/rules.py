@@ -148,14 +148,6 @@ def rule_for(part: ShellPart) -> Rule | None:
 class RememberedRules:
     """The remembered rules of one project.
 
-    Args:
-        path: the file.
-        project: the project's directory.
-
-    Attributes:
-        allow: rules for what is allowed.
-        deny: rules for what is denied.
-
     Raises:
         ConfigError: if the file cannot be read, or has another content than `add` writes.
     """

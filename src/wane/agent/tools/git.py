@@ -79,11 +79,7 @@ async def _git(directory: Path, *arguments: str) -> str | None:
 
 @dataclass
 class GitStatus(AbstractCapability[Any]):
-    """Shows the model the git status of a directory whenever it has changed since the model last saw it.
-
-    Attributes:
-        directory: where the agent works.
-    """
+    """Shows the model the git status of a directory whenever it has changed since the model last saw it."""
 
     directory: Path
     _seen: str | None = field(default=None, init=False, repr=False)

@@ -76,12 +76,7 @@ class Activity:
     calls: dict[str, str] = field(default_factory=dict)
 
     def event(self, event: SessionEvent, description: str = "") -> None:
-        """Take in an event of the turn.
-
-        Args:
-            event: the event.
-            description: for a call, how it is told to the user.
-        """
+        """Take in an event of the turn."""
         match event:
             case ThinkingDelta():
                 self.doing = "thinking"

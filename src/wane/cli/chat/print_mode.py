@@ -55,12 +55,7 @@ def run_print(options: AgentOptions) -> int:
 
 
 def write_failed_start(options: AgentOptions, error: Exception) -> None:
-    """Write the result of a task that could not be begun, with the fields of any other, if JSON is asked for.
-
-    Args:
-        options: the options as they were given.
-        error: why it could not.
-    """
+    """Write the result of a task that could not be begun, with the fields of any other, if JSON is asked for."""
     if options.output_format in (None, "text"):
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}

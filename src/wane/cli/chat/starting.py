@@ -89,12 +89,6 @@ def load_agent(settings: Settings) -> None:
 def open_session(options: AgentOptions, settings: Settings, path: Path | None, ask: Approver) -> AgentSession:
     """Begin or resume the session that the options ask for.
 
-    Args:
-        options: the options.
-        settings: its settings.
-        path: the session to resume; None for a new one.
-        ask: asks the user for approval.
-
     Raises:
         WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
     """

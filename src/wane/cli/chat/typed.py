@@ -118,11 +118,7 @@ class _History(FileHistory):
 
 
 class Host(Protocol):
-    """The chat, as the keys use it.
-
-    Attributes:
-        pastes: the long texts that were pasted.
-    """
+    """The chat, as the keys use it."""
 
     pastes: Pastes
 

@@ -41,14 +41,7 @@ _BAR_ROWS: Final = 2
 
 
 class LineShow:
-    """One line for each task and each pass.
-
-    Args:
-        console: console to write to.
-
-    Attributes:
-        session: the session's id, once there is one.
-    """
+    """One line for each task and each pass."""
 
     def __init__(self, console: Console) -> None:
         self.session: str | None = None
@@ -85,14 +78,7 @@ class LineShow:
 
 
 class LiveShow:
-    """Draws the window, the tasks and the model's latest words on a terminal, at each call. A context manager.
-
-    Args:
-        console: the terminal.
-
-    Attributes:
-        session: the session's id, once there is one.
-    """
+    """Draws the window, the tasks and the model's latest words on a terminal, at each call. A context manager."""
 
     def __init__(self, console: Console) -> None:
         self.session: str | None = None

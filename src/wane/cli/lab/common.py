@@ -141,12 +141,7 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
 
 
 def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
-    """Return the tokens of items and how many of them are notices, as text; items are given as kind and tokens.
-
-    Args:
-        items: the items.
-        overhead: tokens that every request carries in addition.
-    """
+    """Return the tokens of items and how many of them are notices, as text; items are given as kind and tokens."""
     total = notices = 0
     for kind, tokens in items:
         total += tokens

@@ -16,11 +16,7 @@ _ENDED_BY_A_GAP: Final = frozenset({"paragraph_open", "heading_open", "fence", "
 
 
 class AnswerStream:
-    """Takes a text in pieces, and gives back whole blocks.
-
-    Attributes:
-        rest: the text of the block that is not finished yet.
-    """
+    """Takes a text in pieces, and gives back whole blocks."""
 
     def __init__(self) -> None:
         self.rest = ""

@@ -175,12 +175,7 @@ def held_by(parts: Iterable[Band]) -> dict[int, tuple[int, int]]:
 
 
 def step_table(steps: Sequence[Step], *, limit: int | None = None) -> Table:
-    """Return the table of what a pass evicted, in order; consecutive steps of one episode are one row.
-
-    Args:
-        steps: its steps.
-        limit: maximum number of rows, as for `EpisodeTable`.
-    """
+    """Return the table of what a pass evicted, in order; consecutive steps of one episode are one row."""
     table = plain_table("step", "*episode", "*levels", ">freed", ">view")
     runs = [list(group) for _, group in groupby(enumerate(steps, start=1), lambda pair: pair[1].number)]
     for run in elided(runs, limit):

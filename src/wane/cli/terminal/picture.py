@@ -164,12 +164,7 @@ def plain_table(*columns: str) -> Table:
 
 
 def elided(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:
-    """Yield rows, with a number in place of those left out in the middle.
-
-    Args:
-        rows: all rows.
-        limit: maximum number of rows; None for all.
-    """
+    """Yield rows, with a number in place of those left out in the middle."""
     if limit is None or len(rows) <= limit:
         yield from rows
         return

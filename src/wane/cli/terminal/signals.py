@@ -23,10 +23,6 @@ def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -
     """Let signals call a function in the running loop instead of their usual handlers, where that is possible.
 
     A signal to end that is ignored, as under `nohup`, stays ignored.
-
-    Args:
-        numbers: the signals.
-        handle: called in the loop for each signal.
     """
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in numbers}
@@ -58,10 +54,6 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a program with this one's input, output and terminal, and return its exit code.
 
     Signals are passed on to the program, which decides whether to end; this one ends after it.
-
-    Args:
-        command: the program's path, and its arguments.
-        environ: its environment.
 
     Raises:
         OSError: if it cannot be started.

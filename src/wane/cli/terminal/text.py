@@ -22,10 +22,6 @@ def plain_console(file: TextIO | None = None, **options: Any) -> Console:
 
     Rich decides on colour: none without a terminal, or with NO_COLOR set. COLUMNS overrides the width, which is 80
     without a terminal.
-
-    Args:
-        file: the output.
-        options: more options of Rich's console.
     """
     from rich.console import Console
 
@@ -48,10 +44,6 @@ def printable(text: str, keep: str = "") -> str:
     r"""Return text with escapes such as `\x1b` for what is not printable, line breaks included.
 
     Names of episodes and contents of files come from models and strangers, and a terminal obeys escape sequences.
-
-    Args:
-        text: the text.
-        keep: characters to leave as they are.
     """
     if text.isprintable():
         return text

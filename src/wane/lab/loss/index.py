@@ -21,10 +21,6 @@ class Index:
     It keeps only identifiers that some call's output uses: memory grows with the model's output, not with the output of
     its tools.
 
-    Args:
-        session: the session.
-        tokens: tokens of each part.
-
     Attributes:
         session: the session.
         tokens: tokens of each part.
@@ -61,9 +57,6 @@ class Index:
 
     def uses(self, call: int) -> Iterator[tuple[int, int]]:
         """Return the identifiers that a model call uses and that occurred before it.
-
-        Args:
-            call: number of the model call.
 
         Returns:
             Pairs of an identifier and the number of its postings before the call.

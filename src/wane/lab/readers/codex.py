@@ -75,12 +75,7 @@ class _Output:
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Usage of a model call, from the event after it.
-
-    Attributes:
-        usage: its usage.
-        reasoning: tokens of its output that were reasoning.
-    """
+    """Usage of a model call, from the event after it."""
 
     usage: Usage
     reasoning: int

@@ -28,10 +28,6 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
 
     A list that breaks off gives the entries before the damage.
 
-    Args:
-        path: the file.
-        problems: takes the file's problems.
-
     Raises:
         OSError: if the file cannot be read.
         FormatError: if it holds no JSON.

@@ -35,12 +35,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file of a folder or pattern without a readable session.
-
-    Attributes:
-        path: the file.
-        why: the problem.
-    """
+    """A file of a folder or pattern without a readable session."""
 
     path: str
     why: str

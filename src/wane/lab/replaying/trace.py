@@ -83,9 +83,6 @@ class EpisodeTrace:
 class Trace:
     """Records a replay. It holds nothing of the session, so that it moves between processes cheaply.
 
-    Args:
-        material: the replayed session.
-
     Attributes:
         changes: the items that left the view or came back, for each call with a change.
         stripped: the items that passes took, for strategies that evict by episode.

@@ -96,12 +96,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A headline.
-
-    Attributes:
-        text: the result.
-        detail: the figures behind it, and remarks.
-    """
+    """A headline."""
 
     text: str
     detail: str

@@ -34,11 +34,6 @@ def outline_of(material: Material, annotate: Annotate, trace: Trace | None = Non
     """Return the episodes that a replay saw, or those of the session if no replay knew any.
 
     Inference may depend on the budget, so two strategies may have seen different episodes.
-
-    Args:
-        material: the session.
-        annotate: who marks its episodes.
-        trace: trace of a replay of it.
     """
     trace = trace if trace is not None and trace.episodes else _traced(material, annotate)
     episodes = tuple(episode for _, episode in sorted(trace.episodes.items()))

@@ -39,11 +39,7 @@ _DEFAULTS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI, "g
 
 
 class OtherAgent(Agent):
-    """Any other agent.
-
-    Args:
-        program: name of its program.
-    """
+    """Any other agent."""
 
     def __init__(self, program: str) -> None:
         self.program = program

@@ -41,9 +41,6 @@ class Failover:
         key: the key for the second, in place of the client's and in the client's form; None to pass the client's on.
         clock: returns monotonic seconds.
         pause: seconds before an error of the first is tried once more.
-
-    Attributes:
-        second: see above.
     """
 
     def __init__(

@@ -248,10 +248,6 @@ def head_of(scope: Scope) -> RequestHead:
 def check(request: RequestHead, version: str) -> None:
     """Check that a request is unambiguous and for this server.
 
-    Args:
-        request: its head.
-        version: version of HTTP: `1.0` or `1.1`.
-
     Raises:
         RefusedError: if it is too long, for another server, can be read in two ways, or asks for another protocol.
     """

@@ -153,10 +153,6 @@ class Upstream:
 
     It uses a bare transport, because redirects, cookies and default headers are up to the proxy's client.
 
-    Args:
-        url: the provider's base URL.
-        timeouts: how long to wait.
-
     Attributes:
         url: the provider's base URL.
         host: the value of `Host`.

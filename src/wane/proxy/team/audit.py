@@ -55,12 +55,7 @@ class Event:
 
 
 class AuditLog:
-    """The log of a store.
-
-    Args:
-        store: the store.
-        clock: returns the time, in UTC.
-    """
+    """The log of a store."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._store, self._clock = store, clock

@@ -114,12 +114,7 @@ def checked_name(name: str) -> str:
 
 
 class Team:
-    """The names of a store.
-
-    Args:
-        store: the store.
-        clock: returns the time, in UTC.
-    """
+    """The names of a store."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._store, self._clock = store, clock

@@ -27,15 +27,7 @@ _REPEAT: Final = 60.0
 
 
 class Roster:
-    """The members of a store.
-
-    Args:
-        store: the store.
-        clock: returns monotonic seconds.
-
-    Attributes:
-        log: the log of who did what.
-    """
+    """The members of a store."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._clock = store, clock

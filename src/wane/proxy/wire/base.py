@@ -195,9 +195,6 @@ class Reply(ABC):
     same bytes. The client sees only the content of later rounds, under the head of the first: indexes and sequence
     numbers continue, and the usage is the sum of all rounds, field by field, or that of the last one.
 
-    Args:
-        rounds: has no rounds yet.
-
     Attributes:
         started: whether anything was sent, so that the reply's status can no longer change. A streamed reply holds its
             head back until the first round has something that the client may see (text, reasoning, a call of its own).
@@ -282,13 +279,7 @@ class Wire(ABC):
     format: WritingFormat[Message]
 
     def received(self, body: Body, path: str, query: bytes) -> Body:  # noqa: ARG002 - most bodies say all themselves
-        """Return a client's body with what only its path says: the model, and whether the reply is streamed.
-
-        Args:
-            body: the body, parsed.
-            path: the request's path, decoded.
-            query: its query.
-        """
+        """Return a client's body with what only its path says: the model, and whether the reply is streamed."""
         return body
 
     def outgoing(self, body: Body, path: str, *, counts: bool) -> Body:  # noqa: ARG002 - most bodies go as they are
@@ -380,10 +371,6 @@ class Wire(ABC):
 
         No later request has the note, so it must not carry a cache breakpoint. A body that ends with the model's own
         words, which the model should continue, is returned unchanged.
-
-        Args:
-            body: the body.
-            text: the note.
         """
 
     @abstractmethod
@@ -405,11 +392,7 @@ class Wire(ABC):
 
     @abstractmethod
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
-        """Return the messages that answer own calls.
-
-        Args:
-            answers: each call with the text of its result.
-        """
+        """Return the messages that answer own calls."""
 
     def must_open_with_reasoning(self, body: Body) -> bool:  # noqa: ARG002 - most protocols accept any view
         """Whether the provider demands that the current turn of this request begins with its reasoning."""
@@ -430,12 +413,6 @@ class Wire(ABC):
 
         Some models bind reasoning to the exact conversation before it, and refuse it once anything there is gone;
         some demand it at certain places.
-
-        Args:
-            status: the status of the refusal.
-            error: its body.
-            body: the refused body.
-            sent: the client's body.
 
         Returns:
             The correction; None if the refusal has another cause, or the body has no such reasoning.

@@ -68,12 +68,7 @@ class OpenAIWire(Wire):
 
 
 def error_of(status: int, body: bytes) -> dict[str, Any]:
-    """Return the error object in a provider's error body, or one made from its text if it has none.
-
-    Args:
-        status: the HTTP status.
-        body: the body.
-    """
+    """Return the error object in a provider's error body, or one made from its text if it has none."""
     error = (parsed(body) or {}).get("error")
     if isinstance(error, dict):
         return error

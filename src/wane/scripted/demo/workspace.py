@@ -20,11 +20,7 @@ NOISE_FILES: Final = 24
 
 
 class Workspace(Repository):
-    """The repository, with the work of its owner in the demo.
-
-    Args:
-        directory: see `Repository`, for the errors too.
-    """
+    """The repository, with the work of its owner in the demo."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, _files(), name="tally", run="demo")

@@ -22,12 +22,7 @@ _TEXTS: Final = ("text", "refusal", "tool_name")
 
 
 class Content(NamedTuple):
-    """The content of an item; false if there is none.
-
-    Attributes:
-        text: its text.
-        extra_tokens: an estimate for its other content, in tokens.
-    """
+    """The content of an item; false if there is none."""
 
     text: str
     extra_tokens: int = 0

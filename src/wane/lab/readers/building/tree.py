@@ -32,10 +32,6 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
 
     A missing parent was lost with a broken line. The previous entry in the file takes its place, so that the earlier
     entries are not lost too.
-
-    Args:
-        leaf: the last entry of the path.
-        nodes: all entries, in the order of the file.
     """
     by_id = {node.id: node for node in nodes}
     positions = {node.id: position for position, node in enumerate(nodes)}

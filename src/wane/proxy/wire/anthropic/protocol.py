@@ -222,12 +222,7 @@ def _canonical_block(block: Block) -> Block:
 
 
 def _placed(view: Sequence[ViewMessage], history: Sequence[Message]) -> list[Message]:
-    """Return the messages of a view as they go into a request.
-
-    Args:
-        view: the view.
-        history: the history, with the client's breakpoints.
-    """
+    """Return the messages of a view as they go into a request."""
     joined: list[Message] = []
     before: ViewMessage | None = None
     view = _seated(view)
@@ -358,9 +353,6 @@ def _marked(messages: Sequence[Message], marks: dict[_BlockLocation, object]) ->
 def readings_without(messages: Sequence[Message]) -> set[bool]:
     """Return the readings by which the current turn does not begin with thinking; usually none.
 
-    Args:
-        messages: the messages of a request.
-
     Returns:
         True for the reading that text after results starts a turn, False for the other.
     """
@@ -428,12 +420,7 @@ def _seal(block: Block) -> int:
 
 
 def _without(body: Body, gone: Callable[[Block], bool]) -> Body:
-    """Return a body without some of its thinking, and without messages that have no other content.
-
-    Args:
-        body: the body.
-        gone: whether to remove a block of thinking.
-    """
+    """Return a body without some of its thinking, and without messages that have no other content."""
     remaining: list[Message] = []
     for message in body["messages"]:
         content = [b for b in blocks_of(message) if b.get("type") not in THINKING or not gone(b)]

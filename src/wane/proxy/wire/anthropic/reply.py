@@ -202,10 +202,6 @@ class ReceivedBlock:
         start: the block in its first event.
         index: its index for the client; None if it is hidden.
         ended: whether the provider marked it as complete.
-
-    Attributes:
-        index: see above.
-        ended: see above.
     """
 
     __slots__ = ("_block", "_grown", "ended", "index")

@@ -149,10 +149,6 @@ def _other_fields(message: Message) -> dict[str, Any]:
 def _shares(content: Content, recorded: Sequence[Content]) -> tuple[list[Content], bool]:
     """Split a content that a client sent for all rounds into each round's share.
 
-    Args:
-        content: the client's content.
-        recorded: the contents of the rounds.
-
     Returns:
         The shares, None for a round without one, and whether the client changed the text: everything from the first
         change on is then the last round's share.

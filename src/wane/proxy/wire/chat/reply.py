@@ -93,9 +93,6 @@ class ReceivedCall:
 class Draft:
     """The assistant's message of one round that is being received.
 
-    Args:
-        own: names of the proxy's own tools.
-
     Attributes:
         calls: the calls, in order.
         finish: the `finish_reason`; None if none was received yet.
@@ -136,12 +133,7 @@ class Draft:
             call.own = bool(call.own)
 
     def round(self, seed: str, usage: Any) -> Round:
-        """Return the completed round; own calls that were cut off are left out.
-
-        Args:
-            seed: seed of the ids for calls without one.
-            usage: the usage that the provider reported.
-        """
+        """Return the completed round; own calls that were cut off are left out."""
         self.settle()
         complete = self.finish not in ("length", "content_filter", "error")
         for number, call in enumerate(self.calls):

@@ -30,9 +30,6 @@ class ResponseRounds(Rounds):
         body: the client's request.
         own: names of the proxy's own tools.
         sums: as of `Rounds`.
-
-    Attributes:
-        output: output items of the completed rounds that the client sees.
     """
 
     def __init__(self, body: Body, own: frozenset[str], *, sums: bool) -> None:
