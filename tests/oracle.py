@@ -675,16 +675,23 @@ class Pass:
         while emptied := [episode for episode in self.reading.episodes if self.is_empty(episode)]:
             task = emptied[0]
             self.strip(task, "remove")
-            described = [one for one in self.described() if one.task is task]
+            described = [one for one in self.described() if self.heir(one) is task]
             for one in sorted(described, key=lambda one: one.number):
                 self.move(one, "description", replace(self.state, dropped=self.state.dropped | {one.number}))
+
+    def heir(self, episode: Ep) -> Ep | None:
+        """R17 (b): the task whose closing pair stays in place of an episode's: not one that a host left without any."""
+        task = episode.task
+        while task is not None and self.state.removed(task) and not task.closing:
+            task = task.task
+        return task
 
     def is_empty(self, task: Ep) -> bool:
         """R17 (b): whether a task has ended, and nothing of what was in it is left but what no act needs."""
         if task.type != "task" or self.state.removed(task) or not settled(self.reading, task):
             return False
         inside = [one for one in self.reading.episodes if one.task is task]
-        needs = [one for one in self.described() if one.task is task and needed(self.reading, self.state, one)]
+        needs = [one for one in self.described() if self.heir(one) is task and needed(self.reading, self.state, one)]
         return all(self.state.removed(one) for one in inside) and not needs
 
     def drop_while(self, excess: Callable[[], bool]) -> None:

@@ -145,6 +145,6 @@ def test_messages_of_pydantic_ai_are_read_as_such(tmp_path: Path) -> None:
 
 def test_a_journal_whose_first_line_is_damaged_is_refused(tmp_path: Path) -> None:
     path = begin(tmp_path, HISTORY)
-    path.write_bytes(path.read_bytes().replace(b'"version":5', b'"version":7', 1))
+    path.write_bytes(path.read_bytes().replace(b'"version":', b'"version":7', 1))
     with pytest.raises(JournalError):
         read_session(path)

@@ -52,6 +52,8 @@ async def test_all_of_them_are_resumed_after_a_restart(make: type[Client], steps
     index = SessionIndex(open_store(place.where), SMALL)
     resumed = 0
     for client, upstream, session in sessions:
+        if steps == 3:
+            client.say("Go on.")
         done = await exchange(index, client, upstream)
         resumed += done.facts.session == session
     assert resumed == ALIKE
