@@ -16,7 +16,7 @@ from tests.proxy.clients.sdks import SDKS, Headers
 from tests.proxy.clients.world import proxy
 from tests.proxy.recaller import Recaller, recalled
 from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
-from tests.proxy.world import Client, Upstream, run_turn
+from tests.proxy.world import Client, Upstream, readable, run_turn
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
@@ -281,7 +281,8 @@ def test_over_the_real_server(tmp_path: Path) -> None:
     agents: dict[str, Recaller] = {}
 
     def model(request: Request) -> Reply:
-        return agents.setdefault(request.model, Recaller(2, label=request.model))(request)
+        reply = agents.setdefault(request.model, Recaller(2, label=request.model))(request)
+        return readable(reply) if request.model.startswith("gemini") else reply
 
     with (
         ScriptedServer(model) as server,

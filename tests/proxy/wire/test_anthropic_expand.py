@@ -256,19 +256,19 @@ SILENT = make(thinking("Hm", "s1"), own("o1"))
 LAST = make(thinking("So", "s2"), text("Now I read."), call("c1"), own("o2"))
 
 
-def test_merged_text_stands_where_it_begins() -> None:
-    both = text("Let me start.\n\nNow I read.")
-    assert contents(expand([both, call("c1")], FIRST, LAST)) == [[both, own("o1")], [call("c1"), own("o2")]]
+def test_texts_that_a_client_joined_stand_in_their_rounds_again() -> None:
+    both, begun, reads = text("Let me start.\n\nNow I read."), text("Let me start."), text("Now I read.")
+    assert contents(expand([both, call("c1")], FIRST, LAST)) == [[begun, own("o1")], [reads, call("c1"), own("o2")]]
     start = thinking("Hm", "s1")
-    assert contents(expand([start, both, call("c1")], FIRST, LAST))[0] == [start, both, own("o1")]
+    assert contents(expand([start, both, call("c1")], FIRST, LAST))[0] == [start, begun, own("o1")]
 
 
 def test_what_was_merged_into_one_text_is_not_looked_for_again() -> None:
     a, b = make(text("Alpha"), own("o1")), make(text("Beta"), own("o2"))
     again, other = make(text("Beta"), call("c1")), make(text("Gamma"), call("c1"))
-    both = text("Alpha\n\nBeta")
-    assert contents(expand([both, text("Beta")], a, b, again)) == [[both, own("o1")], [own("o2")], [text("Beta")]]
-    assert contents(expand([both, text("Gamma")], a, b, other)) == [[both, own("o1")], [own("o2")], [text("Gamma")]]
+    both, parted = text("Alpha\n\nBeta"), [[text("Alpha"), own("o1")], [text("Beta"), own("o2")]]
+    assert contents(expand([both, text("Beta")], a, b, again)) == [*parted, [text("Beta")]]
+    assert contents(expand([both, text("Gamma")], a, b, other)) == [*parted, [text("Gamma")]]
     assert contents(expand([text("Alp"), text("Beta")], a, again)) == [[text("Alp"), own("o1")], [text("Beta")]]
 
 

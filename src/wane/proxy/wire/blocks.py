@@ -146,16 +146,22 @@ class _Aligner:
         anchors = [self._anchor(block) for block in sent]
         location: _BlockLocation = (0, _START)
         for block, anchor, ahead in zip(sent, anchors, _following(anchors), strict=True):
-            match = anchor
+            matches = [] if anchor is None else [anchor]
             if anchor is not None:
                 self._next = max(self._next, anchor + 1)
             elif text := reader.text(block):
-                match = self._find(text, ahead if ahead is not None and ahead >= self._next else len(self._visible))
-            if match is not None:
+                matches = self._find(text, ahead if ahead is not None and ahead >= self._next else len(self._visible))
+            rest = block
+            for match in matches[:-1]:
                 location = max(location, self._visible[match][0])
+                yield location, self._visible[match][1]
+                rest = {**rest, "text": rest["text"].lstrip()[len(self._texts[match]) :].lstrip()}
+            if matches:
+                location = max(location, self._visible[matches[-1]][0])
+                rest = reader.restored(rest, self._visible[matches[-1]][1])
             if reader.is_call(block):
                 location = max(location, (self._last, _START))
-            yield location, block if match is None else reader.restored(block, self._visible[match][1])
+            yield location, rest
 
     def _anchor(self, block: Block) -> int | None:
         """Find the original with a block's key; of several, each in its turn."""
@@ -165,29 +171,31 @@ class _Aligner:
             return None
         return numbers.pop(0) if len(numbers) > 1 else numbers[0]
 
-    def _find(self, text: str, stop: int) -> int | None:
-        """Find the original that equals a client's text, or begins it, or begins with it; skip what the text holds."""
+    def _find(self, text: str, stop: int) -> list[int]:
+        """Find the originals of a client's text: the one that equals it or begins with it, or those that it joins."""
         texts = self._texts
         ahead = [number for number in range(self._next, stop) if texts[number]]
         same = next((number for number in ahead if texts[number] == text), None)
-        if same is not None:
-            self._next = same + 1
-            return same
         begun = next((number for number in ahead if text.startswith(texts[number])), None)
-        if begun is not None:
-            self._pass(text, [number for number in ahead if number >= begun])
-            return begun
-        cut = next((number for number in ahead if texts[number].startswith(text)), None)
-        self._next = self._next if cut is None else cut + 1
-        return cut
+        if same is not None:
+            matches = [same]
+        elif begun is not None:
+            matches = self._joined(text, [number for number in ahead if number >= begun])
+        else:
+            matches = [number for number in ahead if texts[number].startswith(text)][:1]
+        if matches:
+            self._next = matches[-1] + 1
+        return matches
 
-    def _pass(self, text: str, ahead: Sequence[int]) -> None:
-        """Skip the originals that a client joined into one text."""
+    def _joined(self, text: str, ahead: Sequence[int]) -> list[int]:
+        """Return the originals that a client has joined into one text."""
+        matches: list[int] = []
         for number in ahead:
             if not text.startswith(self._texts[number]):
-                return
+                break
             text = text[len(self._texts[number]) :].lstrip()
-            self._next = number + 1
+            matches.append(number)
+        return matches
 
 
 def _following(anchors: Sequence[int | None]) -> list[int | None]:
