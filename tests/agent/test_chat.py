@@ -116,7 +116,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
             calls=(
                 delimiter(action="start", name="fix", type="act", dependencies=["look"]),
                 Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),
-                Call("shell", {"command": "echo tested"}),
+                Call("shell", {"command": "touch tested"}),
             )
         ),
         Reply(calls=(delimiter(action="end"),)),
@@ -132,7 +132,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         assert "app.py:2:" in shown
         assert "■ look: app.py:2 returns 41" in shown
         at.say("y")
-        await at.asked("echo tested")
+        await at.asked("touch tested")
         at.say("use make test")
         shown = await at.until("Done.", "5 model calls")
         assert r"It is \x1b[31m42 now." in shown
@@ -502,7 +502,7 @@ def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repos
         at.say("go")
         shown = await at.until("Given up after", "0 model calls")
         assert shown.count("slow down") == 1
-        assert "Still failing; trying again" in shown
+        assert "trying again" not in shown, "that is the business of the line above the prompt"
         at.type(CTRL_D)
 
     failures = [Reply(error=HttpError(429, body="slow down", headers={"retry-after": "0"}))] * 40

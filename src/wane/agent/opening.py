@@ -136,6 +136,7 @@ def permissions_of(config: SessionConfig) -> Permissions:
         allow=list(map(Rule.read, settings.allow)),
         deny=list(map(Rule.read, settings.deny)),
         remembered=RememberedRules(user_file(os.environ).with_name(FILE), project_of(config.cwd)),
+        directory=config.cwd,
     )
 
 

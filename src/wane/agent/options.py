@@ -110,7 +110,10 @@ class AgentOptions:
     ] = None
     yolo: Annotated[
         bool | None,
-        Flag("-y, --yolo", "Run commands and write files without asking. Without it, -p refuses both."),
+        Flag(
+            "-y, --yolo",
+            "Run commands and write files without asking. Without it, -p refuses whatever would be asked about.",
+        ),
     ] = None
     allow: Annotated[
         Sequence[str] | None,
@@ -149,7 +152,10 @@ class AgentOptions:
     ] = None
     tasks: Annotated[
         bool | None,
-        Flag("--tasks", "Let the model group episodes in tasks, of each of which one line stays when its work leaves."),
+        Flag(
+            "--tasks",
+            "Let the model group episodes in tasks. When the work of a task has left, one line about it stays.",
+        ),
     ] = None
     strategy: Annotated[Strategy | None, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = None
     no_cwl: Annotated[

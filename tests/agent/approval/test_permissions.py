@@ -209,3 +209,59 @@ def test_the_project_is_the_repository(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir()
     assert project_of(tmp_path / "a" / "b") == tmp_path / "a"
     assert project_of(tmp_path) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "free"),
+    [
+        ("ls -la && git status && cat README.md | head -3", True),
+        ("cd sub && grep -rn 'a.*b' . 2>/dev/null | sort | uniq -c", True),
+        ("find . -name '*.py' -type f; sed -n '1,20p' README.md; git log --oneline -5; git diff HEAD~1..main", True),
+        ("git branch -a; git stash list; echo done", True),
+        ("cat ../secret", False),
+        ("cat /etc/passwd", False),
+        ("cat ~/.ssh/id_rsa", False),
+        ("cat out", False),  # a link out of the directory
+        ("cd sub && cat out", False),
+        ("cd a && cd sub && cat out", False),
+        ("cat o*", False),
+        ("grep -fout .", False),
+        ("grep -R key .", False),
+        ("cat $FILE", False),
+        ("cat $(rm x)", False),
+        ("FOO=1 ls", False),
+        ("./ls", False),
+        ("ls > files", False),
+        ("find . -delete", False),
+        ("find . -exec rm {} +", False),
+        ("rg --pre ./run x", False),
+        ("sort -o README.md x", False),
+        ("uniq x README.md", False),
+        ("sed -n '1e rm x' README.md", False),
+        ("sed -i s/a/b/ README.md", False),
+        ("git diff --output=README.md", False),
+        ("git grep -O./run x", False),
+        ("git -c core.pager=./run log", False),
+        ("git branch new", False),
+        ("git stash", False),
+        ("tail -f log", False),
+        ("ls() { rm x; }; ls", False),
+        ("make", False),
+    ],
+)
+def test_a_command_that_only_reads_below_the_directory_needs_no_answer(line: str, free: bool, tmp_path: Path) -> None:
+    here = tmp_path / "project"
+    (here / "a" / "sub").mkdir(parents=True)
+    (here / "sub").mkdir()
+    for link in (here / "out", here / "sub" / "out", here / "a" / "sub" / "out"):
+        link.symlink_to(tmp_path / "secret")
+    asked = Asked(NO)
+    assert allowed(Permissions(asked, directory=here), line) == [free]
+    assert len(asked.requests) == (not free)
+
+
+def test_a_rule_that_denies_and_a_missing_directory_hold_for_commands_that_only_read_too(tmp_path: Path) -> None:
+    asked = Asked(NO)
+    assert allowed(Permissions(asked, deny=[Rule("cat *")], directory=tmp_path), "ls; cat x", "ls") == [False, True]
+    assert not asked.requests, "a denied command is not asked for"
+    assert allowed(Permissions(asked), "ls") == [False]

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from glob import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from wane.agent.approval.reading import only_reads
 from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, rule_for
 
 if TYPE_CHECKING:
@@ -154,6 +156,7 @@ class Permissions:
         deny: rules for what is denied, likewise.
         remembered: the rules remembered for this project; None if nothing is remembered.
         warn: called with a sentence if an answer could not be remembered.
+        directory: where commands run. Those that only read below it need no approval; None if all need it.
     """
 
     ask: Approver = refuse
@@ -162,6 +165,7 @@ class Permissions:
     deny: list[Rule] = field(default_factory=list)
     remembered: RememberedRules | None = None
     warn: Callable[[str], object] = str
+    directory: Path | None = None
     _everything: set[Effect] = field(default_factory=set, init=False)
     _given: frozenset[Rule] = field(default=frozenset(), init=False)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -186,7 +190,7 @@ class Permissions:
             for part in parts:
                 if rule := next((rule for rule in self._denying if rule.matches(part, through_wrappers=True)), None):
                     return _DENIED.format(rule.text)
-            verdicts = tuple(map(self._verdict, parts))
+            verdicts = tuple(self._verdict(part, parts) for part in parts)
             if all(verdict.allowed for verdict in verdicts):
                 return None
             rules = tuple(dict.fromkeys(verdict.rule for verdict in verdicts if verdict.rule is not None))
@@ -234,7 +238,7 @@ class Permissions:
     def _denying(self) -> Sequence[Rule]:
         return [*self.deny, *(self.remembered.deny if self.remembered else ())]
 
-    def _verdict(self, part: ShellPart) -> PartVerdict:
+    def _verdict(self, part: ShellPart, parts: Sequence[ShellPart]) -> PartVerdict:
         if self.yolo or Effect.COMMAND in self._everything:
             return PartVerdict(part.text, EVERYTHING[Effect.COMMAND])
         if part.words[0] in _NO_EFFECT:
@@ -243,14 +247,16 @@ class Permissions:
             return PartVerdict(part.text, "not above this directory")
         if rule := next((rule for rule in self._allowing if rule.matches(part)), None):
             return PartVerdict(part.text, rule.text)
+        if self.directory is not None and only_reads(part, parts, self.directory):
+            return PartVerdict(part.text, "it only reads")
         created = rule_for(part)
         return PartVerdict(part.text, rule=created.text if created else None)
 
     async def _ask_each(self, line: str, parts: Sequence[ShellPart]) -> str | None:
         """Ask about each part by itself, and return the reason of the first refusal; None if all are allowed."""
-        unsettled = [part for part in parts if not self._verdict(part).allowed]
+        unsettled = [part for part in parts if not self._verdict(part, parts).allowed]
         for number, part in enumerate(unsettled, start=1):
-            verdict = self._verdict(part)
+            verdict = self._verdict(part, parts)
             if verdict.allowed:  # an answer about an earlier part covers it
                 continue
             rules = () if verdict.rule is None else (verdict.rule,)

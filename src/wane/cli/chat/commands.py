@@ -165,8 +165,8 @@ def _cost(chat: Host, _: str) -> None:
 def _compact(chat: Host, _: str) -> None:
     budget = chat.session.window.budget
     chat.console.print(
-        "Nothing has to be compacted: before the view exceeds its budget, finished episodes are evicted, and all else"
-        " stays word for word. /context shows what would go next."
+        "There is nothing to compact: when the view is full, finished episodes are evicted, and everything else stays"
+        " word for word. /context shows what would leave next."
     )
     chat.console.print(
         f"For a smaller view, lower the budget: /budget {short(max(1, budget // 2))}. For an empty one: /new."
@@ -202,6 +202,8 @@ def _permissions(chat: Host, text: str) -> None:
     elif asked := [kind for effect, kind in _KINDS.items() if not permissions.allows_all(effect)]:
         other = "other " if table.row_count else ""
         chat.console.print(f"The agent asks before {other}{', '.join(asked)}.")
+        if not permissions.allows_all(Effect.COMMAND):
+            chat.console.print("Commands that only read below this directory need no approval.")
 
 
 def _forget(chat: Host, text: str) -> None:
