@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wane.account import Account
-from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned
+from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
 from wane.cli.chat.footer import Activity, elapsed
 
 
@@ -18,6 +18,8 @@ def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
     assert activity.doing == "shell ls"
     activity.event(ToolReturned("2", "shell", "", failed=False))
     assert activity.doing == "waiting for the model"
+    activity.event(Waiting("it is overloaded", 5.2, 3))
+    assert activity.line(165.2, 80).startswith("⠹ trying again in 5 s (attempt 4)  1m 05s")
     activity.event(TextDelta("x"))
     assert activity.line(165.2, 80, unicode=False).startswith(("- ", "\\ ", "| ", "/ "))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wane.account import Account
-from wane.agent.events import SessionEvent, Spent, TextDelta, ThinkingDelta, ToolCalled, ToolReturned
+from wane.agent.events import SessionEvent, Spent, TextDelta, ThinkingDelta, ToolCalled, ToolReturned, Waiting
 from wane.cli.terminal.text import cut, printable, short
 from wane.core.report import brief
 from wane.strategies.base import traits
@@ -78,6 +78,8 @@ class Activity:
     def event(self, event: SessionEvent, description: str = "") -> None:
         """Take in an event of the turn."""
         match event:
+            case Waiting():
+                self.doing = event.next_try
             case ThinkingDelta():
                 self.doing = "thinking"
             case TextDelta():

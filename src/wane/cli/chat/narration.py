@@ -25,7 +25,7 @@ from wane.agent.events import (
     Warned,
 )
 from wane.agent.tools.names import SHELL_TOOL
-from wane.cli.chat.footer import HINT, spent
+from wane.cli.chat.footer import spent
 from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.answer import AnswerStream
 from wane.cli.terminal.text import counted, cut, printable
@@ -194,10 +194,10 @@ class Narration:
             case StrategyActed(strategy, _, _, before, after):
                 effect = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {effect}", style="yellow")
-            case Waiting(reason):
-                sentence = f"Still failing; {event.next_try}" if reason == self._waiting_for else event.sentence
+            case Waiting(reason) if reason != self._waiting_for:
+                # Further tries are told by the line above the prompt.
                 self._waiting_for = reason
-                return Text(f"{printable(sentence)}. {HINT}", style="yellow")
+                return Text(printable(f"{reason[:1].upper()}{reason[1:]}"), style="yellow")
             case Warned(text):
                 return Text(printable(text), style="yellow")
             case BudgetUnmet(report) if not self._unmet:
