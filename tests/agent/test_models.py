@@ -33,6 +33,13 @@ def test_a_missing_key_names_its_variable(spec: str, variable: str, monkeypatch:
     assert "no key for the model" in str(raised.value)
 
 
+@pytest.mark.parametrize("address", ["", "localhost:8000/v1"])
+def test_an_address_that_is_none_is_refused_at_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(ModelError, match=f"OPENAI_BASE_URL is '{address}', but must begin with http://"):
+        resolve_model("openai-chat:x")
+
+
 @pytest.mark.parametrize(
     ("spec", "variable"),
     [

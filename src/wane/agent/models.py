@@ -71,8 +71,8 @@ def resolve_model(spec: str | Model) -> Model:
     The provider's client reads its key from the environment; Wane does not look at it.
 
     Raises:
-        ModelError: for an unknown provider, a missing key (the message names its variable), or any other error of the
-            provider's client.
+        ModelError: for an unknown provider, a missing key or an address that is none (the message names the variable),
+            or any other error of the provider's client.
         MissingExtraError: if the provider's client is not installed.
     """
     if not isinstance(spec, str):
@@ -81,6 +81,7 @@ def resolve_model(spec: str | Model) -> Model:
 
     if spec.endswith(":") or not spec.strip():
         raise ModelError(f"model {spec!r} has no name; write provider:model, such as {_EXAMPLE}")
+    _check_address(spec)
     try:
         return infer_model(spec)
     except ImportError as error:
@@ -88,6 +89,14 @@ def resolve_model(spec: str | Model) -> Model:
     except Exception as error:
         # Each client raises errors of its own, which have no common base.
         raise ModelError(_reason(spec, str(error) or type(error).__name__)) from error
+
+
+def _check_address(spec: str) -> None:
+    # With a wrong one the client fails as if the server were down, and waiting would not help.
+    variable = ADDRESS_VARIABLES.get(spec.partition(":")[0].partition("-")[0], "")
+    address = os.environ.get(variable)
+    if address is not None and not address.startswith(("http://", "https://")):
+        raise ModelError(f"{variable} is {address!r}, but must begin with http:// or https://; change it or unset it")
 
 
 def _not_installed(spec: str, error: ImportError) -> ModelError | MissingExtraError:
