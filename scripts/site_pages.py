@@ -55,8 +55,8 @@ def moved(text: str, source: Path, target: str, root: Path) -> str:
         return match[0].replace(match[1], os.path.relpath(to, Path(target).parent) + hash_ + anchor)
 
     def prose(part: str) -> str:
-        # Code in a link's text is part of the link. Code that looks like a link is not one.
-        return part if part.startswith("`") else LINK.sub(link, part)
+        # In a table GitHub needs `a\|b` for a bar in code, and drops the backslash. The site would show it.
+        return LINK.sub(link, _CODE.sub(lambda code: code[0].replace(r"\|", "|"), part))
 
     parts = _FENCED.split(text)
     return "".join(part if part.lstrip().startswith(("```", "~~~")) else prose(part) for part in parts)

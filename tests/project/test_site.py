@@ -45,6 +45,7 @@ def test_a_page_that_the_navigation_lacks_is_told(tmp_path: Path) -> None:
         ),
         ("docs/demo.md", "[`wane/scripted`](../src/wane/scripted) has it", "`wane/scripted` has it"),
         ("docs/demo.md", "[a](https://example.org/x.md)", "[a](https://example.org/x.md)"),
+        ("docs/a.md", "| `/cwl [on\\|off]` | a \\| b |", "| `/cwl [on|off]` | a \\| b |"),
         ("README.md", "```\n[a](docs/a.md)\n```\n[a](docs/a.md)", "```\n[a](docs/a.md)\n```\n[a](a.md)"),
     ],
 )
