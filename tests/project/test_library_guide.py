@@ -68,7 +68,7 @@ def use(name: str, arguments: str) -> str:
 
 
 LOOPS = [block for block in blocks_of(CONVERSATION) if "def run(task" in block.text]
-FORMATS = ("openai", "openai", "openai_responses", "openai_responses", "anthropic", "anthropic", "gemini")
+FORMATS = ("openai", "openai", "openai_responses", "openai_responses", "anthropic", "anthropic", "gemini", "gemini")
 
 
 def scripted(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ async def _awaited(answer: Any) -> Any:
 
 
 def test_there_is_a_loop_of_each_kind_for_each_api() -> None:
-    assert [("async def run" in block.text) for block in LOOPS] == [False, True] * 3 + [False]
+    assert [("async def run" in block.text) for block in LOOPS] == [False, True] * 4
     assert all(f'"{name}"' in block.text for block, name in zip(LOOPS, FORMATS, strict=True) if name != "openai")
 
 
