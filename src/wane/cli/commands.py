@@ -99,7 +99,7 @@ class PlanOptions:
     ] = "chars"
     format: FormatName = "auto"
     annotate: WhoMarks = "auto"
-    tasks: Annotated[bool, Flag("--tasks", "The agent may have grouped its episodes in tasks.")] = False
+    tasks: Annotated[bool, Flag("--tasks", "Read tasks, too, if the agent grouped its episodes in them.")] = False
     tool_classes: ToolClasses = ()
     full: Full = False
     tell: Annotated[bool, Flag("--exit-code", "Exit with 3 if the budget cannot be met.")] = False
@@ -164,7 +164,7 @@ class DeleteOptions:
       wane sessions delete 9a41c0d2e8b7f356 --store redis://localhost/0
     """
 
-    names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or how they begin.", "SESSION...")]
+    names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or the beginnings of ids.", "SESSION...")]
     store: StoreName = None
 
 
@@ -177,7 +177,9 @@ class ShowOptions:
       wane show 3f9c --json
     """
 
-    name: Annotated[str, Flag("SESSION", "The session's id, or how it begins, or the path of its file.", "SESSION")]
+    name: Annotated[
+        str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
+    ]
     full: Full = False
     as_json: Json = False
 

@@ -52,7 +52,7 @@ _Report: TypeAlias = Annotated[
     str | None, Flag("--report", "Also write the result as one HTML page that needs no network.", "FILE")
 ]
 _Redact: TypeAlias = Annotated[
-    bool, Flag("--redact", "Leave out of the page what was said and done, to share it: texts, titles and names.")
+    bool, Flag("--redact", "Leave texts, titles and names out of the page, so that it can be shared.")
 ]
 Sidechains: TypeAlias = Annotated[bool, Flag("--sidechains", "Count sessions of sub-agents as sessions of their own.")]
 _Price: TypeAlias = Annotated[
@@ -139,7 +139,7 @@ class ReplayOptions:
 
     Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
     proxy, or be messages of OpenAI, Anthropic or Pydantic AI; wane sessions --all lists those on this machine. It needs
-    no key and no network, and changes nothing. The agent's recorded output stays the same: a replay can tell what the
+    no key and no network, and changes nothing. The agent's recorded output stays the same: a replay can say what the
     agent used and would have missed, but not what it would have done with another view.
 
     Examples:
@@ -208,7 +208,7 @@ class TuneOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    """Tell which requests paid again for what the provider had cached, why, and what to do about it.
+    """Show which requests paid again for what the provider had cached, why, and what to do about it.
 
     It compares the recorded usage of each request with that of the one before. A cause is reported by the provider,
     recorded as an event (a compaction, a pass of Wane, another model, a pause), or inferred from where the read ended.

@@ -52,7 +52,10 @@ class ContextOptions:
     ] = "model"
     tasks: Annotated[
         bool,
-        Flag("--tasks", "Let the model group episodes in tasks, of each of which one line stays when its work leaves."),
+        Flag(
+            "--tasks",
+            "Let the model group episodes in tasks. When the work of a task has left, one line about it stays.",
+        ),
     ] = False
     recall: Annotated[
         bool,
@@ -151,9 +154,8 @@ class TreatmentOptions:
         float | None,
         Flag(
             "--max-cost",
-            "Pass on no request of a conversation that could take the cost above this many dollars; clients then get "
-            "HTTP 402. Requests whose cost is not known, such as embeddings and batches, pass and do not count. By "
-            "default there is no limit.",
+            "Refuse model requests, with HTTP 402, that could take the cost above this many dollars. Requests whose "
+            "cost is not known, such as embeddings and batches, pass and do not count. By default there is no limit.",
             "DOLLARS",
         ),
     ] = None
@@ -196,19 +198,19 @@ class ProxyCommandOptions:
       wane proxy --upstream https://api.anthropic.com --shadow
 
     What to set in the client:
-      ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs
-      OPENAI_BASE_URL=http://127.0.0.1:8484/v1    openai SDKs, and most others
-      GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8484    Gemini CLI, google-genai
-      base_url = "http://127.0.0.1:8484/v1"       in Codex's config.toml
+      ANTHROPIC_BASE_URL=http://127.0.0.1:8484      Claude Code, anthropic SDKs
+      OPENAI_BASE_URL=http://127.0.0.1:8484/v1      openai SDKs, and most others
+      GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8484  Gemini CLI, google-genai
+      base_url = "http://127.0.0.1:8484/v1"         in Codex's config.toml
 
-    To serve other machines, it needs a token: set WANE_PROXY_TOKEN and --listen 0.0.0.0:8484. Clients then send the
-    header x-wane-token, or put the token into their base URL, before the path: http://HOST:8484/~TOKEN/v1.
+    To serve other machines, set WANE_PROXY_TOKEN and --listen 0.0.0.0:8484. Clients then send the token as the header
+    x-wane-token, or put it into their base URL, before the path: http://HOST:8484/~TOKEN/v1.
 
-    Response headers tell what the proxy did: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens),
+    Response headers say what the proxy did: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens),
     x-wane-unmanaged (why a request was not managed) and x-wane-warning (what is wrong). Watch the sessions at /wane/,
     read them as JSON at /wane/status, or let Prometheus read /wane/metrics. A session that cannot be stored stays in
-    memory; one that cannot be read begins anew from the request, within its budget. Only if Wane itself fails is a
-    request passed on unchanged. With --strict, the client gets an error instead.
+    memory; one that cannot be read begins anew from the request, within its budget. A request is passed on unchanged
+    only if Wane itself fails. With --strict, the client gets an error instead.
 
     Ctrl-C or a signal stops it. Open requests get 3 seconds to finish; then those without an answer get an error (503),
     and streams end with one. A second Ctrl-C stops at once.
@@ -294,8 +296,9 @@ class RunOptions:
     """Run a coding agent with its context kept within a budget, without changing the agent's setup.
 
     A proxy starts on a free port, and stops when the agent ends. The agent has the terminal for itself, and its exit
-    code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code, an
-    option for Codex, an extension for pi. Its login or key, its provider and its other settings stay the same.
+    code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code and
+    Gemini CLI, an option for Codex, an extension for pi. Its login or key, its provider and its other settings stay the
+    same.
 
     Examples:
       wane run claude
@@ -304,10 +307,10 @@ class RunOptions:
       wane run pi --model anthropic/claude-sonnet-5-5
       wane run --api openai --upstream https://openrouter.ai/api/v1 my-agent
 
-    It writes to standard error: at the start the address of a page on which you can watch the sessions; at the end the
-    number of requests, the largest view, how much was evicted, the session's id and the commands that show it. The
-    agent gets the proxy's address as WANE_PROXY_URL, and --listen sets it in advance. For a proxy that keeps running,
-    see wane proxy --help.
+    At the start it prints the address of a page that shows the sessions; at the end the number of requests, the
+    largest view, how much was evicted, the session's id and the commands that show it, all to standard error. The agent
+    finds the proxy's address in WANE_PROXY_URL; --listen chooses it. For a proxy that keeps running, see wane proxy
+    --help.
 
     Exit codes:
       the agent's own, or 128 and the number of the signal that ended it

@@ -37,7 +37,7 @@ _Requests: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensOptions:
-    """List the names that a proxy with --team admits, with their limits and what they have spent.
+    """List the names that a proxy with --team admits, with their limits and spend.
 
     It reads the store, so it works while proxies run, and for all of them.
 
@@ -73,7 +73,7 @@ class AddTokenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitTokenOptions:
-    """Change the limits of a name. Those that are not given stay.
+    """Change the limits of a name. Limits that you do not name stay as they are.
 
     Examples:
       wane proxy tokens limit alice --max-cost 50 --max-cost-per month
@@ -126,8 +126,8 @@ class ForgetOptions:
 class LogOptions:
     """Show who did what: tokens made and revoked, sessions begun and shown on the page, deletions, refused requests.
 
-    Proxies with --team and the commands for a team append to this log, and no command changes it. Like refusals are
-    noted once a minute.
+    Proxies with --team and the commands for a team append to this log, and no command changes it. Of refusals of one
+    kind, one a minute is noted.
 
     Examples:
       wane proxy log
@@ -147,8 +147,8 @@ class LogOptions:
 class StatusOptions:
     """Show the proxies that share a store: their requests, and the sessions that they have in memory.
 
-    It reads what each proxy publishes in the store every two seconds: those with a database, and those with --team. Any
-    other shows its status only at /wane/.
+    Every two seconds, each proxy with a database or with --team publishes its status in the store. Any other shows it
+    only at /wane/.
 
     Examples:
       wane proxy status
