@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.server.support import KEY, ask, proxy
+from tests.proxy.server.support import KEY, Asked, ask, provider, proxy, response
 from wane.conversation.context import ContextSettings
 from wane.core.items import Kind
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store import open_store
 from wane.testing import Call, HttpError, Reply, ScriptedServer, Usage
 
@@ -167,3 +168,31 @@ async def test_a_cost_limit_knows_geminis_prices() -> None:
             assert (refused.status, refused.json["error"]["status"]) == (402, "FAILED_PRECONDITION")
         async with proxy(server.url, max_cost=5.0) as running:
             assert (await ask(running, BODY, path("generateContent"))).status == 200
+
+
+async def test_a_watched_array_is_read_too() -> None:
+    index = SessionIndex(open_store(None), ContextSettings(strategy="none"))
+    with ScriptedServer([Reply("Hi.", usage=Usage(1_100, 20, cache_read=600))]) as server:
+        async with proxy(server.url, index=index, shadow=True) as running:
+            answer = await ask(running, BODY, path("streamGenerateContent"), headers={"x-goog-api-key": KEY})
+            (status,) = running.sessions.status()
+    assert len(json.loads(answer.body)) > 1, "a stream of several responses"
+    assert (status.used.input, status.used.output, status.used.cache_read) == (1_100, 20, 600)
+
+
+@pytest.mark.parametrize("query", ["", "?key={}", "?alt=sse&key={}&x=1"])
+async def test_the_second_upstream_gets_its_own_key_and_not_the_clients(query: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def answer(request: Asked, writer: asyncio.StreamWriter) -> None:
+        asked.append((request.target, request.header("x-goog-api-key") or ""))
+        writer.write(response(json.dumps({"candidates": [{"content": {"parts": [{"text": "Hi."}]}}]}).encode()))
+
+    headers = {} if query else {"x-goog-api-key": KEY}
+    async with (
+        provider(answer) as second,
+        proxy("http://127.0.0.1:9", fallback=UpstreamUrl.parse(second.url), fallback_key="its&own") as running,
+    ):
+        got = await ask(running, BODY, path("generateContent", query=query.format(KEY)), headers=headers)
+    assert got.status == 200, got.body
+    assert asked == [(path("generateContent", query=query.format("its%26own")), "" if query else "its&own")]

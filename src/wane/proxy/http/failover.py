@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import quote
 
 from wane.proxy.http.head import Headers, RefusedError
 from wane.proxy.http.upstream import STOPPED, Upstream, UpstreamResponse
@@ -28,8 +30,11 @@ _DOWN: Final = (502, 503, 504, 529)
 _FAILED: Final = (500, *_DOWN)
 """Statuses with which another upstream is asked. A 500 may be about this request, so it is the request's alone."""
 
-_KEYS: Final = {b"authorization": b"Bearer %b", b"x-api-key": b"%b", b"api-key": b"%b"}
+_KEYS: Final = {b"authorization": b"Bearer %b", b"x-api-key": b"%b", b"api-key": b"%b", b"x-goog-api-key": b"%b"}
 """Headers with a client's key, and how each holds one."""
+
+_KEY_IN_QUERY: Final = re.compile(rb"(?<=[?&]key=)[^&]*")
+"""A key of Gemini's API in a query."""
 
 
 class Failover:
@@ -113,6 +118,9 @@ class Failover:
         if exchange.outcome == "unreachable":
             exchange.outcome = "passed"  # whatever became of the request at the first one
         headers = [(name, self._value(name, value)) for name, value in sent]
+        if self._key is not None:
+            key = quote(self._key, safe="").encode()
+            target = _KEY_IN_QUERY.sub(lambda _: key, target)
         answer = await self.second.send(exchange, "POST", target, headers, content)
         answer.headers.append((ANSWERED_BY, str(self.second.url).encode()))
         return answer

@@ -36,7 +36,7 @@ ENCODINGS: Final = frozenset({b"accept-encoding"})
 """What is left out of a request, so that its reply can be read as it passes."""
 
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
-_STORED: Final = ("previous_response_id", "conversation")
+_STORED: Final = ("previous_response_id", "conversation", "cachedContent", "cached_content")
 """What in a body refers to something that only its provider has."""
 
 _READABLE: Final = (b"", b"gzip", b"deflate")

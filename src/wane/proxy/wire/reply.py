@@ -323,7 +323,7 @@ class WholeReply(Reply):
         """Return the round, at the end of the provider's body."""
         self._begin_round()
         self._over = True
-        body = parsed(self.held_back())
+        body = self._read(self.held_back())
         if body is None:
             raise BrokenReplyError(f"the provider's reply is not a JSON object: {self.held_back()[:200]!r}")
         if body.get("error"):
@@ -342,6 +342,10 @@ class WholeReply(Reply):
 
     def _next_round(self) -> None:
         self._pieces.clear()
+
+    def _read(self, data: bytes) -> dict[str, Any] | None:
+        """Return the provider's body as an object; None if it is none."""
+        return parsed(data)
 
     @abstractmethod
     def _round(self, body: dict[str, Any]) -> Round:

@@ -177,7 +177,7 @@ class StreamedContents(StreamedReply):
 
 
 class WholeContents(WholeReply):
-    """A reply in one piece of JSON."""
+    """A reply in one piece of JSON: a response, or an array of them that the proxy only watches."""
 
     def __init__(self, rounds: Rounds) -> None:
         super().__init__(rounds)
@@ -192,6 +192,16 @@ class WholeContents(WholeReply):
             return self.held_back()
         usage = {"usageMetadata": rounds.usage} if rounds.usage else {}
         return jsons.dumps(rounds.under_head({**_with_parts(last, spaced(seen)), **usage}))
+
+    def _read(self, data: bytes) -> dict[str, Any] | None:
+        body = parsed(data)
+        if body is not None:
+            return body
+        try:
+            responses = jsons.loads(data)
+        except ValueError:
+            return None
+        return _as_one(responses) if isinstance(responses, list) else None
 
     def _round(self, body: dict[str, Any]) -> Round:
         if "candidates" not in body and "promptFeedback" not in body:
@@ -282,6 +292,17 @@ def _with_parts(data: dict[str, Any], parts: list[Block], *, ends: bool = True) 
     if not ends:
         changed.pop("finishReason", None)
     return {**data, "candidates": [changed]} if candidate else data
+
+
+def _as_one(responses: list[Any]) -> dict[str, Any] | None:
+    """Return the responses of a stream as one; None if there are none, or they are no objects."""
+    if not responses or not all(isinstance(response, dict) for response in responses):
+        return None
+    parts, last = list[Block](), dict[str, Any]()
+    for response in responses:
+        parts += listed(_object(_candidate(response).get("content")))
+        last |= response
+    return _with_parts(last, parts)
 
 
 def _candidate(data: dict[str, Any]) -> dict[str, Any]:
