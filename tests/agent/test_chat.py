@@ -254,7 +254,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
     async def scene(at: Terminal) -> None:
         at.say("go")
         shown = await at.asked("e  ask about each part")
-        assert "  touch x && ls\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
+        assert "  touch x && seq 3\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
         assert "y  yes, this whole line, once\n" in shown
         assert "a  always, as shown above, until the session ends" in shown
         assert at.asks("Allow it? y/a/p/s/e/n, or")
@@ -265,10 +265,10 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
         assert at.asks("Allow it? y/a/p/s/n/v, or")
         at.say("p")
-        await at.asked("Part 2 of the 2 that need approval:\n  ls\n")
+        await at.asked("Part 2 of the 2 that need approval:\n  seq 3\n")
         at.say("a")
         shown = await at.asked("  asks     xargs rm\n")
-        assert "  allowed  ls  (ls *)\n" in shown
+        assert "  allowed  seq 3  (seq *)\n" in shown
         assert "always" not in shown.partition("xargs rm")[2]
         assert at.asks("Allow it? y/s/n, or")
         at.say("a")
@@ -278,24 +278,30 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         at.say("/permissions")
         shown = await at.until("for good", "The agent asks before other commands, file changes, calls of MCP tools.")
         assert re.search(r"1 +allow +touch \* +this project, for good", shown)
-        assert re.search(r"allow +ls \* +an answer, until the session ends", shown)
+        assert re.search(r"allow +seq \* +an answer, until the session ends", shown)
         at.type(CTRL_D)
 
     async def later(at: Terminal) -> None:
         at.say("go")
-        shown = await at.asked("  asks     ls\n")
+        shown = await at.asked("  asks     seq 3\n")
         assert "  allowed  touch y  (touch *)\n" in shown
-        assert "a  always: ls with any arguments, until the session ends" in shown
+        assert "a  always: seq with any arguments, until the session ends" in shown
         at.say("v")
         await at.until("Two.")
         at.say("/permissions forget 2")
-        shown = await at.until("1  deny  ls *")
+        shown = await at.until("1  deny  seq *")
         assert "touch" not in shown
         at.say("/permissions forget 7")
         await at.until("is not understood")
         at.type(CTRL_D)
 
-    replies = [shell("touch x && ls"), shell("ls | xargs rm"), Reply("One."), shell("touch y && ls"), Reply("Two.")]
+    replies = [
+        shell("touch x && seq 3"),
+        shell("seq 3 | xargs rm"),
+        Reply("One."),
+        shell("touch y && seq 3"),
+        Reply("Two."),
+    ]
     with served(replies) as server:
         with terminal(server.model(), repository) as at:
             play(at, scene)

@@ -10,7 +10,9 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.proxy.store.support import add, new_root, note
+from wane.cli.sessions.listing import short_id
 from wane.proxy.store import open_store
+from wane.proxy.team.audit import AuditLog
 
 
 def test_a_token_is_printed_once_and_alone(run: Run, tmp_path: Path) -> None:
@@ -32,7 +34,8 @@ def test_names_limits_and_spend_are_listed(run: Run) -> None:
     run("proxy", "tokens", "add", "alice", "--max-cost", "20", "--requests-per-minute", "60")
     run("proxy", "tokens", "add", "bob")
     run("proxy", "tokens", "limit", "bob", "--max-cost", "5", "--max-cost-per", "month")
-    run("proxy", "tokens", "limit", "alice", "--requests-per-minute", "none")
+    limited = run("proxy", "tokens", "limit", "alice", "--requests-per-minute", "none")
+    assert "alice: $20.00 a day (UTC), any number of requests a minute\n" in limited.err
     run("proxy", "tokens", "revoke", "bob")
     lines = [line.split() for line in run("proxy", "tokens").out.splitlines()]
     assert lines[0] == ["name", "token", "today", "in", "all", "cost", "limit", "req/min"]
@@ -70,6 +73,7 @@ def test_what_cannot_be_done_is_said(arguments: tuple[str, ...], words: str, run
 
 def test_all_that_belongs_to_a_name_is_deleted(run: Run, tmp_path: Path) -> None:
     run("proxy", "tokens", "add", "alice")
+    ids: list[str] = []
 
     async def begin() -> None:
         store = open_store(str(tmp_path / "sessions"))
@@ -77,9 +81,12 @@ def test_all_that_belongs_to_a_name_is_deleted(run: Run, tmp_path: Path) -> None
             log = await store.create(new_root(), "openai", owner)
             await add(log, note(1))
             await log.close()
+            ids.append(log.id)
+            await AuditLog(store).write(owner or "?", "session begun", log.id)
         await store.close()
 
     asyncio.run(begin())
+    assert f"session begun   {short_id(ids[0])}\n" in run("proxy", "log").out, "as wane show takes it"
     refused = run("proxy", "forget", "alice")
     assert (refused.code, "revoke it first" in refused.err) == (2, True)
     run("proxy", "tokens", "revoke", "alice")

@@ -212,6 +212,14 @@ async def test_second_interrupt_answers_what_has_no_answer_yet() -> None:
         assert b"the proxy was stopped" in answer.body
 
 
+async def test_a_team_is_told_to_use_the_tokens_of_its_names(tmp_path: Path) -> None:
+    options = ("--store", f"{tmp_path}/store", "--team")
+    async with provider(says) as up, wane_proxy(up.url, *options, WANE_PROXY_TOKEN=TOKEN) as it:
+        assert "Set in the client, with its token from wane proxy tokens add:\n" in it.lines
+        assert f"  ANTHROPIC_BASE_URL=http://{it.address}/~TOKEN\n" in it.lines
+        assert f"  status    http://{it.address}/~$WANE_PROXY_TOKEN/wane/\n" in it.lines
+
+
 async def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
     """Where it listens, what to set; a line for each request; and the key in none of it, nor in any file."""
 

@@ -216,7 +216,8 @@ def _introduce(options: ProxyOptions) -> None:
 
     context, server = options.context, options.server
     url = server.listen.url
-    base = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
+    own = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
+    base = f"{url}/~TOKEN" if server.team else own
     marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
     view = f"{context.budget:,} tokens ({context.strategy}{marks if traits(context.strategy).by_episode else ''})"
     if not traits(context.strategy).bounded:
@@ -233,9 +234,9 @@ def _introduce(options: ProxyOptions) -> None:
         f"  sessions  {_store_name(options.store)}",
         *([] if options.store is None else [f"            {lifetime} (--keep)"]),
         *limit,
-        f"  status    {base}/wane/",
+        f"  status    {own}/wane/",
         "",
-        "Set in the client:",
+        "Set in the client, with its token from wane proxy tokens add:" if server.team else "Set in the client:",
         f"  ANTHROPIC_BASE_URL={base}",
         f"  OPENAI_BASE_URL={base}/v1",
         f"  GOOGLE_GEMINI_BASE_URL={base}",

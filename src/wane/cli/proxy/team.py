@@ -170,7 +170,8 @@ def limit_token(options: LimitTokenOptions) -> int:
         return limits
 
     limits = _with_store(options.store, limit)
-    say(f"{options.name}: {_cost_limit(limits)}, requests a minute: {limits.requests or 'no limit'}")
+    rate = f"{limits.requests} requests a minute" if limits.requests else "any number of requests a minute"
+    say(f"{options.name}: {_cost_limit(limits)}, {rate}")
     return failure.OK
 
 
@@ -240,7 +241,7 @@ def show_log(options: LogOptions) -> int:
         write_json([{**asdict(event), "at": event.at.isoformat()} for event in events])
         return failure.OK
     for event in events:
-        line = f"{local_time(event.at)}  {event.by:<16}  {event.action:<14}  {event.of}"
+        line = f"{local_time(event.at)}  {event.by:<16}  {event.action:<14}  {short_id(event.of)}"
         sys.stdout.write(f"{printable(line)}\n")
     if not events:
         say("nothing is in the log for this time; proxies with --team write it")
