@@ -262,27 +262,17 @@ def test_what_pi_does_besides_needs_no_extension(home: Path) -> None:
 # Gemini CLI
 
 
-def test_gemini_is_told_by_the_environment_and_takes_the_key(home: Path) -> None:
-    """Without a choice in its settings it takes the address for a gateway of its own kind, and refuses to start."""
-    how = command(home, environ={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "none.json")})
+def test_gemini_is_told_by_the_environment(home: Path) -> None:
+    nowhere = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "etc" / "settings.json")}
+    how = command(home, environ=nowhere)
     assert GeminiCli().upstream(how) == "https://generativelanguage.googleapis.com"
-    start = started(GeminiCli(), how)
-    written = Path(start.environ["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"])
-    assert start == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY, "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(written)})
-    assert json.loads(written.read_text()) == {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     gateway = command(home, environ={"GOOGLE_GEMINI_BASE_URL": "https://gateway.test/a"})
     assert GeminiCli().upstream(gateway) == "https://gateway.test/a"
-
-
-def test_what_the_system_sets_for_gemini_stays(home: Path) -> None:
-    system = home / "etc" / "settings.json"
-    write(
-        system.with_name("system-defaults.json"), {"security": {"folderTrust": {"enabled": True}}, "ui": {"theme": "x"}}
-    )
-    start = started(GeminiCli(), command(home, environ={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(system)}))
-    settings = json.loads(Path(start.environ["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"]).read_text())
-    assert settings["ui"] == {"theme": "x"}
-    assert settings["security"] == {"folderTrust": {"enabled": True}, "auth": {"selectedType": "gemini-api-key"}}
+    # It would take the address for a gateway of its own kind, and refuse to start.
+    with pytest.raises(ConfigError, match="start gemini once by itself and choose Gemini's API key"):
+        started(GeminiCli(), how)
+    write(home / "etc" / "system-defaults.json", {"security": {"auth": {"selectedType": "gemini-api-key"}}})
+    assert started(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
 
 
 @pytest.mark.parametrize("where", ["user", "project", "system"])

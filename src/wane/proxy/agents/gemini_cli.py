@@ -1,12 +1,12 @@
 """Gemini CLI: pointed at the proxy by `GOOGLE_GEMINI_BASE_URL`, which it reads only if it uses a key of Gemini's API.
 
 With this variable and no choice in its settings, it takes the address for a gateway of its own kind and refuses to
-start (0.61.0). So the choice of the key is added to the weakest of its settings, those for the whole system.
+start. No run can choose for the user: there is no option for it, and of settings outside the user's own it reads only
+those that root has written below directories of root's (0.61.0).
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ class GeminiCli(Agent):
         return command.environ.get(VARIABLE) or GOOGLE
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
-        """Return the environment, and write settings that choose the key if nothing does."""
+        """Return the environment."""
         chosen = next(_chosen(command), None)
         used = _CHOICES.get(chosen or "", chosen) if chosen != _KEY else None
         if chosen is None:
@@ -52,15 +52,12 @@ class GeminiCli(Agent):
                 f"it uses {used}, whose API Wane does not support; choose Gemini's API key in its /auth, and set"
                 " GEMINI_API_KEY",
             )
-        environ = {VARIABLE: proxy}
         if chosen is None:
-            settings = private / "system-defaults.json"
-            defaults = read_json(_defaults(command))
-            security = table(defaults, "security")
-            auth = {**table(security, "auth"), "selectedType": _KEY}
-            settings.write_text(json.dumps({**defaults, "security": {**security, "auth": auth}}), encoding="utf-8")
-            environ[_DEFAULTS] = str(settings)
-        return Start(environ=environ)
+            raise cannot(
+                "gemini",
+                "no login is chosen in its settings; start gemini once by itself and choose Gemini's API key",
+            )
+        return Start(environ={VARIABLE: proxy})
 
 
 def _chosen(command: AgentCommand) -> Iterator[str]:
