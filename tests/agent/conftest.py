@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("pydantic_ai_harness", reason="the agent extra is not instal
 from pydantic_ai.messages import ModelMessage
 
 from tests.agent.provider import WAYS, Serve, serve
+from tests.receipts import verify_all
 from wane.agent.config import Settings
 from wane.agent.opening import SessionConfig
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
@@ -47,11 +49,13 @@ def repository(_committed: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes what belongs to the user that runs it."""
+def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test reads or writes what belongs to the user that runs it. All journals that it leaves are verified."""
     monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    yield
+    verify_all(tmp_path)
 
 
 @pytest.fixture(params=WAYS)

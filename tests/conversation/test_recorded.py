@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.conversation.support import DIALECTS, Log, Session, Told, live
 from wane.conversation import Adapter, Call, Conversation
 from wane.core.errors import ConfigError, JournalError
 from wane.formats.frameworks.strands import StrandsFormat
-from wane.journal import MessageRecord, PassRecord, Record
+from wane.journal import MessageRecord, PassRecord, Record, sent_requests
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
@@ -58,6 +59,23 @@ def test_records_are_given_in_pieces() -> None:
     revived.log.follow(kept)
     assert revived.evicted == lived.evicted > 0
     assert revived.log.records() == kept
+
+
+def test_requests_are_recorded_as_they_are_sent() -> None:
+    lived, kept, bodies = Conversation(budget="0.3k"), list[Record](), list[bytes]()
+    for message in LONG:
+        if message["role"] == "assistant":
+            bodies.append(json.dumps({"messages": lived.request().messages}).encode())
+            lived.log.sent(bodies[-1], "https://api.example")
+        lived.append(message)
+        kept += lived.log.records(len(kept))
+    revived = Conversation(budget="0.3k")
+    revived.log.follow(kept)
+    bodies.append(json.dumps({"messages": revived.request().messages}).encode())
+    revived.log.sent(bodies[-1])
+    requests = list(sent_requests(revived.log.records()))
+    assert [request.body for request in requests] == bodies
+    assert {request.state for request in requests} == {"identical"}
 
 
 def test_what_was_not_done_here_is_not_done_again() -> None:

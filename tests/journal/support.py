@@ -28,7 +28,7 @@ from wane.journal import (
     StrategyRecord,
     UsageRecord,
 )
-from wane.journal.records import VERSION, ReminderRecord
+from wane.journal.records import VERSION, ReminderRecord, RequestRecord
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 SOURCE = Path(wane.journal.__file__).parents[2]
@@ -151,6 +151,18 @@ records: st.SearchStrategy[Record] = st.one_of(
         at=moments,
     ),
     st.builds(ReminderRecord, items=counts, text=texts, at=moments),
+    st.builds(
+        RequestRecord,
+        url=texts,
+        layer=st.sampled_from(("http", "model")),
+        size=counts,
+        digest=texts,
+        salt=texts,
+        chain=texts,
+        pieces=st.none() | st.lists(json_values, max_size=4).map(tuple),
+        deleted=moments,
+        at=moments,
+    ),
     st.builds(StrategyRecord, items=counts, strategy=names, done=objects, at=moments),
     st.builds(NoteRecord, topic=texts, data=objects, at=moments),
 )

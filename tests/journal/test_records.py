@@ -33,7 +33,7 @@ from wane.journal.lines import (
     read_record,
     write_line,
 )
-from wane.journal.records import RECORDS, VERSION, ReminderRecord
+from wane.journal.records import RECORDS, VERSION, ReminderRecord, RequestRecord
 
 
 def chained(records: Iterable[Header | Record]) -> list[bytes]:
@@ -99,6 +99,7 @@ FORMAT = [
     ),
     StrategyRecord(9, "truncate", {"from": 4}, at=NOON),
     ReminderRecord(9, "[Start an episode.]", at=NOON),
+    RequestRecord("https://x/v1", "http", 9, "4a", "b7", "c0", ('{"a":', ["b"], 3, [0, 2]), at=NOON),
 ]
 
 

@@ -317,6 +317,7 @@ async def exchange(
     out = b""
     while asked is not None:
         bodies.append(asked)
+        await turn.sent(orjson.dumps(asked), "https://provider.example")
         out += reply.feed(upstream.ask(asked))
         asked = await turn.answered(reply.end())
     out += reply.finish()

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from wane.agent.approval.capability import Approvals, ExplorationGuard
 from wane.agent.faults import BrokenAnswerError
+from wane.agent.sent import watch
 from wane.agent.tools.git import GitStatus
 from wane.agent.tools.toolset import Tools, repo_instructions
 from wane.core.errors import WaneError
@@ -178,6 +179,7 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
         summarization_capabilities=[_WholeAnswers(checkpoint.recorder)],
     )
     usage = RunUsage()
+    watch(model)
     checkpoint.patience.called()
     with capture_run_messages() as exchanged:
         try:

@@ -17,6 +17,7 @@ from typing_extensions import override
 from wane.account import Account
 from wane.agent.costs import usage_record
 from wane.agent.faults import BrokenAnswerError, check_whole
+from wane.agent.sent import handed_over, watch
 from wane.conversation.events import (
     Event,
     HistoryForked,
@@ -36,12 +37,14 @@ from wane.journal import (
     MessageRecord,
     NoteRecord,
     PassRecord,
+    Receipts,
     Record,
     ReminderRecord,
     StrategyRecord,
     UsageRecord,
     spent_note,
 )
+from wane.journal.records import Layer
 from wane.money import dollars
 
 if TYPE_CHECKING:
@@ -84,6 +87,8 @@ class Recorder:
         self._conversation = conversation
         self._instructions = instructions
         self._format = PydanticAIFormat()
+        self._receipts = Receipts()
+        self._receipts.follow(journal.contents.records if journal else ())
         self._waiting: deque[Record] = deque()
         self._broken: str | None = None
         self._observed: object = None  # the latest response whose usage was taken as the size of the view
@@ -98,6 +103,11 @@ class Recorder:
     def note(self, topic: str, **data: Any) -> None:
         """Record something that does not change the view, such as a model switch."""
         self._add(NoteRecord(topic, data))
+
+    def sent(self, body: bytes, url: str, layer: Layer = "http") -> None:
+        """Record a request that is about to be sent; see `RequestRecord`."""
+        if self._journal is not None:
+            self._add(self._receipts.of(body, url, layer=layer))
 
     def spent(self, usage: RequestUsage, model: str) -> None:
         """Record a model call whose usage says nothing about the view, such as one for a summary."""
@@ -171,6 +181,7 @@ class Recorder:
         if self._journal is None or self._broken is not None:
             return
         self._waiting.append(record)
+        self._receipts.follow((record,))
         with suppress(JournalError):  # `flush` raises it, where the turn can end
             self._write()
 
@@ -253,6 +264,8 @@ class Checkpoint(AbstractCapability[Any]):
         if not self.patience.tries:  # else it is the same round again
             self.check_progress()
         await asyncio.to_thread(self.recorder.flush)
+        if not watch(request_context.model):
+            self.recorder.sent(handed_over(request_context), "", "model")
         self.patience.called()
         return request_context
 

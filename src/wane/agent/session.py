@@ -59,6 +59,7 @@ from wane.agent.opening import SessionConfig, SessionParts, record_model
 from wane.agent.options import Strategy
 from wane.agent.patience import SILENCE, Patience
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
+from wane.agent.sent import seeing
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget
@@ -249,7 +250,8 @@ class AgentSession:
         self._on_event, self._token = on_event, CancellationToken()
         try:
             await self.connect()
-            ended = await self._turn(_content(prompt, images), self._token)
+            with seeing(self._recorder.sent):
+                ended = await self._turn(_content(prompt, images), self._token)
         finally:
             self._patience.end()
             self._on_event = self._token = None

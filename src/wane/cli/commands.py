@@ -170,18 +170,63 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """Show a session: its episodes, its passes, what it cost.
+    """Show a session: its episodes, its passes, what it cost. Or show a request as the model got it.
 
     Examples:
       wane show 3f9c           the session whose id begins with 3f9c
       wane show 3f9c --json
+      wane show 3f9c --at 7                           the 7th request that was sent, whole
+      wane show 3f9c --at 7 --diff 6                  what is different in it from the 6th
+      wane show 3f9c --at 7 --json | jq -j .body      its exact bytes
     """
 
     name: Annotated[
         str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
     ]
+    at: Annotated[
+        int | None,
+        Flag(
+            "--at",
+            "Show this request, rebuilt from the journal and compared with its digest: messages, tools, parameters. 1 "
+            "is the first; attempts that failed count.",
+            "N",
+            read=values.count,
+        ),
+    ] = None
+    diff: Annotated[
+        int | None,
+        Flag("--diff", "With --at: show what is different from this request.", "N", read=values.count),
+    ] = None
     full: Full = False
     as_json: Json = False
+    store: StoreName = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """Prove that the requests of a session can be shown as they were sent.
+
+    It rebuilds each request from the journal and compares it with the digest that was recorded as it was sent, and
+    checks the chain of these digests. Content that was not kept or was deleted is counted, and breaks no chain.
+
+    Examples:
+      wane verify 3f9c
+      wane verify 3f9c --chain 5ab3…    also fail unless the chain holds this link, which you noted before
+      wane verify 9a41c0d2e8b7f356 --store redis://localhost/0
+
+    Exit codes:
+      0  every request is what was sent, or its content was not kept or was deleted
+      1  one is not, the journal is damaged, or there is nothing to verify
+    """
+
+    name: Annotated[
+        str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
+    ]
+    chain: Annotated[
+        str | None, Flag("--chain", "A link of the chain that was printed before: it must still be there.", "LINK")
+    ] = None
+    as_json: Json = False
+    store: StoreName = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +258,7 @@ COMMANDS: Final = (
     Command("sessions prune", PruneOptions, "wane.cli.sessions.removing:prune_sessions"),
     Command("sessions delete", DeleteOptions, "wane.cli.sessions.removing:delete_sessions"),
     Command("show", ShowOptions, "wane.cli.sessions.show:show_session"),
+    Command("verify", VerifyOptions, "wane.cli.sessions.receipts:verify_session"),
     *PROXY_COMMANDS,
     *LAB_COMMANDS,
     Command("demo", DemoCommandOptions, "wane.cli.demo.command:run_demo"),

@@ -1,4 +1,4 @@
-"""Reads the values of flags: ages, seconds, sizes, shares, tool classes. Errors say what a value must be."""
+"""Reads the values of flags: ages, seconds, sizes, numbers, shares, tool classes. Errors say what a value must be."""
 
 from __future__ import annotations
 
@@ -69,6 +69,13 @@ def window(text: str) -> int:
         return parse_budget(text)
     except ValueError:
         raise ValueError("it must be the tokens of the model's window, such as 200000 or 200k") from None
+
+
+def count(text: str) -> int:
+    """Return a whole number above 0."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ValueError("it must be a whole number, 1 or more")
+    return int(text)
 
 
 def share(text: str) -> float:

@@ -10,6 +10,7 @@ from wane.conversation.common import Common, serialised
 from wane.conversation.history import Taken
 from wane.conversation.timeline import Prepared
 from wane.formats.base import MessageT
+from wane.journal.receipts import Receipts
 from wane.journal.records import ConfigRecord, Record
 
 
@@ -18,6 +19,9 @@ class Log(Generic[MessageT]):
 
     def __init__(self, common: Common[MessageT]) -> None:
         self._common = common
+        self._receipts = Receipts()
+        self._followed: list[Record] = []  # the log that they have seen, as far as `_seen`
+        self._seen = 0
 
     @property
     def config(self) -> ConfigRecord:
@@ -35,6 +39,24 @@ class Log(Generic[MessageT]):
             ConfigError: if messages of the format cannot be written as JSON.
         """
         return past.records(self._common.line, first)
+
+    @serialised
+    def sent(self, body: bytes, url: str = "") -> None:
+        """Record a request that is about to be sent, so that the journal can prove what the model saw.
+
+        Args:
+            body: the exact bytes of its body, such as an event hook of your HTTP client has them.
+            url: where it goes, without a query, which may hold a key.
+
+        Raises:
+            ConfigError: if messages of the format cannot be written as JSON.
+        """
+        log = self._common.line.history.log
+        if log is not self._followed:  # after a fork the records begin anew
+            self._receipts, self._followed, self._seen = Receipts(), log, 0
+        self._receipts.follow(past.records(self._common.line, self._seen))
+        self._seen = len(log)
+        log.append(self._receipts.of(body, url))
 
     @serialised
     def follow(self, records: Iterable[Record]) -> None:

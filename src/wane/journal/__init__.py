@@ -13,6 +13,7 @@ from wane.journal.records import (
     PlacedMark,
     Record,
     ReminderRecord,
+    RequestRecord,
     StrategyRecord,
     UsageRecord,
     model_calls,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         write_lines,
     )
     from wane.journal.reader import SessionFile, read
+    from wane.journal.receipts import Receipts, SentRequest, sent_requests
     from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, default_root
     from wane.journal.writer import Journal
 
@@ -47,8 +49,11 @@ __all__ = [
     "NoteRecord",
     "PassRecord",
     "PlacedMark",
+    "Receipts",
     "Record",
     "ReminderRecord",
+    "RequestRecord",
+    "SentRequest",
     "SessionFile",
     "SessionInfo",
     "SessionStore",
@@ -61,6 +66,7 @@ __all__ = [
     "read",
     "read_header",
     "read_lines",
+    "sent_requests",
     "settings_after",
     "spent_call",
     "spent_note",
@@ -82,6 +88,7 @@ _LATER: Final = {
         "write_lines",
     ),
     "reader": ("SessionFile", "read"),
+    "receipts": ("Receipts", "SentRequest", "sent_requests"),
     "store": ("SESSION_DIR_VARIABLE", "SessionInfo", "SessionStore", "default_root"),
     "writer": ("Journal",),
 }

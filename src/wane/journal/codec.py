@@ -92,6 +92,8 @@ def _decode_value(hint: Any, value: object) -> Any:
     origin = get_origin(hint)
     if origin is not None:
         return _GENERIC[origin](get_args(hint), value)
+    if hint is Any:
+        return value
     plain: type[Any] = hint
     if is_dataclass(plain):
         return decode(plain, value)

@@ -33,6 +33,9 @@ Dumps = Callable[[Any], bytes]
 MESSAGE_PREFIX: Final = b'{"kind":"message",'
 """Beginning of the lines of messages, for counting messages without decoding them."""
 
+REQUEST_PREFIX: Final = b'{"kind":"request",'
+"""Beginning of the lines of requests."""
+
 # A cycle ends the encoding too, by too deep a nesting; looking for one takes a third more time.
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -18,6 +18,9 @@ from wane.journal.codec import SchemaError, decode, encode
 VERSION: Final = 6
 """Version of the file format."""
 
+Layer = Literal["http", "model"]
+"""What the bytes of a request are; see `RequestRecord`."""
+
 
 UNKNOWN_PARENT: Final = "?"
 """In a header in place of the id of the session that started a sub-agent's, if that is not known."""
@@ -249,6 +252,35 @@ class ReminderRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class RequestRecord(Record):
+    """A request that was sent: its digest, and its content as pieces (`wane.journal.receipts`).
+
+    Attributes:
+        url: where it went, without query, user name and password.
+        layer: what the bytes are: `http`, the body as it went to the provider, or `model`, what Wane handed over to a
+            model whose client shows no body, as JSON.
+        size: their number.
+        digest: SHA-256 of the salt and the bytes, in hex.
+        salt: a random text, so that nobody can find out deleted content by trying; empty once content was deleted.
+        chain: SHA-256 of the chain of the request before it and of its digest, in hex.
+        pieces: its content: a text, a string in a list, the number of a piece that the journal has already, or a range
+            of the pieces of the latest request before that has any. None if it was not kept.
+        deleted: when content of it was deleted; None if nothing was.
+    """
+
+    kind: ClassVar[str] = "request"
+
+    url: str
+    layer: Layer
+    size: int
+    digest: str
+    salt: str
+    chain: str
+    pieces: tuple[Any, ...] | None = None
+    deleted: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NoteRecord(Record):
     """Anything that does not change the view: a title, a model switch, an error shown to the user.
 
@@ -272,6 +304,7 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
         UsageRecord,
         ConfigRecord,
         ReminderRecord,
+        RequestRecord,
         NoteRecord,
     )
 }

@@ -7,6 +7,8 @@ one more directory for those that began alike, so that finding one does not list
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,8 +21,10 @@ from typing import BinaryIO, Final
 import platformdirs
 
 from wane.core.errors import JournalError, SessionNotFoundError
+from wane.journal.codec import decode, encode
 from wane.journal.lines import (
     MESSAGE_PREFIX,
+    REQUEST_PREFIX,
     Clock,
     begins_whole,
     checksum_of,
@@ -39,6 +43,7 @@ SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 _SLUG_LENGTH: Final = 48
 _SUFFIX: Final = ".jsonl"
 _HEADER_PREFIX: Final = b'{"kind":"session",'
+_DELETED: Final = "deleted.jsonl"  # beside the directories of sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,10 @@ class SessionStore:
             SessionLockedError: if a process writes it.
             JournalError: if it cannot be deleted.
         """
+        deleted = None if dry else _deleted_of(path)
         freed = delete_session(path, dry=dry)
+        if deleted is not None:
+            _note_deleted(self.root, deleted)
         if not dry and path.parent.parent != self.root:
             with suppress(OSError):  # not empty: others began alike
                 path.parent.rmdir()
@@ -264,6 +272,72 @@ def matching_ids(prefix: str, ids: Iterable[str]) -> set[str]:
         return {prefix}
     begin = {id_ for id_ in candidates if id_.startswith(prefix)}
     return begin or {id_ for id_ in candidates if id_.rpartition("-")[2].startswith(prefix)}
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A session that was deleted, as it is remembered: without content, and without what it was found by.
+
+    Attributes:
+        id: its id; of a proxy's, the random half.
+        at: when it was deleted, in UTC.
+        requests: the number of its requests.
+        chain: the last link of their chain; empty for none.
+    """
+
+    id: str
+    at: str
+    requests: int
+    chain: str
+
+    def matches(self, name: str) -> bool:
+        """Whether a name is its id, or how that begins."""
+        return self.id.startswith(name.rpartition("-")[2] or name)
+
+
+def deleted_sessions(root: Path) -> list[Deleted]:
+    """Return the sessions that were deleted below a directory, the oldest first, as far as that can be read.
+
+    Raises:
+        JournalError: if their list cannot be read.
+    """
+    entries = list[Deleted]()
+    try:
+        lines = (root / _DELETED).read_bytes().splitlines()
+    except FileNotFoundError:
+        return entries
+    except OSError as error:
+        raise JournalError(f"cannot read {root / _DELETED}: {error.strerror or error}") from error
+    for line in lines:
+        with suppress(ValueError):
+            entries.append(decode(Deleted, json.loads(line)))
+    return entries
+
+
+def _deleted_of(path: Path) -> Deleted | None:
+    requests, last = 0, b""
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                if line.startswith(REQUEST_PREFIX):
+                    requests, last = requests + 1, line
+    except OSError:
+        return None  # deleting it says why
+    with suppress(ValueError):
+        chain = str(json.loads(last).get("chain", "")) if last else ""
+        return Deleted(id_of(path).rpartition("-")[2], f"{utc_now():%Y-%m-%dT%H:%M:%SZ}", requests, chain)
+    return None
+
+
+def _note_deleted(root: Path, deleted: Deleted) -> None:
+    line = f"{json.dumps(encode(deleted))}\n".encode()
+    # The session is gone; that nothing tells of it is no reason to call that a failure.
+    with suppress(OSError):
+        handle = os.open(root / _DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, line)
+        finally:
+            os.close(handle)
 
 
 @dataclass(slots=True)

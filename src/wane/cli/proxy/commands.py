@@ -99,6 +99,14 @@ class ContextOptions:
             read=values.age_or_never,
         ),
     ] = None
+    digests_only: Annotated[
+        bool,
+        Flag(
+            "--digests-only",
+            "Of each request, store a digest only. What the model got, such as the system prompt, the tools and the "
+            "view, can then not be shown (wane show --at).",
+        ),
+    ] = False
     idle: Annotated[
         float | None,
         Flag(

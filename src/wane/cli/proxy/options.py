@@ -92,6 +92,8 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
     if context.agent_budget is not None:
         agent_budget = parse_budget(context.agent_budget, window=context.window)
     options = ProxyOptions(server, settings, store, agent_budget=agent_budget)
+    if context.digests_only:
+        options = replace(options, keep_requests=False)
     if context.keep is not None:
         options = replace(options, keep=context.keep)
     if context.idle is not None:

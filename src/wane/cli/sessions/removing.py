@@ -33,10 +33,10 @@ def prune_sessions(options: PruneOptions) -> int:
     """
     if options.older_than is None:
         raise UsageError("say how old sessions must be to be deleted, such as: wane sessions prune --older-than 30d")
-    seconds, dry, where = options.older_than, options.dry_run, _where(options.store)
-    directory = _directory(where)
+    seconds, dry, where = options.older_than, options.dry_run, where_of(options.store)
+    directory = directory_of(where)
     if directory is None:
-        return asyncio.run(_prune_store(_store(where), seconds, dry=dry))
+        return asyncio.run(_prune_store(opened_store(where), seconds, dry=dry))
     store, deleted, freed = SessionStore(directory), 0, 0
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
         try:
@@ -58,27 +58,33 @@ def delete_sessions(options: DeleteOptions) -> int:
     Raises:
         WaneError: if one of them is none, or cannot be deleted.
     """
-    where = _where(options.store)
-    directory = _directory(where)
+    where = where_of(options.store)
+    directory = directory_of(where)
     if directory is None:
-        return asyncio.run(_delete_in_store(_store(where), options.names))
+        return asyncio.run(_delete_in_store(opened_store(where), options.names))
     store = SessionStore(directory)
     paths = dict.fromkeys(store.find(name) for name in options.names)
     return _sum(len(paths), sum(store.delete(path) for path in paths), dry=False)
 
 
-def _where(store: str | None) -> str:
+def where_of(store: str | None) -> str:
+    """Return where the sessions are: a directory, a URL, or `disk`."""
     return store or os.environ.get(STORE_VARIABLE) or "disk"
 
 
-def _directory(where: str) -> Path | None:
-    """The directory with the sessions; None if they are in a database."""
+def directory_of(where: str) -> Path | None:
+    """Return the directory with the sessions; None if they are in a database."""
     if "://" in where:
         return None
     return default_root(os.environ) if where == "disk" else Path(where).expanduser()
 
 
-def _store(where: str) -> Store:
+def opened_store(where: str) -> Store:
+    """Return a store of the proxy.
+
+    Raises:
+        WaneError: if it cannot be used.
+    """
     need_proxy("a store of the proxy")
     from wane.proxy.store import open_store
 

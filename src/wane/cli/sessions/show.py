@@ -14,9 +14,10 @@ from rich.text import Text
 from wane.account import Account
 from wane.cli import failure
 from wane.cli.commands import ShowOptions
-from wane.cli.failure import InputError
+from wane.cli.failure import InputError, UsageError
 from wane.cli.lab.reading import located
 from wane.cli.sessions.listing import agent_of, described, short_id
+from wane.cli.sessions.receipts import show_request
 from wane.cli.sessions.saved import Session, Turn, load_session
 from wane.cli.terminal import layout, picture
 from wane.cli.terminal.picture import Role, Row, elided, plain_table
@@ -44,9 +45,13 @@ def show_session(options: ShowOptions) -> int:
     Raises:
         SessionNotFoundError: if there is no such session.
         JournalError: if it cannot be read.
-        InputError: if it is another agent's.
+        InputError: if it is another agent's, or has no such request.
         MissingExtraError: if its message format needs an extra that is not installed.
     """
+    if options.at is not None:
+        return show_request(options, options.at)
+    if options.diff is not None or options.store is not None:
+        raise UsageError("--diff and --store need --at, the number of a request")
     path = Path(located(options.name))
     try:
         session = load_session(path)

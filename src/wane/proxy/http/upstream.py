@@ -216,7 +216,10 @@ class Upstream:
                 body raises it too.
             ClientGoneError: if the client disconnects while it sends.
         """
-        extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.target(target)}
+        full = self.target(target)
+        if exchange.sending is not None and isinstance(content, bytes):
+            await exchange.sending(content, self.url.origin + full.partition(b"?")[0].decode("latin-1"))
+        extensions: dict[str, Any] = {"timeout": self._timeout, "target": full}
         request = httpx2.Request(method, self._url, headers=headers, stream=_Body(content), extensions=extensions)
         try:
             with self.stoppable():

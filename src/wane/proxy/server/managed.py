@@ -112,6 +112,7 @@ class ManagedRequest:
             sender = sender_of(self.request.headers, self.body)
             self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size, sender=sender))
             turn.large = size > LARGE
+            self.exchange.sending = self._recorded
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await self._dumped(turn.body, size)
@@ -122,6 +123,9 @@ class ManagedRequest:
             raise
         except Exception as error:
             await self._failed(error)
+
+    async def _recorded(self, body: bytes, url: str) -> None:
+        await uninterrupted(self._turn.sent(body, url))
 
     async def _dumped(self, body: Body, size: int, *, counts: bool = False) -> bytes:
         return await dumped(self.wire.outgoing(body, self.request.path, counts=counts), size)

@@ -97,6 +97,7 @@ class ProxyOptions:
         keep: seconds after its last record until a stored session is deleted; 0 for never.
         idle: seconds without a request after which a stored session leaves memory.
         agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
+        keep_requests: whether requests are stored, and not their digests alone.
         predict: with `shadow`, tells what Wane would have done in the sessions with some ids.
     """
 
@@ -106,6 +107,7 @@ class ProxyOptions:
     keep: float = KEEP
     idle: float = IDLE
     agent_budget: int | None = None
+    keep_requests: bool = True
     predict: Predict | None = None
 
 
@@ -169,7 +171,14 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
     """
     _raise_limits()
     store, strict = await opened_store(options), options.server.strict
-    sessions = SessionIndex(store, options.context, strict=strict, idle=options.idle, agent_budget=options.agent_budget)
+    sessions = SessionIndex(
+        store,
+        options.context,
+        strict=strict,
+        idle=options.idle,
+        agent_budget=options.agent_budget,
+        keep_requests=options.keep_requests,
+    )
     wires = known_wires()
     with exporting(os.environ) as telemetry:
         async with serving(

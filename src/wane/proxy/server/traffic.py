@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
@@ -143,6 +143,7 @@ class Exchange:
         rounds: number of requests sent to the provider's model.
         used: what they used, as the provider reported it.
         largest: input tokens of the largest of them, as the provider reported it; 0 if it reported none.
+        sending: called with the body of each request that is about to be sent, and where it goes; None for nobody.
     """
 
     __slots__ = (
@@ -157,6 +158,7 @@ class Exchange:
         "outcome",
         "owner",
         "rounds",
+        "sending",
         "used",
         "what",
     )
@@ -167,6 +169,7 @@ class Exchange:
         self.owner = ""
         self.facts: Facts | None = None
         self.rounds, self.used, self.largest = 0, NO_USAGE, 0
+        self.sending: Callable[[bytes, str], Awaitable[None]] | None = None
         self._traffic, self._api = traffic, api
         self._started = self._ready = traffic.clock()
         self._in = self._out = 0

@@ -17,7 +17,7 @@ from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL,
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError, WaneError
 from wane.core.guidance import guidance
-from wane.journal import Record
+from wane.journal import Receipts, Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
@@ -72,6 +72,7 @@ class SessionIndex:
         idle: seconds without a request after which a stored session leaves memory.
         owner: the member of a team whose sessions these are; empty for none.
         agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
+        keep_requests: whether requests are stored, and not their digests alone.
 
     Attributes:
         store: see above.
@@ -94,7 +95,9 @@ class SessionIndex:
         idle: float = IDLE,
         owner: str = "",
         agent_budget: int | None = None,
+        keep_requests: bool = True,
     ) -> None:
+        self._keeps_requests = keep_requests
         self.settings = self.agent_settings = settings or ContextSettings()
         if agent_budget is not None:
             self.agent_settings = replace(self.settings, budget=agent_budget)
@@ -137,6 +140,7 @@ class SessionIndex:
                 idle=self.idle,
                 owner=owner,
                 agent_budget=self._agent_budget,
+                keep_requests=self._keeps_requests,
             )
             index.began = self.began
             self._others[owner] = index
@@ -441,9 +445,23 @@ class SessionIndex:
         times = [record.at for record in records if record.at is not None]
         now = datetime.now(UTC)
         created, last = (times[0], times[-1]) if times else (now, now)
-        return CachedSession(
+        cached = CachedSession(
             session, None, session_id, created, last, self._sessions, strict=self._strict, parent=parent
         )
+        self._equip_receipts(cached, records)
+        return cached
+
+    def _equip_receipts(self, cached: CachedSession, records: Sequence[Record]) -> None:
+        """Let a session record its requests, if it is stored.
+
+        Args:
+            cached: the session.
+            records: those that its log has.
+        """
+        if self.store.persistent:
+            cached.keeps_requests = self._keeps_requests
+            cached.receipts = Receipts()
+            cached.receipts.follow(records)
 
     async def _unknown(
         self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, unread: str
@@ -533,6 +551,7 @@ class SessionIndex:
         cached = CachedSession(
             session, log, log.id, now, now, self._sessions, strict=self._strict, warning=warning, parent=parent
         )
+        self._equip_receipts(cached, ())
         self._sessions.enter(cached)
         async with log.hold():
             await cached.append(records)

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from wane.core import DELIMITER, ContextWindow, Kind
 from wane.core.errors import HistoryError, JournalError
-from wane.journal import Record
+from wane.journal import Receipts, Record
 from wane.prices import NO_USAGE
 from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, RewrittenPrefix
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
@@ -80,6 +80,8 @@ class CachedSession:
         corrections: corrections without which the provider has refused requests.
         elsewhere: corrections without which a second provider has refused them, while the first was down.
         caching: what its requests paid again, and why.
+        receipts: makes the records of its requests; None if nothing of it is stored.
+        keeps_requests: whether these hold the requests, and not their digests alone.
     """
 
     session: Session
@@ -102,6 +104,8 @@ class CachedSession:
     corrections: list[Correction] = field(default_factory=list)
     elsewhere: list[Correction] = field(default_factory=list)
     caching: CacheWatch = field(default_factory=CacheWatch)
+    receipts: Receipts | None = None
+    keeps_requests: bool = True
     # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
     _waiting: list[Record] = field(default_factory=list)
     _keys: list[str] = field(default_factory=list)  # of answers, which wait for the store too
@@ -131,7 +135,9 @@ class CachedSession:
                     raise JournalError(f"session {self.id}: another process continued it while it could not be stored")
                 if self._outdated:
                     self.session, self._outdated = self.session.blank(), False
+                    self.receipts = Receipts()
                 self.session.follow(news)
+                self._follow(news)
                 if news:
                     self.mark(stored=True)
             yield
@@ -163,8 +169,10 @@ class CachedSession:
             raise
         except StoreError as error:
             self._waiting = waiting
+            self._follow(records)
             self._warn(error)
             return
+        self._follow(records)
         self._waiting, self._keys = [], []
         if self.warning.startswith(_UNSTORED):
             self.warning = ""
@@ -249,6 +257,10 @@ class CachedSession:
             "" if self.sender.agent else self.sender.session,
         )
 
+    def _follow(self, records: Sequence[Record]) -> None:
+        if self.receipts is not None:
+            self.receipts.follow(records)
+
     def _warn(self, error: StoreError) -> None:
         if self.strict:
             raise error
@@ -319,6 +331,25 @@ class SessionTurn:
         """
         (self._cached.elsewhere if elsewhere else self._cached.corrections).append(correction)
         self.asked = correction(self.asked, self._sent)
+
+    async def sent(self, body: bytes, url: str) -> None:
+        """Record a request that is about to be sent upstream, as its bytes are.
+
+        Raises:
+            StoreError: in strict mode, if it cannot be stored.
+        """
+        cached = self._cached
+        if cached.receipts is None:
+            return
+        try:
+            for _ in range(TRIES):
+                with suppress(SessionChangedError):
+                    async with cached.held():
+                        await cached.append([cached.receipts.of(body, url, keep=cached.keeps_requests)])
+                    break
+        except (JournalError, HistoryError) as error:
+            # Another process has continued the session with what does not fit. The client still gets its reply.
+            _LOGGER.warning("session %s: a request was not recorded: %s", self.facts.session, error)
 
     @property
     def is_corrected_elsewhere(self) -> bool:

@@ -1,0 +1,233 @@
+"""`wane show --at` and `wane verify`: the requests of a session as they were sent, and the proof of it."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from wane.cli import failure
+from wane.cli.commands import ShowOptions, VerifyOptions
+from wane.cli.failure import InputError
+from wane.cli.lab.reading import located
+from wane.cli.sessions.removing import directory_of, opened_store, where_of
+from wane.cli.terminal.text import counted, local_time, printable, write_json
+from wane.core.errors import SessionNotFoundError
+from wane.journal import NoteRecord, Record, SentRequest, SessionStore, default_root, read, sent_requests
+from wane.journal.records import FORK_NOTE
+from wane.journal.store import Deleted, deleted_sessions, matching_ids
+
+_LAYERS: Final = {
+    "http": "the body as it went to the provider",
+    "model": "what Wane handed over to the model's client, which shows no body",
+}
+_STATES: Final = {
+    "identical": "rebuilt, to the byte what was sent",
+    "not kept": "content was not kept; only the digest is here",
+    "deleted": "content was deleted since; it cannot be rebuilt",
+    "wrong": "WRONG",
+}
+
+
+class _Session(NamedTuple):
+    id: str
+    records: Sequence[Record]
+    torn_bytes: int = 0
+
+
+def show_request(options: ShowOptions, number: int) -> int:
+    """Print a request, or how it differs from another one, and return the exit code.
+
+    Raises:
+        SessionNotFoundError: if there is no such session.
+        JournalError: if it cannot be read.
+        InputError: if it has no such request.
+    """
+    requests = list(sent_requests(_session(options.name, options.store).records))
+    request = _numbered(requests, number)
+    before = None if options.diff is None else _numbered(requests, options.diff)
+    lines = list(_lines(request))
+    if before is not None:
+        names = (f"request {before.number}", f"request {request.number}")
+        lines = list(difflib.unified_diff(list(_lines(before)), lines, *names, lineterm="", n=2))
+    if options.as_json:
+        data = request_dict(request)
+        write_json(data if before is None else {"before": request_dict(before), "after": data, "diff": lines})
+    else:
+        for shown in (request,) if before is None else (before, request):
+            _write(f"# {_about(shown, len(requests))}")
+        if before is not None and not lines:
+            _write("# no difference")
+        for line in lines:
+            _write(line)
+    return failure.FAILED if "wrong" in (request.state, before and before.state) else failure.OK
+
+
+def verify_session(options: VerifyOptions) -> int:
+    """Verify the requests of a session, and return the exit code.
+
+    Raises:
+        SessionNotFoundError: if there is no such session, and none of that id was deleted.
+        JournalError: if it cannot be read.
+    """
+    try:
+        session = _session(options.name, options.store)
+    except SessionNotFoundError:
+        deleted = _deleted(options.name, options.store)
+        if deleted is None:
+            raise
+        return _tell_deleted(deleted, options)
+    requests = list(sent_requests(session.records))
+    states = Counter[str](request.state for request in requests)
+    links = [request.record.chain for request in requests]
+    noted = options.chain is None or any(link.startswith(options.chain) for link in links if options.chain)
+    sound = bool(requests) and not states["wrong"] and noted
+    if options.as_json:
+        write_json(
+            {
+                "session": session.id,
+                "valid": sound,
+                "requests": len(requests),
+                "copied": _copied(session.records),
+                "states": dict(states),
+                "chain": links[-1] if links else None,
+                "torn_bytes": session.torn_bytes,
+                "wrong": [request_dict(request) for request in requests if request.state == "wrong"],
+            }
+        )
+        return failure.OK if sound else failure.FAILED
+    _tell(session, requests, states)
+    if not noted:
+        _write(f"The chain does not hold the link {options.chain}: it was cut, or made anew.")
+    return failure.OK if sound else failure.FAILED
+
+
+def request_dict(request: SentRequest) -> dict[str, Any]:
+    """Return a request as JSON-able data."""
+    record = request.record
+    return {
+        "number": request.number,
+        "at": None if record.at is None else record.at.isoformat(),
+        "url": record.url,
+        "layer": record.layer,
+        "state": request.state,
+        "problem": request.problem,
+        "size": record.size,
+        "digest": record.digest,
+        "salt": record.salt,
+        "chain": record.chain,
+        "deleted": None if record.deleted is None else record.deleted.isoformat(),
+        "body": None if request.body is None else request.body.decode("utf-8", "surrogatepass"),
+    }
+
+
+def _session(name: str, store: str | None) -> _Session:
+    if store is not None and directory_of(store) is None:
+        return asyncio.run(_stored(name, store))
+    path = Path(located(name) if store is None else SessionStore(directory_of(store) or Path()).find(name))
+    file = read(path)
+    return _Session(file.header.id, file.records, file.torn_bytes)
+
+
+async def _stored(name: str, where: str) -> _Session:
+    store = opened_store(where)
+    try:
+        ids = matching_ids(name, [session.id for session in await store.unwritten(0)])
+        if len(ids) != 1:
+            raise SessionNotFoundError(f"{len(ids) or 'no'} sessions have an id that begins with {name!r}")
+        (session_id,) = ids
+        return _Session(session_id, await store.read(session_id))
+    finally:
+        await store.close()
+
+
+def _deleted(name: str, store: str | None) -> Deleted | None:
+    where = where_of(store)
+    directory = directory_of(where)
+    entries = deleted_sessions(default_root(os.environ) if directory is None else directory)
+    return next((entry for entry in reversed(entries) if name and entry.matches(name)), None)
+
+
+def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:
+    if options.as_json:
+        write_json({"session": deleted.id, "deleted": deleted.at, "requests": deleted.requests, "chain": deleted.chain})
+    else:
+        _write(f"session {deleted.id} was deleted at {deleted.at}. It had {counted(deleted.requests, 'request')}.")
+        _write(f"Its chain ended in {deleted.chain or '(none)'}")
+    return failure.OK
+
+
+def _numbered(requests: Sequence[SentRequest], number: int) -> SentRequest:
+    if number <= len(requests):
+        return requests[number - 1]
+    if not requests:
+        raise InputError("the journal holds no requests of this session: a Wane that recorded none began it")
+    raise InputError(f"there is no request {number}: the session has {len(requests):,}")
+
+
+def _copied(records: Sequence[Record]) -> int:
+    """How many requests were sent in the session that this one branches off from."""
+    forks = [at for at, record in enumerate(records) if isinstance(record, NoteRecord) and record.topic == FORK_NOTE]
+    return sum(record.kind == "request" for record in records[: forks[-1]]) if forks else 0
+
+
+def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[str, int]) -> None:
+    _write(f"session {session.id}: {counted(len(requests), 'request')}")
+    if copied := _copied(session.records):
+        _write(f"{copied:>6,}  of them were sent in the session that it branches off from")
+    for state, words in _STATES.items():
+        if states[state]:
+            _write(f"{states[state]:>6,}  {words}")
+    for request in requests:
+        if request.state == "wrong":
+            _write(f"request {request.number} (line {request.line}): {request.problem}")
+    if session.torn_bytes:
+        _write(f"The last record was cut short ({counted(session.torn_bytes, 'byte')}): a request there is not known.")
+    if not requests:
+        _write("Nothing can be verified: the journal has no digests of requests.")
+    elif not states["wrong"]:
+        _write(f"The chain of digests holds; it ends in {requests[-1].record.chain}")
+
+
+def _about(request: SentRequest, total: int) -> str:
+    record = request.record
+    when = "" if record.at is None else f", {local_time(record.at)}"
+    where = f" to {record.url}" if record.url else ""
+    what = request.problem or _STATES[request.state]
+    return f"request {request.number} of {total}{when}{where}: {record.size:,} bytes, {_LAYERS[record.layer]}; {what}"
+
+
+def _lines(request: SentRequest) -> Iterator[str]:
+    """A request for people: all that it holds, with its texts as they read."""
+    if request.body is None:
+        return
+    try:
+        body = json.loads(request.body)
+    except ValueError:
+        yield from request.body.decode("utf-8", "replace").splitlines()
+    else:
+        yield from _outlined(body, "")
+
+
+def _outlined(value: Any, indent: str) -> Iterator[str]:
+    entries = value.items() if isinstance(value, dict) else ((None, entry) for entry in value)
+    for key, entry in entries:
+        name = "-" if key is None else f"{key}:"
+        if isinstance(entry, dict | list) and entry:
+            yield f"{indent}{name}"
+            yield from _outlined(entry, f"{indent}  ")
+        elif isinstance(entry, str) and "\n" in entry:
+            yield f"{indent}{name} |"
+            yield from (f"{indent}  {line}" for line in entry.split("\n"))
+        else:
+            yield f"{indent}{name} {entry if isinstance(entry, str) else json.dumps(entry)}"
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{printable(line, chr(9))}\n")

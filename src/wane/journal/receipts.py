@@ -1,0 +1,269 @@
+"""Receipts: the requests that a session sent, byte for byte, each with a digest, and the digests in a chain.
+
+A request is kept as pieces: its long strings, and the text between them. Most are also in the request before it, or are
+strings of messages that the journal holds anyway, so a record names those, and holds only what is new.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from json.encoder import encode_basestring
+from typing import Any, Final, Literal
+
+from wane.core.errors import JournalError
+from wane.journal.codec import encode
+from wane.journal.records import (
+    Layer,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    ReminderRecord,
+    RequestRecord,
+    StrategyRecord,
+)
+
+_LEAST: Final = 64  # characters of a string that is a piece of its own
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_WITH_STRINGS: Final = (MessageRecord, NoteRecord, PassRecord, StrategyRecord, ReminderRecord)
+
+State = Literal["identical", "not kept", "deleted", "wrong"]
+"""What becomes of a request when it is rebuilt: it has the digest of what was sent; its content was not kept, or was
+deleted; or it is not what was sent."""
+
+
+class Receipts:
+    """Makes the records of a journal's requests, and rebuilds them. It must see all records, in order (`follow`).
+
+    It takes some 200 bytes for each piece, and the pieces themselves if it is to rebuild.
+
+    Args:
+        rebuilds: whether it can rebuild requests.
+    """
+
+    def __init__(self, *, rebuilds: bool = False) -> None:
+        # Pieces are numbered in the order in which the journal first has them.
+        self._numbers: dict[bytes, int] = {}
+        self._keys: list[bytes] = []
+        self._sizes = array("L")
+        self._contents: list[bytes] | None = [] if rebuilds else None
+        self._base = array("L")  # pieces of the latest request whose content was kept
+        self._chain = ""
+
+    def follow(self, records: Iterable[Record]) -> None:
+        """Take in records that the journal has, or will have next.
+
+        Raises:
+            JournalError: if a request names pieces that are not there.
+        """
+        for record in records:
+            if isinstance(record, RequestRecord):
+                self._chain = record.chain
+                if record.pieces is not None:
+                    self._base = self._read(record.pieces)
+            elif isinstance(record, _WITH_STRINGS):
+                for string in _strings(encode(record)):
+                    self._number(string)
+
+    def of(self, body: bytes, url: str, *, layer: Layer = "http", keep: bool = True) -> RequestRecord:
+        """Return the record of a request that is about to be sent. `follow` has to see it too.
+
+        Args:
+            body: the exact bytes of its body.
+            url: where it goes, without a query.
+            layer: what the bytes are; see `RequestRecord`.
+            keep: whether its content is kept too, not only its digest. Content that is not UTF-8 is not kept.
+        """
+        salt = secrets.token_hex(16)
+        digest = digest_of(body, salt)
+        pieces = None
+        if keep:
+            with suppress(UnicodeDecodeError):
+                pieces = self._pieces(body)
+        return RequestRecord(url, layer, len(body), digest, salt, chained(self._chain, digest), pieces)
+
+    def rebuilt(self) -> bytes:
+        """Return the latest request whose content was kept."""
+        assert self._contents is not None
+        return b"".join(map(self._contents.__getitem__, self._base))
+
+    def _number(self, content: bytes) -> int:
+        key = _key(content)
+        number = self._numbers.setdefault(key, len(self._keys))
+        if number == len(self._keys):
+            self._keys.append(key)
+            self._sizes.append(len(content))
+            if self._contents is not None:
+                self._contents.append(content)
+        return number
+
+    def _read(self, pieces: Sequence[Any]) -> array[int]:
+        base = array("L")
+        for piece in pieces:
+            match piece:
+                case int() if 0 <= piece < len(self._keys):
+                    base.append(piece)
+                case [int(first), int(stop)] if 0 <= first < stop <= len(self._base):
+                    base.extend(self._base[first:stop])
+                case str() | [str()]:
+                    base.append(self._number(_content(piece)))
+                case _:
+                    raise JournalError(f"a request names a piece that the journal does not have: {piece!r:.80}")
+        return base
+
+    def _pieces(self, body: bytes) -> tuple[Any, ...]:
+        base, sizes = self._base, self._sizes
+        first, start = 0, 0
+        while first < len(base) and self._is(base[first], body[start : start + sizes[base[first]]]):
+            start += sizes[base[first]]
+            first += 1
+        last, stop = len(base), len(body)
+        while last > first and (size := sizes[base[last - 1]]) <= stop - start:
+            if not self._is(base[last - 1], body[stop - size : stop]):
+                break
+            stop -= size
+            last -= 1
+        ahead = [[0, first]] if first else []
+        behind = [[last, len(base)]] if last < len(base) else []
+        return (*ahead, *self._between(body[start:stop]), *behind)
+
+    def _is(self, number: int, content: bytes) -> bool:
+        return self._keys[number] == _key(content)
+
+    def _between(self, data: bytes) -> Iterator[Any]:
+        """The pieces of the part of a request that neither begins nor ends like the request before."""
+        base, fresh = self._base, dict[bytes, int]()
+        positions: dict[int, int] = {}
+        for position, number in enumerate(base):
+            positions[number] = -1 if number in positions else position
+        run = [0, 0]
+        for content in _split(data):
+            key = _key(content)
+            known = self._numbers.get(key, fresh.get(key))
+            if known is not None and run[0] < run[1] < len(base) and base[run[1]] == known:
+                run[1] += 1
+                continue
+            if run[0] < run[1]:
+                yield run
+            position = positions.get(-1 if known is None else known, -1)
+            run = [position, position + 1] if position >= 0 else [0, 0]
+            if known is None:
+                fresh[key] = len(self._keys) + len(fresh)
+                yield _written(content)
+            elif position < 0:
+                yield known
+        if run[0] < run[1]:
+            yield run
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as it is rebuilt from a journal.
+
+    Attributes:
+        number: its number in the session, from 1.
+        line: the line of its record in the journal, whose header is line 1.
+        record: its record.
+        state: whether it is what was sent.
+        body: its bytes; without what was deleted, if something was. None if they are not in the journal.
+        problem: what is wrong; empty unless the state is `wrong`.
+    """
+
+    number: int
+    line: int
+    record: RequestRecord
+    state: State
+    body: bytes | None = None
+    problem: str = ""
+
+
+def sent_requests(records: Iterable[Record]) -> Iterator[SentRequest]:
+    """Rebuild the requests of a session from its records, and compare each with its digest.
+
+    Args:
+        records: all records of the session, in order.
+    """
+    receipts, chain, number = Receipts(rebuilds=True), "", 0
+    for line, record in enumerate(records, start=2):
+        problem = ""
+        try:
+            receipts.follow([record])
+        except JournalError as error:
+            problem = str(error)
+        if not isinstance(record, RequestRecord):
+            continue
+        number += 1
+        body = None if problem or record.pieces is None else receipts.rebuilt()
+        state: State = "not kept" if body is None else "identical"
+        if record.deleted is not None:
+            state = "deleted"
+        elif body is not None and digest_of(body, record.salt) != record.digest:
+            problem = "what is rebuilt does not have the digest of what was sent"
+        if record.chain != chained(chain, record.digest):
+            problem = "the chain of digests is broken here: a request before it, or its digest, was changed or removed"
+        chain = record.chain
+        yield SentRequest(number, line, record, "wrong" if problem else state, body, problem)
+
+
+def digest_of(body: bytes, salt: str) -> str:
+    """Return the digest of a request: the SHA-256, in hex, of the salt's text followed by the body."""
+    digest = sha256(salt.encode("utf-8", "surrogatepass"))
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def chained(before: str, digest: str) -> str:
+    """Return the link of a request: the SHA-256, in hex, of the text of the link before it and of its digest."""
+    return sha256(f"{before}{digest}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    at = 0
+    for match in _STRING.finditer(data):
+        start, stop = match.span()
+        if stop - start >= _LEAST + 2:
+            if at < start:
+                yield data[at:start]
+            yield data[start:stop]
+            at = stop
+    if at < len(data):
+        yield data[at:]
+
+
+def _strings(value: Any) -> Iterator[bytes]:
+    """The long strings in JSON data, as most writers of JSON write them."""
+    if isinstance(value, str):
+        if len(value) >= _LEAST:
+            yield _content([value])
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _strings(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _strings(entry)
+
+
+def _written(content: bytes) -> Any:
+    """A new piece as a record has it: a string by its value if that gives the same bytes, else the text."""
+    if content[:1] == b'"':
+        with suppress(ValueError):
+            string = json.loads(content)
+            if isinstance(string, str) and _content([string]) == content:
+                return [string]
+    return content.decode()
+
+
+def _content(piece: Any) -> bytes:
+    text: str = encode_basestring(piece[0]) if isinstance(piece, list) else piece
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _key(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()

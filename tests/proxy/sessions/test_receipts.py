@@ -1,0 +1,88 @@
+"""Receipts of the proxy's requests: hidden rounds, restarts and forks, in every protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.marks import cross_quick
+from tests.proxy.sessions.test_index import SMALL, disk, worker
+from tests.proxy.world import CLIENTS, Client, exchange, result, run_turn, work
+from wane.journal import NoteRecord, SentRequest, read, sent_requests
+from wane.journal.records import FORK_NOTE
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.store.base import MemoryStore
+
+
+def own_requests(root: Path) -> dict[str, list[SentRequest]]:
+    """The requests of each session below a directory, without those that it has copied from another one."""
+    sessions = {}
+    for path in root.rglob("*Z-*.jsonl"):
+        records = list(read(path).records)
+        forks = [
+            at for at, record in enumerate(records) if isinstance(record, NoteRecord) and record.topic == FORK_NOTE
+        ]
+        copied = sum(record.kind == "request" for record in records[: forks[-1] if forks else 0])
+        sessions[read(path).header.id] = list(sent_requests(records))[copied:]
+    return sessions
+
+
+@pytest.mark.parametrize(
+    ("make", "restarts"), cross_quick(CLIENTS, (True, False)), ids=lambda value: getattr(value, "__name__", str(value))
+)
+async def test_the_journal_gives_back_each_request_of_a_session_and_of_its_fork(
+    make: type[Client], restarts: bool, tmp_path: Path
+) -> None:
+    client, sent, rounds = make(), list[bytes](), 0
+    upstream = worker(client, 2, reasons=True)
+    index = SessionIndex(disk(tmp_path), SMALL)
+
+    async def go_on(agent: Client, turns: int) -> None:
+        nonlocal index, rounds
+        for number in range(turns):
+            agent.say(f'{number}: "Ünïcode" \\ and so on. ' * 5)
+            for _ in range(20):
+                if restarts:
+                    await index.close()
+                    index = SessionIndex(disk(tmp_path), SMALL)
+                done = await exchange(index, agent, upstream)
+                sent.extend(map(orjson.dumps, done.bodies))
+                rounds += len(done.bodies) - 1
+                if not agent.take(done.answer, result):
+                    break
+
+    await go_on(client, 2)
+    fork = client.copy()
+    await go_on(client, 1)
+    fork.say("Something else instead.")
+    await go_on(fork, 1)
+    await index.close()
+    sessions = own_requests(tmp_path)
+    requests = [request for session in sessions.values() for request in session]
+    assert {request.state for request in requests} == {"identical"}
+    assert Counter(request.body for request in requests) == Counter(sent)
+    assert len(sessions) >= 2
+    assert rounds
+
+
+async def test_with_digests_only_no_request_is_stored_but_each_can_be_proven(tmp_path: Path) -> None:
+    client = CLIENTS[0]()
+    index = SessionIndex(disk(tmp_path), SMALL, keep_requests=False)
+    done = await work(index, client, worker(client, 1), 2)
+    await index.close()
+    (requests,) = own_requests(tmp_path).values()
+    assert {request.state for request in requests} == {"not kept"}
+    assert len(requests) == sum(len(one.bodies) for one in done)
+    (path,) = tmp_path.rglob("*Z-*.jsonl")
+    assert b"You code." not in path.read_bytes()
+
+
+async def test_in_memory_nothing_is_made(tmp_path: Path) -> None:
+    client = CLIENTS[0]()
+    index = SessionIndex(MemoryStore(), SMALL)
+    client.say("Go.")
+    await run_turn(index, client, worker(client, 1), result)
+    assert all(cached.receipts is None for cached in index._sessions)
