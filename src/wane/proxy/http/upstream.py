@@ -194,6 +194,10 @@ class Upstream:
             path = path[len(self._version) - 1 :]
         return self._prefix + path
 
+    def address(self, path: bytes) -> str:
+        """Return the URL for a client's path and query, without the query, which may hold a key."""
+        return self.url.origin + self.target(path).partition(b"?")[0].decode("latin-1")
+
     async def send(
         self,
         exchange: Exchange,
@@ -216,10 +220,9 @@ class Upstream:
                 body raises it too.
             ClientGoneError: if the client disconnects while it sends.
         """
-        full = self.target(target)
         if exchange.sending is not None and isinstance(content, bytes):
-            await exchange.sending(content, self.url.origin + full.partition(b"?")[0].decode("latin-1"))
-        extensions: dict[str, Any] = {"timeout": self._timeout, "target": full}
+            await exchange.sending(content, self.address(target))
+        extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.target(target)}
         request = httpx2.Request(method, self._url, headers=headers, stream=_Body(content), extensions=extensions)
         try:
             with self.stoppable():

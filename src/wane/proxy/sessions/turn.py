@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 from weakref import WeakSet
 
@@ -41,6 +42,8 @@ from wane.tools.delegation import prompts_of
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
 _MOST_VIEWS: Final = 240
+_MOST_KEPT: Final = 32 * 1024 * 1024
+"""Bytes of a request up to which its content is stored, and not its digest alone."""
 
 TRIES: Final = 10
 """Attempts to add to a session while other processes do so too."""
@@ -341,11 +344,13 @@ class SessionTurn:
         cached = self._cached
         if cached.receipts is None:
             return
+        keep = cached.keeps_requests and len(body) <= _MOST_KEPT
         try:
             for _ in range(TRIES):
                 with suppress(SessionChangedError):
                     async with cached.held():
-                        await cached.append([cached.receipts.of(body, url, keep=cached.keeps_requests)])
+                        make = partial(cached.receipts.of, body, url, keep=keep)
+                        await cached.append([await in_thread_if(self.large, make)])
                     break
         except (JournalError, HistoryError) as error:
             # Another process has continued the session with what does not fit. The client still gets its reply.
