@@ -65,6 +65,13 @@ def test_an_order_that_is_not_known_gives_a_bound(times: tuple[float | None, flo
     assert counted.describe().startswith("0 to 1 of 1 results repeat")
 
 
+def test_calls_that_read_nothing_do_not_count() -> None:
+    waiting: Made = ("wait_agent", "x", "Wait timed out.", 1.0)
+    edit: Made = ("edit", "a.py", "Edited.", 2.0)
+    later: list[Made] = [(*call[:3], 3.0 + number) for number, call in enumerate((waiting, edit))]
+    assert rereads(family([waiting, edit], later)).results == 0
+
+
 def test_what_a_sub_agent_began_with_does_not_count() -> None:
     whole = family([("read", "a.py", "a", 1.0)], [("read", "a.py", "a", 2.0), ("read", "a.py", "a", 3.0)])
     side = whole.sidechains[0]

@@ -17,12 +17,15 @@ from wane.core import DELIMITER, Kind, chars
 from wane.formats.base import Part
 from wane.lab.session import RecordedSession
 from wane.tools.calls import command_of, judge_call
+from wane.tools.judgement import Activity
 from wane.tools.paths import FileMap
 
 
 @dataclass(frozen=True, slots=True)
 class Rereads:
-    """Counts of the results of sub-agents' calls; empty results and those that a sub-agent began with do not count.
+    """Counts of the results of sub-agents' calls that explore or run a command.
+
+    Empty results and those of calls that a sub-agent began with do not count.
 
     Attributes:
         results: all of them.
@@ -98,7 +101,7 @@ class _Result:
 
 
 def _results(session: RecordedSession) -> Iterator[_Result]:
-    """The results of a session's own calls that have a text."""
+    """The results with a text of a session's own calls that explore or run a command."""
     times = [call.at for call in session.own_calls if call.at is not None]
     dated = all(before <= after for before, after in pairwise(times))
     asked: dict[str | None, tuple[Part, float | None]] = {}
@@ -109,9 +112,10 @@ def _results(session: RecordedSession) -> Iterator[_Result]:
     for part in session.parts:
         if part.kind is Kind.RESULT and part.text and part.call_id in asked:
             made, at = asked[part.call_id]
-            reads = judge_call(made.tool or "", made.arguments).reads
-            command = command_of(made.tool or "", made.arguments)
-            yield _Result(reads, command.strip() or f"{made.tool} {made.arguments}", part.text, at)
+            judgement = judge_call(made.tool or "", made.arguments)
+            command = command_of(made.tool or "", made.arguments).strip()
+            if command or judgement.activity is Activity.EXPLORE:
+                yield _Result(judgement.reads, command or f"{made.tool} {made.arguments}", part.text, at)
 
 
 class _Known:

@@ -25,7 +25,7 @@ SHELL_TOOLS: Final = word_set("""
 _EXPLORING: Final = word_set("""
     read read_file readfile view view_file open_file cat grep glob find ls fetch web_fetch webfetch web_search websearch
     recall notebookread read_many_files view_image task agent dispatch_agent explore toolsearch tool_search lsp
-    list_dir codebase_search search_file_content semantic_search read_text_file
+    list_dir codebase_search search_file_content semantic_search read_text_file spawn_agent invoke_agent subagent
 """)
 _ACTING: Final = word_set("""
     edit write write_file edit_file apply_patch multiedit multi_edit create_file write_to_file replace_in_file
@@ -36,7 +36,7 @@ _NEUTRAL: Final = word_set("""
     delimiter todowrite todoread todo_write todo_read write_todos taskcreate taskupdate tasklist taskget taskoutput
     taskstop update_plan enterplanmode exitplanmode exit_plan_mode askuserquestion ask_user ask_followup_question think
     skill write_stdin bashoutput killshell kill_shell bash_output sleep wait attempt_completion final_result finish
-    update_topic save_memory sendmessage
+    update_topic save_memory sendmessage wait_agent list_agents send_message interrupt_agent followup_task
 """)
 _CHANGING_VERBS: Final = word_set("""
     write edit create update delete remove add set move rename replace insert apply post put send publish merge close
