@@ -182,8 +182,10 @@ class Archive:
 
     def _contents(self, task: Episode) -> str:
         """What came of a task, and a line for each of its episodes and tasks."""
-        state = "abandoned" if task.abandoned else "ended" if task.closed else "open"
-        head = f"{state[0].upper()}{state[1:]}. {task.description or ''}".rstrip()
+        state = "Ended" if task.closed else "Open"
+        if task.abandoned:
+            state = "Abandoned"
+        head = f"{state}. {task.description or ''}".rstrip()
         inside = [one for one in self.episodes if one.task is not None and one.task.number == task.number]
         lines = [f"- {one.type} {_json(one.name)}{_described(one)}" for one in inside if one.name is not None]
         return "\n".join([head, "Recall what it holds by name:" if lines else "It holds no episode.", *lines])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
@@ -528,13 +528,12 @@ def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[
 
     Empty if the turn begins with reasoning anyway, or began without it. See `wane.formats.turns`.
     """
-    visible_parts = (
-        (
-            number,
-            [part for index, part in enumerate(transcript.parts(number), transcript.first(number)) if index in visible],
-        )
-        for number in range(len(transcript.messages) - 1, -1, -1)
-    )
-    needed = required_opening(transcript.parts, len(transcript.messages), visible_parts)
+
+    def visible_parts() -> Iterator[tuple[int, list[Part]]]:
+        for number in range(len(transcript.messages) - 1, -1, -1):
+            parts = enumerate(transcript.parts(number), transcript.first(number))
+            yield number, [part for index, part in parts if index in visible]
+
+    needed = required_opening(transcript.parts, len(transcript.messages), visible_parts())
     items = {transcript.first(number) + position for number, positions in needed.items() for position in positions}
     return sorted(items.difference(visible))

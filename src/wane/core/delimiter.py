@@ -149,9 +149,10 @@ class Verdict:
         """
         if not self.absent:
             return self.text
-        whole, part = ([quote(name) for name in self.absent if self.absent[name] == much] for much in ("all", "some"))
-        what = [f"the steps of {', '.join(whole)}"] if whole else []
-        what += [f"some steps of {', '.join(part)}"] if part else []
+        what = []
+        for much, steps in (("all", "the steps"), ("some", "some steps")):
+            if names := [quote(name) for name in self.absent if self.absent[name] == much]:
+                what.append(f"{steps} of {', '.join(names)}")
         gone = " and ".join(what)
         if recall:
             # By a search: the pages of a whole exploration cost as much as reading its files again.

@@ -147,16 +147,12 @@ def _owners_of_field(name: str) -> list[str]:
     return [
         words.format
         for words in VOCABULARIES
-        if name in words.metadata or any(name in names for names in (*words.fields.values(), *words.blocks.values()))
+        if name in words.metadata.union(*words.fields.values(), *words.blocks.values())
     ]
 
 
 def _owners_of_type(kind: str) -> list[str]:
-    return [
-        words.format
-        for words in VOCABULARIES
-        if kind in words.items or any(kind in types for types in words.contents.values())
-    ]
+    return [words.format for words in VOCABULARIES if kind in words.items.union(*words.contents.values())]
 
 
 def as_data(value: Any) -> Any:

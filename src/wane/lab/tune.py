@@ -75,6 +75,10 @@ class Candidate:
         """Share of the content needed later that was in view, from 0 to 1; see `kept_of`."""
         return kept_of(self.totals)
 
+    def setting(self, name: str) -> Any:
+        """Return the budget, or a field of the policy."""
+        return self.budget if name == "budget" else getattr(self.policy, name)
+
     @property
     def departures(self) -> dict[str, Any]:
         """Fields of the policy that differ from the defaults, with their values."""
@@ -140,15 +144,11 @@ class Tuning:
     @property
     def edges(self) -> dict[str, Edge]:
         """The settings that the choice took from the edge of the tried values; better ones may lie beyond it."""
-        tried = {
-            "budget": {candidate.budget for candidate in self.candidates},
-            **{name: {getattr(candidate.policy, name) for candidate in self.candidates} for name in DEPTHS},
-        }
-        values = {"budget": self.chosen.budget, **{name: getattr(self.chosen.policy, name) for name in DEPTHS}}
         edges: dict[str, Edge] = {}
-        for name, value in values.items():
-            if len(tried[name]) > 1 and value in (min(tried[name]), max(tried[name])):
-                edges[name] = "lowest" if value == min(tried[name]) else "highest"
+        for name in ("budget", *DEPTHS):
+            value, tried = self.chosen.setting(name), {candidate.setting(name) for candidate in self.candidates}
+            if len(tried) > 1 and value in (min(tried), max(tried)):
+                edges[name] = "lowest" if value == min(tried) else "highest"
         return edges
 
     def config(self) -> str:

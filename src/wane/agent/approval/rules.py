@@ -181,10 +181,11 @@ class RememberedRules:
         with FileLock(f"{self.path}.lock"):
             projects = self._read()
             rules = projects.get(self._project, {})
-            projects[self._project] = {
-                kind: [text for text in dict.fromkeys([*rules.get(kind, ()), *added.get(kind, ())]) if text != without]
-                for kind in ("allow", "deny")
-            }
+            projects[self._project] = changed = {}
+            for kind in ("allow", "deny"):
+                texts = dict.fromkeys([*rules.get(kind, ()), *added.get(kind, ())])
+                texts.pop(without, None)
+                changed[kind] = list(texts)
             replace_file(self.path, json.dumps(projects, indent=2, ensure_ascii=False).encode())
         self._load(projects)
 
@@ -206,10 +207,11 @@ class RememberedRules:
 
 
 def _is_rules(rules: object) -> bool:
-    return isinstance(rules, dict) and all(
-        kind in ("allow", "deny") and isinstance(texts, list) and all(isinstance(text, str) for text in texts)
-        for kind, texts in rules.items()
-    )
+    if not isinstance(rules, dict) or not rules.keys() <= {"allow", "deny"}:
+        return False
+    if not all(isinstance(texts, list) for texts in rules.values()):
+        return False
+    return all(isinstance(text, str) for texts in rules.values() for text in texts)
 
 
 def _readings(words: Sequence[str | None]) -> list[list[str | None]]:

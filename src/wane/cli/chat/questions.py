@@ -81,8 +81,10 @@ def _verdict_line(part: PartVerdict, *, lasting: bool) -> Text:
     """Return a line about a part; with what an answer of "always" covers, if the menu has no room for it."""
     if part.allowed:
         return Text.assemble(("  allowed  ", "green"), printable(part.text), (f"  ({part.allowed})", "dim"))
-    always = "" if not lasting else f"always: {covered(part.rule)}" if part.rule else "asked for each time"
-    return Text.assemble(("  asks     ", "yellow"), printable(part.text), (f"  ({always})" if always else "", "dim"))
+    always = ""
+    if lasting:
+        always = f"  (always: {covered(part.rule)})" if part.rule else "  (asked for each time)"
+    return Text.assemble(("  asks     ", "yellow"), printable(part.text), (always, "dim"))
 
 
 def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from wane.cli.terminal.text import printable
 from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Level, Policy, Step
 from wane.core.report import brief
 
-_FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER}
+_FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER, Kind.NOTICE: Role.NOTICE}
 _KeyT = TypeVar("_KeyT")
 _NEVER: Final = "never evicted"
 
@@ -57,10 +57,7 @@ def blocks(
 
     def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
         for index, owner in enumerate(owners):
-            kind = kinds[index]
-            role = _FIXED.get(kind) or (
-                Role.NOTICE if kind is Kind.NOTICE else role_of(owner) if owner else Role.IMPLICIT
-            )
+            role = _FIXED.get(kinds[index]) or (role_of(owner) if owner else Role.IMPLICIT)
             number, substitute = owner.number if owner else None, instead.get(index, 0) if instead else 0
             if substitute:
                 yield (role, number, True), substitute

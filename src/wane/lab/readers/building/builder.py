@@ -286,12 +286,9 @@ def _sound(part: Part, call_id: str | None) -> Part:
 def _with_needs(accepted: dict[int, Part]) -> dict[int, Part]:
     """Return the parts that are left of a message, with the offsets of their needs adapted (R12)."""
     positions = {number: position for position, number in enumerate(accepted)}
-    return {
-        number: replace(
-            part,
-            needs=tuple(
-                positions[number + offset] - positions[number] for offset in part.needs if number + offset in positions
-            ),
-        )
-        for number, part in accepted.items()
-    }
+    adapted: dict[int, Part] = {}
+    for number, part in accepted.items():
+        needed = (number + offset for offset in part.needs)
+        needs = [positions[other] - positions[number] for other in needed if other in positions]
+        adapted[number] = replace(part, needs=tuple(needs))
+    return adapted

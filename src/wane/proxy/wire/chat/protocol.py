@@ -148,12 +148,11 @@ class OpenAIChatWire(OpenAIWire):
         return hash(jsons.dumps(reasoning)) if reasoning else None
 
     def _without(self, body: Body, seals: set[int]) -> Body:
-        messages = [
-            {key: value for key, value in message.items() if key not in REASONING_LISTS}
-            if self._seal(message) in seals
-            else message
-            for message in body["messages"]
-        ]
+        messages: list[Message] = []
+        for message in body["messages"]:
+            if self._seal(message) in seals:
+                message = {key: value for key, value in message.items() if key not in REASONING_LISTS}  # noqa: PLW2901
+            messages.append(message)
         return {**body, "messages": messages}
 
 
