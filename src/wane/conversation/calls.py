@@ -65,14 +65,7 @@ def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Cal
 
 @dataclass(slots=True)
 class _Verdict:
-    """The verdict on one `delimiter` call of an answer.
-
-    Attributes:
-        position: position among the answer's `delimiter` calls.
-        id: the call's id.
-        arguments: its arguments in normal form.
-        text: the tool result for the model.
-    """
+    """The verdict on one `delimiter` call of an answer."""
 
     position: int
     id: str | None
@@ -207,15 +200,7 @@ class WaitingCalls(Generic[MessageT]):
         open_calls: Collection[str],
         own: Collection[str],
     ) -> None:
-        """Take in the own calls of an answer.
-
-        Args:
-            message: the answer.
-            parts: its parts.
-            texts: for each part, the verdict's text if it is a `delimiter` call.
-            open_calls: ids of all calls without a result.
-            own: names of own tools.
-        """
+        """Take in the own calls of an answer."""
         for position, (part, text) in enumerate(zip(parts, texts, strict=True)):
             # A call answered within its message was run by the provider.
             if part.kind is Kind.CALL and part.tool in own and part.call_id in open_calls:
@@ -254,14 +239,7 @@ def still_open(
     open_calls: Mapping[str, int],
     first: int = 0,
 ) -> list[Call[MessageT]]:
-    """Return the calls of a history that have no result yet, in order, except those that the provider runs.
-
-    Args:
-        format: the messages' format.
-        messages: the history.
-        open_calls: number of calls without a result, by id.
-        first: the first message to look at.
-    """
+    """Return the calls of a history that have no result yet, in order, except those that the provider runs."""
     remaining, open_in_order = dict(open_calls), list[Call[MessageT]]()
     for number in range(len(messages) - 1, first - 1, -1):
         if not remaining:

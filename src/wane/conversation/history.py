@@ -86,11 +86,6 @@ class History:
     def take(self, parts: list[Part], *, answers: bool, content: Mapping[str, Any] = _NO_CONTENT) -> list[Taken]:
         """Take in the next message.
 
-        Args:
-            parts: its parts.
-            answers: whether a model made it.
-            content: what its record keeps of it.
-
         Raises:
             HistoryError: for an item that cannot stand here.
         """
@@ -134,11 +129,6 @@ class History:
         """Repeat a step. No pass runs, nothing is inferred, and the settings of now do not matter (R14).
 
         What another strategy did is not repeated, and its requests say nothing about those of this one.
-
-        Args:
-            record: its record.
-            parts: the parts of its message.
-            answers: whether a model made the message.
 
         Raises:
             HistoryError: for a step that does not fit.

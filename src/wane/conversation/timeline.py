@@ -502,13 +502,6 @@ def shown_of(
 ) -> MessageT | None:
     """Return the visible part of a message; None if only reasoning is left of it.
 
-    Args:
-        format: the message's format.
-        message: the message.
-        slots: its visible parts by position, at least one, ascending.
-        size: number of its parts.
-        strategy: name of the strategy that decided the view.
-
     Raises:
         ConfigError: if a part is replaced by another text, and the format cannot write messages.
     """

@@ -83,11 +83,6 @@ def is_command(line: str) -> bool:
 def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] = ()) -> tuple[ChatCommand, str]:
     """Return the command that a line names, by a name or an unambiguous beginning, and the rest of the line.
 
-    Args:
-        line: the line.
-        commands: all commands of the chat.
-        own: the names of the user's own commands, which may have been meant.
-
     Raises:
         ConfigError: if no command has this name, or several have.
     """

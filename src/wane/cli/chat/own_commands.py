@@ -31,13 +31,7 @@ _PLACE: Final = re.compile(r"\$(ARGUMENTS|[1-9])")
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A command from a file.
-
-    Attributes:
-        name: its name, with the slash.
-        help: what it does: its description, or its first line.
-        text: what it sends.
-    """
+    """A command from a file."""
 
     name: str
     help: str
@@ -58,12 +52,7 @@ class CustomCommand:
 
 
 def custom_commands(directory: Path, environ: Mapping[str, str]) -> list[CustomCommand]:
-    """Return the user's commands, by name. The nearest counts: the directory's, the project's, the user's own.
-
-    Args:
-        directory: where the session works.
-        environ: the environment, which may say where the user's settings are.
-    """
+    """Return the user's commands, by name. The nearest counts: the directory's, the project's, the user's own."""
     places = [path / folder for path in dict.fromkeys((directory, project_of(directory))) for folder in FOLDERS]
     commands: dict[str, CustomCommand] = {}
     for folder in (*places, user_file(environ).with_name("commands")):
@@ -100,13 +89,7 @@ _PATIENCE: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that has ended.
-
-    Attributes:
-        command: the command line.
-        output: the end of what it printed.
-        code: its exit code; below 0 for a signal.
-    """
+    """A command that has ended."""
 
     command: str
     output: str

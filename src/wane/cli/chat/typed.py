@@ -38,12 +38,7 @@ _GIT_TIMEOUT: Final = 5.0
 
 
 class ChatCompleter(Completer):
-    """Completes `/command` at the beginning of a line, and `@path` anywhere.
-
-    Args:
-        commands: returns the names of the commands, with what each does.
-        directory: where paths begin.
-    """
+    """Completes `/command` at the beginning of a line, and `@path` anywhere."""
 
     def __init__(self, commands: Callable[[], Iterable[tuple[str, str]]], directory: Path) -> None:
         self._commands = commands

@@ -39,13 +39,7 @@ COPIED: Final = "all of its calls count for another one"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything that replays need.
-
-    Attributes:
-        gathered: the content of the paths.
-        studied: the sessions, prepared.
-        engine: does the replays.
-    """
+    """Everything that replays need."""
 
     gathered: Gathered
     studied: list[Studied]

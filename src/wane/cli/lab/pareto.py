@@ -37,13 +37,6 @@ def pareto_picture(
     """Return the plot with a legend; empty if no mark has a cost.
 
     If two marks fall on one place, the one on the frontier is drawn, else the earlier one.
-
-    Args:
-        marks: the points.
-        width: columns to take.
-        cost_label: label of the horizontal axis.
-        value_label: label of the vertical axis.
-        money: formats a cost.
     """
     visible = [mark for mark in marks if mark.cost > 0]
     if not visible:

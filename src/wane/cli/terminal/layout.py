@@ -72,15 +72,7 @@ def blocks(
 def view_blocks(
     items: Sequence[Item], episodes: Iterable[Episode], window: ContextWindow, removed: Collection[int], *, done: bool
 ) -> list[Band]:
-    """Return a window's view as blocks, with what a pass removes; the rest is kept.
-
-    Args:
-        items: the items of the history.
-        episodes: all episodes of the history.
-        window: the window.
-        removed: indexes of the items that the pass removes.
-        done: whether they are gone from the window already.
-    """
+    """Return a window's view as blocks, with what a pass removes; the rest is kept."""
     visible = set(window.visible)
     before, after = (visible.union(removed), visible) if done else (visible, visible.difference(removed))
     tokens = [item.tokens if index in before else 0 for index, item in enumerate(items)]
@@ -201,13 +193,7 @@ def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:
 
 
 def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -> str:
-    """Return in a few words why an episode stays or leaves (R6, R7, R11 to R13).
-
-    Args:
-        episode: the episode.
-        needed: the result of `dependents` for all episodes.
-        policy: what a pass may evict.
-    """
+    """Return in a few words why an episode stays or leaves (R6, R7, R11 to R13)."""
     if episode.removed:
         if not episode.tokens:
             return "gone"

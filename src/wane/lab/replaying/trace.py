@@ -30,15 +30,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """The items that a pass took of an episode at one level (R9).
-
-    Attributes:
-        call: number of the model call after the pass.
-        episode: the episode's number.
-        level: the level.
-        tokens: the freed tokens.
-        removed: the items.
-    """
+    """The items that a pass took of an episode at one level (R9)."""
 
     call: int
     episode: int

@@ -19,12 +19,6 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
     """Return a row for the recording and each strategy, with the best values marked.
 
     Only strategies whose mean request kept the budget compete: showing more than allowed makes it easy to lose less.
-
-    Args:
-        totals: figures by strategy.
-        baseline: those of `none`.
-        budget: tokens that a view may hold.
-        recorded: the sessions as recorded.
     """
     table = [_recorded(recorded, baseline)]
     for name, figures in totals.items():

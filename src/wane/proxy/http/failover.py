@@ -69,12 +69,6 @@ class Failover:
     async def send(self, exchange: Exchange, target: bytes, sent: Headers, content: bytes) -> UpstreamResponse | None:
         """Send a request to the first upstream; return None if the second one is to be asked, as by `send_second`.
 
-        Args:
-            exchange: counts failures.
-            target: path and query, as the client sent them.
-            sent: all headers.
-            content: the body.
-
         Raises:
             RefusedError: if the proxy is stopped.
         """

@@ -137,12 +137,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a log.
-
-    Attributes:
-        lines: number of lines, including the header's.
-        checksum: checksum of the last line.
-    """
+    """The end of a log."""
 
     lines: int
     checksum: int

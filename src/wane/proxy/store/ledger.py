@@ -23,12 +23,7 @@ LAPSE: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """An open request.
-
-    Attributes:
-        amount: the most that it can cost, as far as that is known.
-        at: when it began.
-    """
+    """An open request."""
 
     amount: int
     at: datetime

@@ -249,12 +249,7 @@ class Reply(ABC):
 
     @abstractmethod
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return the error for a client whose reply has started when a later round is refused.
-
-        Args:
-            status: the provider's HTTP status.
-            body: the provider's error body.
-        """
+        """Return the error for a client whose reply has started when a later round is refused."""
 
     @abstractmethod
     def _next_round(self) -> None:
@@ -283,13 +278,7 @@ class Wire(ABC):
         return body
 
     def outgoing(self, body: Body, path: str, *, counts: bool) -> Body:  # noqa: ARG002 - most bodies go as they are
-        """Return a body as it goes upstream.
-
-        Args:
-            body: the body.
-            path: the request's path.
-            counts: whether the request only counts tokens.
-        """
+        """Return a body as it goes upstream."""
         return body
 
     def target(self, body: Body, target: bytes) -> bytes:  # noqa: ARG002 - most targets stay
@@ -399,12 +388,7 @@ class Wire(ABC):
         return False
 
     def correction_ahead(self, body: Body, sent: Body) -> Correction | None:  # noqa: ARG002 - any view is valid
-        """Return the correction of a request that eviction made invalid; usually None.
-
-        Args:
-            body: the body that would go upstream.
-            sent: the client's body.
-        """
+        """Return the correction of a request that eviction made invalid; usually None."""
         return None
 
     @abstractmethod

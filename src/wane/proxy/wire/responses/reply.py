@@ -24,13 +24,7 @@ _HOSTED: Final = frozenset(
 
 
 class ResponseRounds(Rounds):
-    """The rounds of a reply.
-
-    Args:
-        body: the client's request.
-        own: names of the proxy's own tools.
-        sums: as of `Rounds`.
-    """
+    """The rounds of a reply."""
 
     def __init__(self, body: Body, own: frozenset[str], *, sums: bool) -> None:
         super().__init__(own, ("id", "created_at"), sums=sums)
