@@ -159,12 +159,13 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     if not proxy.traffic.peak:
         return f"{line}; none had a history and tools to manage{warned}"
     peak = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
-    line += f"; the view held {peak} at most, {proxy.traffic.evicted_tokens():,} were evicted"
+    evicted = proxy.traffic.evicted_tokens()
+    line += f"; the view held {peak} at most, {evicted:,} were evicted"
     total = sum((status.money for status in sessions), Money())
     agents = [status for status in sessions if status.facts.parent]
     if total.account.priced:
-        than = "less" if total.saved >= 0 else "more"
-        line += f"; {total.account.describe()} spent, about {dollars(abs(total.saved))} {than} than without eviction"
+        than = f"{dollars(abs(total.saved))} {'less' if total.saved >= 0 else 'more'} than without eviction"
+        line += f"; {total.account.describe()} spent" + (f", about {than}" if evicted else "")
     elif total.account.calls:
         line += f"; {total.account.describe()}"
     if agents:

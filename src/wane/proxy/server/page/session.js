@@ -86,7 +86,7 @@ function drawMoney(node, session) {
   const parts = [];
   if (money) {
     const [than, saved] = savings(money);
-    parts.push(`${spent(money)} spent, ${saved} ${than} than with nothing evicted`);
+    parts.push(`${spent(money)} spent${session.evicted > 0 ? `, ${saved} ${than} than without eviction` : ""}`);
   }
   if (used.input) parts.push(`${Math.round((100 * used.cache_read) / used.input)} % of ${short(used.input)} input read from the cache`);
   if (session.agents) parts.push(withAgents(session));
