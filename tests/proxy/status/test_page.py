@@ -79,9 +79,9 @@ def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None
         assert browser.text(".seen") == "4 s ago"
         assert browser.text(".figures").startswith("37.4k of 80k in view")
         assert browser.text(".said") == "62k of 99.4k evicted, 1 episode as a whole"
-        browser.click("summary")
-        assert len(texts(browser, "tbody tr")) == 6
-        assert browser.text("tbody tr:last-child").startswith("episode-5exploration")
+        browser.click("details:not(#again) summary")
+        until(browser, "document.querySelectorAll('.episodes tbody tr').length === 6")
+        assert browser.text(".episodes tbody tr:last-child").startswith("episode-5exploration")
         label = browser.run("document.querySelector('.bar').getAttribute('aria-label')")
         first = "system prompt and tools 2,100; user turns 2,000; notices 600; exploration "
         assert label.startswith(f"37,398 of 80,000 tokens: {first}")
@@ -127,7 +127,7 @@ def test_nothing_in_a_session_can_act(browser: Browser) -> None:
     shown = tuple(replace(it, name=HOSTILE, type=HOSTILE, state=HOSTILE) for it in told.episodes)
     with serving(ToldIndex([replace(told, episodes=shown)])) as url:
         visit(browser, url)
-        browser.click("summary")
+        browser.click("details:not(#again) summary")
         assert browser.text("h2") == HOSTILE
         assert browser.run("document.querySelectorAll('img, script:not(body > script)').length") == 0
         assert browser.run("window.hurt === undefined")
@@ -199,7 +199,7 @@ def test_it_fits_a_phone_and_the_night(browser: Browser, width: int, dark: bool)
         ToldIndex([session(2, title=long, model=long), session(3, episodes=200, view=130_000, note=long)])
     ) as url:
         visit(browser, url)
-        browser.click("summary")
+        browser.click("details:not(#again) summary")
         assert browser.run("document.documentElement.scrollWidth") <= width
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(20, 21, 24)" if dark else "rgb(250, 249, 247)")
