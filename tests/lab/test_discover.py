@@ -150,3 +150,13 @@ def test_titles_of_the_shared_sessions_are_those_of_the_sessions_read_whole() ->
         (file,) = [SessionFile(agent, path, None, 0, path.stem)]  # type: ignore[arg-type]
         (session,) = read_file(path)
         assert (look_into(file).title, look_into(file).cwd) == (session.title, session.cwd)
+
+
+def test_a_sub_agent_in_a_file_of_its_own_names_its_parent(tmp_path: Path) -> None:
+    folder = tmp_path / ".codex" / "sessions" / "2026" / "01" / "02"
+    meta = {"type": "session_meta", "payload": {"id": "sub", "parent_thread_id": "main"}}
+    write_lines(folder / "rollout-sub.jsonl", meta, *CODEX)
+    write_lines(folder / "rollout-main.jsonl", *CODEX)
+    heads = {file.path.stem: look_into(file) for file in find_sessions({}, tmp_path)}
+    assert {name: head.parent for name, head in heads.items()} == {"rollout-sub": "main", "rollout-main": ""}
+    assert heads["rollout-sub"].title == heads["rollout-main"].title != ""

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.lab.readers import claude_code, codex, copilot_cli, databases, gemini_cli, pi
 from wane.lab.readers.building.values import first_words, sound
+from wane.lab.readers.kin import ids_of
 
 LOOKED_AT: Final = 1 << 18
 """Bytes at the start of a file that are searched for its title and directory."""
@@ -30,11 +31,13 @@ class SessionHead:
         title: first words of the user's first turn; empty if the beginning holds none.
         cwd: its working directory, if recorded.
         problem: why the file cannot be read, None if it can.
+        parent: for a sub-agent's session in a file of its own, the id of the session that started it; else empty.
     """
 
     title: str = ""
     cwd: str | None = None
     problem: str | None = None
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,8 @@ _PREFIXES: Final = ("ses_", "session-", "rollout-")
 def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
     """Return the session files of other agents, by agent, newest first.
 
-    Sessions of sub-agents are left out: they are read with the session that started them. No file is opened but
-    databases.
+    Sessions of sub-agents are left out where their place tells them: they are read with the session that started them.
+    No file is opened but databases.
 
     Args:
         environ: environment variables; `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `PI_CODING_AGENT_DIR`, `COPILOT_HOME`,
@@ -133,10 +136,13 @@ def look_into(file: SessionFile) -> SessionHead:
     if file.head is not None or about is None:
         return file.head or SessionHead()
     try:
-        title, cwd = about(_beginning(file.path))
+        beginning = _beginning(file.path)
+        first = next(beginning, {})
+        title, cwd = about(chain([first], beginning))
     except OSError as error:
         return SessionHead(problem=f"cannot be read: {error.strerror or error}")
-    return SessionHead(first_words(sound(title)), None if cwd is None else sound(cwd))
+    _, parent = ids_of(first)
+    return SessionHead(first_words(sound(title)), None if cwd is None else sound(cwd), parent=sound(parent))
 
 
 def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:

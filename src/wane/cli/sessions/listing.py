@@ -95,7 +95,7 @@ def found_dict(file: SessionFile) -> dict[str, Any]:
         "bytes": file.size,
         "problem": head.problem,
         "format": None,
-        "parent": "",
+        "parent": head.parent,
     }
 
 
@@ -176,6 +176,8 @@ def _print_found(files: Sequence[SessionFile]) -> None:
             line(printable(short), (about, "dim"))
             if head.title:
                 line(f"  {printable(head.title)}")
+            if head.parent:
+                line((f"  a sub-agent of {printable(head.parent)}", "dim"))
             if head.problem:
                 line((f"  {printable(head.problem)}", "red"))
         if len(of_agent) > SHOWN:
