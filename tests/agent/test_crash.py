@@ -75,7 +75,7 @@ class Worker:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

@@ -305,7 +305,7 @@ def test_signals_go_to_the_agent_which_says_when_it_ends(
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     assert process.stdout.read() == f"{number.name}\n"
-    assert process.wait(30) == 5
+    assert process.wait(60) == 5
 
 
 @pytest.mark.full

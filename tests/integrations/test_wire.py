@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from pydantic_ai import capture_run_messages
 from pydantic_ai.capabilities import Caching
-from pydantic_ai.messages import ModelMessage, ToolReturnPart
+from pydantic_ai.messages import ToolReturnPart
 
-from tests.integrations.support import FORMAT, Log, delimiter, shapes_of
+from tests.integrations.support import Log, delimiter, shapes_of
 from tests.integrations.worksite import INSTRUCTIONS, THINKING, expected_views, session, task, wire_views, work, worker
 from tests.strategies import RAW
 from tests.testing.support import each_protocol_once, every_protocol, model_of, run
 from wane import Kind, Policy
-from wane.conversation import Conversation
 from wane.conversation.events import HistoryReplaced, MessageTaken, PassRan, UsageObserved
 from wane.core.delimiter import SCHEMA
 from wane.core.guidance import guidance
@@ -62,16 +61,6 @@ def test_signed_thinking_stays_with_its_calls_and_never_ends_a_message() -> None
                 assert "thinking" in kinds[: kinds.index("tool_use")]
             shown += "thinking" in kinds
     assert shown > 20
-
-
-@each_protocol_once
-def test_the_history_stays_whole(protocol: str, stream: bool) -> None:
-    with ScriptedServer(session(*"ab")) as managed, ScriptedServer(session(*"ab")) as plain:
-        history = asyncio.run(work(managed, protocol, stream, ContextLifecycle(BUDGET)))
-        # The same without any eviction; providers' ids of calls depend on the request, so they are left out.
-        whole = asyncio.run(work(plain, protocol, stream, ContextLifecycle(10**9)))
-    assert [shape[:2] for shape in shapes_of(history)] == [shape[:2] for shape in shapes_of(whole)]
-    assert len(managed.requests[-1].parts) < len(plain.requests[-1].parts)
 
 
 @every_protocol
@@ -162,31 +151,6 @@ def test_unknown_fields_do_no_harm(protocol: str) -> None:
 
 
 # Going on with a history
-
-
-@each_protocol_once
-def test_a_history_goes_on_as_it_would_have_with_the_same_conversation(protocol: str, stream: bool) -> None:
-    def script() -> list[Reply]:
-        return session(*"ab") + session("c")
-
-    async def two_runs(server: ScriptedServer, reload: bool, kept: Conversation[ModelMessage] | None) -> list[Any]:
-        def capability() -> ContextLifecycle:
-            return ContextLifecycle(BUDGET, conversation=kept)
-
-        first = await work(server, protocol, stream, capability())
-        if reload:
-            first = FORMAT.load(json.loads(json.dumps(FORMAT.dump(first))))
-        await work(server, protocol, stream, capability(), prompt="And now?", message_history=first)
-        return [request.body.get("messages", request.body.get("input")) for request in server.requests]
-
-    bodies, log = [], Log()
-    for reload, kept in ((False, new_conversation(BUDGET, on_event=log)), (False, None), (True, None)):
-        with ScriptedServer(script()) as server:
-            bodies.append(asyncio.run(two_runs(server, reload, kept)))
-        assert server.refusals == ()
-    assert bodies[0] == bodies[1] == bodies[2]
-    assert not log.of(HistoryReplaced)
-    assert sum(bool(event.report.steps) for event in log.of(PassRan)) >= 2
 
 
 @every_protocol

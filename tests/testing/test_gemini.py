@@ -29,7 +29,7 @@ def client(server: ScriptedServer) -> Any:
 
 def post(server: ScriptedServer, verb: str, body: Any, model: str = NEW) -> tuple[int, Any]:
     place = urlsplit(server.url)
-    connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=10)
+    connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
     connection.request("POST", f"/v1beta/models/{model}:{verb}", json.dumps(body))
     answer = connection.getresponse()
     raw = answer.read()

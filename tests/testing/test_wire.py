@@ -457,7 +457,7 @@ def test_fields_of_the_body_are_those_of_the_sdk(provider: type[Provider], path:
 def test_an_answer_that_breaks_off_before_it_begins_closes_the_connection(how: Any) -> None:
     with ScriptedServer([Reply("Hi.", breaks=Break(0, how))]) as server:
         place = urlsplit(server.url)
-        with socket.create_connection((str(place.hostname), place.port or 0), timeout=5) as client:
+        with socket.create_connection((str(place.hostname), place.port or 0), timeout=60) as client:
             body = json.dumps(ASK[CHAT])
             client.sendall(f"POST {CHAT} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
             with suppress(ConnectionError):

@@ -34,14 +34,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Figures]:
     return {run.name: run for run in play_all(chosen, quietly, quietly, workers=2)}
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_by_episodes_no_task_is_lost_that_passes_alone(runs: Mapping[str, Figures]) -> None:
     assert len(runs["isolated"].passed) == SMALL.tasks
     assert runs["cwl"].lost_against(runs["isolated"]) == []
     assert runs["cwl"].all_tests_pass
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_the_budget_is_held_and_every_turn_is_there(runs: Mapping[str, Figures]) -> None:
     tally = runs["cwl"].tally
     assert tally.over_budget == 0
@@ -50,14 +50,14 @@ def test_the_budget_is_held_and_every_turn_is_there(runs: Mapping[str, Figures])
     assert runs["cwl"].passes > 0, "something must have been evicted"
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_a_killed_session_goes_on_with_the_view_that_it_had(runs: Mapping[str, Figures]) -> None:
     run = runs["cwl"]
     assert len(run.resumptions) >= 2
     assert run.resumed_soundly
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_passes_of_a_process_that_was_killed_count(
     runs: Mapping[str, Figures], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -66,7 +66,7 @@ def test_passes_of_a_process_that_was_killed_count(
     assert runs["cwl"].passes == len(session.evictions)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_recency_loses_what_the_user_decided(runs: Mapping[str, Figures]) -> None:
     run = runs["truncate"]
     assert run.tally.turns_lost > 0
@@ -77,7 +77,7 @@ def test_recency_loses_what_the_user_decided(runs: Mapping[str, Figures]) -> Non
     assert all("I do not see" in why[number] for number in lost)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_what_was_kept_can_be_looked_at(runs: Mapping[str, Figures], tmp_path_factory: pytest.TempPathFactory) -> None:
     kept = next(tmp_path_factory.getbasetemp().glob("loop*"))
     assert (kept / "cwl" / "repository" / ".git").is_dir()

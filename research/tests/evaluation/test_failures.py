@@ -48,6 +48,7 @@ def by_task(tmp_path: Path, protocol: str = "isolated") -> dict[str, Trial]:
     return {it.task: it for it in results(tmp_path / "out", protocol).trials}
 
 
+@pytest.mark.wide
 def test_an_environment_that_cannot_be_made_ends_one_trial(
     evaluate: Callable[..., Any], tasks: Path, tmp_path: Path
 ) -> None:
@@ -71,7 +72,6 @@ def test_an_environment_that_cannot_be_made_ends_one_trial(
     assert "7 trials" in out
 
 
-@pytest.mark.wide
 def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
     evaluate: Callable[..., Any], tmp_path: Path
 ) -> None:

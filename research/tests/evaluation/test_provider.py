@@ -94,6 +94,7 @@ def rewards(found: RunResults) -> dict[str, float | None]:
     return {it.task: it.reward for it in found.trials}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("protocol", first_quick("single", "isolated"))
 def test_passing_faults_leave_the_rewards_as_they_are(
     evaluate: Callable[..., Any], tasks: Path, tmp_path: Path, protocol: str

@@ -70,14 +70,14 @@ def litellm(bases: dict[str, str], folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end and process.poll() is None:
         try:
-            with urllib.request.urlopen(f"{url}/health/liveliness", timeout=2):
+            with urllib.request.urlopen(f"{url}/health/liveliness", timeout=10):
                 return
         except OSError:
             time.sleep(0.2)

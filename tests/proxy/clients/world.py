@@ -196,7 +196,7 @@ def proxy(upstream: str, folder: Path, *options: str, store: str | None = None) 
         yield _address(process, log)
     finally:
         process.terminate()
-        assert process.wait(20) == 0, log.read_text()
+        assert process.wait(60) == 0, log.read_text()
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -166,7 +166,7 @@ class Postgres:
         import psycopg
 
         try:
-            psycopg.connect(self.url, connect_timeout=5).close()
+            psycopg.connect(self.url, connect_timeout=30).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -192,7 +192,7 @@ def stopped(pids: list[int]) -> Iterator[None]:
 def answers(port: int) -> bool:
     """Whether something listens on a port of loopback."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=30).close()
     except OSError:
         return False
     return True
