@@ -48,21 +48,6 @@ class TestJson:
         assert (done.code, done.err) == (0, "")
         assert json.loads(done.out) == wane.plan(sample.messages(), budget=3_200).to_dict() | {"session": None}
 
-    @pytest.mark.full
-    def test_the_conformance_cases(
-        self, run: Run, tmp_path: Path, shared_cases: list[dict[str, Any]], subtests: pytest.Subtests
-    ) -> None:
-        for case in shared_cases:
-            share = "none" if case["description_share"] is None else str(case["description_share"])
-            options = ["--policy", "paper", "--low-water", str(case["low_water"]), "--description-share", share]
-            options += ["--prologue", case["prologue"], "--overflow", case["overflow"]]
-            options += ["--budget", f"{case['budget'] / 1_000}k", "--annotate", "model"]
-            path = write(tmp_path / "case.json", case["messages"])
-            with subtests.test(case["name"]):
-                result = json.loads(run("plan", path, *options, "--json").out)
-                for key in ("steps", "visible", "satisfied"):
-                    assert result[key] == case["expect"][key]
-
     def test_it_is_printed_though_the_budget_cannot_be_met(self, run: Run, chat: Path) -> None:
         plain, told = (
             run("plan", chat, "--budget", "0.01k", "--json"),

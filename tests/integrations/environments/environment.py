@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -150,6 +151,7 @@ def run(command: list[str], seconds: float, **variables: str) -> tuple[int | Non
 
 
 if __name__ == "__main__":
-    for each in FRAMEWORKS:
-        if missing(each) and (why := make(each, 900)):
+    wanted = [extra for extra in FRAMEWORKS if missing(extra)]
+    with ThreadPoolExecutor() as pool:
+        for why in filter(None, pool.map(lambda extra: make(extra, 900), wanted)):
             print(why, file=sys.stderr)
