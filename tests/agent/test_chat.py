@@ -50,7 +50,7 @@ class Terminal:
 
     async def until(self, *words: str) -> str:
         """Wait until the words have been written, since the last time; return all that has."""
-        for _ in range(3_000):
+        for _ in range(12_000):
             new = self._screen.getvalue()[self._read :]
             if all(word in new for word in words):
                 self._read += len(new)
@@ -64,7 +64,7 @@ class Terminal:
 
     async def shows(self, words: str) -> None:
         """Wait until the lines above the prompt hold these words."""
-        for _ in range(3_000):
+        for _ in range(12_000):
             if self.asks(words):
                 return
             await asyncio.sleep(0.01)
@@ -97,7 +97,7 @@ def play(at: Terminal, scene: Callable[[Terminal], object]) -> int:
     async def both() -> int:
         chat = asyncio.create_task(at.chat.run())
         await scene(at)  # type: ignore[misc]
-        return await asyncio.wait_for(chat, 30)
+        return await asyncio.wait_for(chat, 120)
 
     return asyncio.run(both())
 

@@ -24,7 +24,7 @@ from wane.core.guidance import guidance
 from wane.testing import Kind, Request
 from wane.testing.anthropic import UNSCRIPTED
 
-PATIENCE = 90  # seconds for one turn of an agent
+PATIENCE = 180  # seconds for one turn of an agent
 WANE = (sys.executable, "-m", "wane.cli.main")
 TESTED = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 """Where the code under test is, if it is not the installed one."""
@@ -200,7 +200,7 @@ def proxy(upstream: str, folder: Path, *options: str, store: str | None = None) 
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end and process.poll() is None:
         if match := re.search(r"Listening on (http://\S+?),", log.read_text()):
             with urllib.request.urlopen(match[1] + "/wane/health") as response:

@@ -19,7 +19,7 @@ from wane.core import Room
 
 pytestmark = needs_chromium
 
-PATIENCE = 30  # seconds
+PATIENCE = 90  # seconds
 HOSTILE = (
     "<img src=x onerror='window.hurt=1'><script>window.hurt=1</script>{{style}}\u202e\u2028"
     "javascript:window.hurt=1 \ud800&lt;b&gt;"
