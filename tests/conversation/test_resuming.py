@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conversation.support import DIALECTS, Dialect, Log, Session, Told, histories, is_answer, live, standing
+from tests.marks import cross_quick
 from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
@@ -98,8 +99,7 @@ def up_to(conversation: Conversation[Any], messages: list[Any], asked: str) -> N
         conversation.request()
 
 
-@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
-@every_door
+@pytest.mark.parametrize(("strategy", "door"), cross_quick(STRATEGY_NAMES, (by_state, by_records)))
 @times(0.4)
 @given(session=histories(), budget=st.integers(1, 400), data=st.data())
 def test_so_it_does_under_any_strategy(

@@ -11,7 +11,7 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
-from tests.marks import wide
+from tests.marks import then_full, wide
 from wane.testing import ScriptedServer
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
@@ -23,9 +23,9 @@ streamed_or_not = pytest.mark.parametrize("stream", [False, True], ids=["whole",
 WAYS = [("openai_model", True), ("openai_responses_model", False), ("anthropic_model", True)]
 each_protocol_once = pytest.mark.parametrize(
     ("protocol", "stream"),
-    [*WAYS, *wide(*((protocol, not stream) for protocol, stream in WAYS))],
+    [WAYS[0], *then_full(*WAYS[1:]), *wide(*((protocol, not stream) for protocol, stream in WAYS))],
 )
-"""Every protocol, streamed or not; in `make test-all` both."""
+"""In `make test` one protocol, in `.ci/run` every one, streamed or not; in `make test-all` both."""
 
 
 def model_of(server: ScriptedServer, protocol: str) -> Model[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import cross_quick, first_quick
+from tests.marks import cross_quick, first_quick, then_full
 from tests.proxy.agents import Worker
 from tests.proxy.world import (
     CLIENTS,
@@ -37,7 +37,7 @@ from wane.proxy.store.disk import DiskStore
 from wane.testing import Call, Reply, Usage
 
 every_client = pytest.mark.parametrize(
-    "make", [AnthropicClient, ChatClient, ResponsesClient], ids=lambda client: client.__name__
+    "make", [AnthropicClient, *then_full(ChatClient, ResponsesClient)], ids=lambda client: client.__name__
 )
 SMALL = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=None)
 INDEX = "This has left your context window"
