@@ -245,6 +245,7 @@ RESULT_FIELDS = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("flags", "words", "code"),
     [

@@ -110,6 +110,7 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
         assert asked == [f"task {number}" for number in range(6)] + ["and again"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("marks", first_quick(True, False), ids=["never ends", "never marks"])
 def test_a_restart_before_every_task_changes_no_reminder(served: Serve, project: Path, marks: bool) -> None:
     def said(*, restarts: bool) -> list[str]:
@@ -364,6 +365,7 @@ def test_another_model_from_the_next_turn_on(project: Path) -> None:
         session.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strategy", ["none", "truncate"])
 def test_other_strategies_have_no_episodes(served: Serve, project: Path, strategy: str) -> None:
     replies = [
@@ -415,6 +417,7 @@ def test_too_little_room_is_warned_of_once_for_each_budget(served: Serve, projec
     assert sum(isinstance(event, Warned) for event in events) == 1
 
 
+@pytest.mark.full
 def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(served: Serve, project: Path) -> None:
     """A model that reads the same files again and again, as each is evicted before it can be used."""
     events: list[SessionEvent] = []
@@ -441,6 +444,7 @@ def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(served: Serve, 
         session.close()
 
 
+@pytest.mark.full
 def test_equal_rounds_in_a_window_that_holds_them_go_on(served: Serve, project: Path) -> None:
     loop = [Reply(calls=(Call("read_file", {"path": "long.py"}),))] * 30
     with served([*loop, Reply("Done.")]) as server:

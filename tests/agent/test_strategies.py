@@ -108,6 +108,7 @@ def test_the_agent_knows_the_strategies_that_are_ours() -> None:
     assert [name for name in STRATEGY_NAMES if not traits(name).bounded] == ["none"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("api", ["openai_responses_model", "anthropic_model"])
 @pytest.mark.parametrize("strategy", first_quick(*KEPT))
 def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: str, api: str) -> None:
@@ -154,6 +155,7 @@ def test_what_each_strategy_shows(served: Serve, project: Path) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strategy", first_quick(*KEPT))
 def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(served: Serve, project: Path, strategy: str) -> None:
     def requests_of(stops: tuple[int, ...]) -> tuple[list[Request], AgentSession]:
@@ -290,6 +292,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("api", "fault"), cross_quick(("anthropic_model", "openai_model", "openai_responses_model"), FAULTS)
 )

@@ -243,6 +243,7 @@ class TestReplay:
         run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page, "--redact")
         assert "function_7" not in page.read_text(encoding="utf-8")
 
+    @pytest.mark.full
     def test_damaged_lines_make_the_recorded_cost_a_bound(self, run: Run, pi: Path, tmp_path: Path) -> None:
         assert replayed(run, pi, "--strategy", "cwl")["recorded"]["complete"]
         lines = pi.read_text(encoding="utf-8").splitlines()

@@ -235,6 +235,7 @@ class TestEnding:
         assert main(["plan", "-"]) == 130
         assert capsys.readouterr() == ("", "")
 
+    @pytest.mark.full
     @pytest.mark.parametrize("options", [[], ["--json"]], ids=["picture", "json"])
     def test_a_reader_that_has_gone_is_no_error(self, spawn: Run, tmp_path: Path, options: list[str]) -> None:
         path = sample.save(tmp_path, cwd=tmp_path)
@@ -244,6 +245,7 @@ class TestEnding:
         os.close(writer)
         assert (done.code, done.err) == (1, "")
 
+    @pytest.mark.full
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
     @pytest.mark.parametrize("options", [[], ["--json"]], ids=["picture", "json"])
     def test_a_full_disk_is_told_in_a_line(self, spawn: Run, tmp_path: Path, options: list[str]) -> None:
@@ -259,6 +261,7 @@ class TestEnding:
         done = spawn("1", "plan", path, code=CLOSED)
         assert (done.code, done.err) == (0, "")
 
+    @pytest.mark.full
     @pytest.mark.parametrize(
         ("args", "why"),
         [
@@ -276,6 +279,7 @@ class TestEnding:
     def test_an_error_output_that_is_closed(self, spawn: Run) -> None:
         assert spawn("2", "plan", "no such file", code=CLOSED).code == 2
 
+    @pytest.mark.full
     @pytest.mark.skipif(os.name == "nt", reason="Windows keeps a directory that is in use")
     @pytest.mark.parametrize("args", [("sessions",), ("-p", "go")], ids=["sessions", "print"])
     def test_a_directory_that_is_gone(self, spawn: Run, args: tuple[str, ...]) -> None:

@@ -125,6 +125,7 @@ def test_what_is_no_age_is_told(run: Run) -> None:
         assert "write a number with a unit, such as 30d, 12h or 2w" in done.err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "command", [("show", "5a3e"), ("sessions", "prune", "--older-than", "30d")], ids=["show", "prune"]
 )

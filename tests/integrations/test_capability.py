@@ -349,6 +349,7 @@ class Tail(AbstractCapability[Any]):
         return request_context
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("first", [False, True])
 def test_what_others_add_to_a_request_is_left_to_them(joined: bool, first: bool) -> None:

@@ -86,6 +86,7 @@ def requests(name: str, *ahead: AbstractCapability[Any], prompts: int = 1, broke
     return sent
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_copies_on_the_way_change_nothing(name: str) -> None:
     plain = requests(name, prompts=2)
@@ -95,6 +96,7 @@ def test_copies_on_the_way_change_nothing(name: str) -> None:
     assert any(text.startswith(PREFIX) for _, text, _ in plain[-1]) == (name == "compact")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_what_others_add_in_the_middle_is_left_to_them(name: str) -> None:
     plain = requests(name, prompts=2)

@@ -63,6 +63,7 @@ def test_signed_thinking_stays_with_its_calls_and_never_ends_a_message() -> None
     assert shown > 20
 
 
+@pytest.mark.full
 @every_protocol
 def test_instructions_and_system_prompts_are_in_every_request(protocol: str) -> None:
     with ScriptedServer(session(*"abc")) as server:
@@ -235,6 +236,7 @@ def cached(request: Request) -> tuple[Any, list[Any]]:
     return (body.get("system"), body.get("instructions"), body.get("tools")), blocks
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("protocol", "name"), REMINDED)
 @pytest.mark.parametrize("caching", [True, False], ids=["cached", "plain"])
 def test_a_reminder_leaves_the_cached_prefix_as_it_is(protocol: str, name: str, caching: bool) -> None:
@@ -282,6 +284,7 @@ def test_models_that_take_notes_for_a_request_get_them_so(name: str) -> None:
 # Models that bind their thinking to what came before it
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 def test_models_that_bind_their_thinking_are_not_asked_in_vain_again_and_again(stream: bool) -> None:
     with ScriptedServer(session(*"abcdefg", reasoning=True), preserved_reasoning=True) as server:

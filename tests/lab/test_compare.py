@@ -298,6 +298,7 @@ class TestTune:
         assert DEFAULT_BUDGET in BUDGETS
         assert len(grid(KNOBS)) == len(set(grid(KNOBS)))
 
+    @pytest.mark.full
     def test_the_choice_is_one_of_what_was_tried(self, data: dict[str, Any]) -> None:
         chosen = data["recommended"]
         assert chosen in data["candidates"]

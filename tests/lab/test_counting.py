@@ -158,6 +158,7 @@ def test_recorded_sessions_are_counted_as_their_providers_did() -> None:
     assert checked > 2_000
 
 
+@pytest.mark.full
 @needs_sessions
 def test_a_session_without_usage_is_counted_by_its_characters() -> None:
     material = count(join(read_session(SESSIONS / "terminal-bench-2"), "all"))

@@ -254,6 +254,7 @@ def test_output_that_was_not_reported_is_counted_and_named() -> None:
     assert f" as recorded (output of {calls} calls counted from its text); " in detail
 
 
+@pytest.mark.full
 @needs_sessions
 @pytest.mark.parametrize("name", ["codex/agentv-00_34f597b72d_1", "codex/agentv-33_5841c2d678_0", "pi/large-session"])
 def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:

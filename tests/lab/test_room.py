@@ -92,6 +92,7 @@ def test_a_comparison_tells_it_of_cwl() -> None:
     assert compare([heavy()], ["cwl"], Settings(5_000), InProcess()).to_dict()["tight"] == []
 
 
+@pytest.mark.full
 def test_a_tuning_tells_it_of_the_recommended_budget() -> None:
     done = tune([heavy()], Settings(), InProcess(), [BUDGET])
     (told,) = done.to_dict()["tight"]

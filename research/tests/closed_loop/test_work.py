@@ -19,6 +19,7 @@ def work() -> Work:
     return make_work(0, tasks=89, budget=80_000, tokens=80_000_000)
 
 
+@pytest.mark.full
 def test_a_seed_gives_the_same_work(work: Work) -> None:
     assert make_work(0, tasks=89, budget=80_000, tokens=80_000_000) == work
     assert make_work(1, tasks=89, budget=80_000, tokens=80_000_000) != work

@@ -56,6 +56,7 @@ def results(folder: Path, model: str, costs: list[float | None], rewards: list[f
 # Runs
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("tasks", "runs"), [(30, 3), (89, 5), (1, 6)])
 def test_equal_arms_are_shown_equal_within_the_margin_in_four_of_five_experiments(tasks: int, runs: int) -> None:
     # Trials that pass in half of the cases; the verdict is that of a report.

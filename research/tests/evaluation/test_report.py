@@ -281,6 +281,7 @@ def test_steps_have_rewards_of_their_own(tmp_path: Path) -> None:
     assert "| terminal-bench-2.0 | task-1 | one | 0 | - |\n" in text
 
 
+@pytest.mark.full
 def test_the_margin_is_the_one_set_before(tmp_path: Path) -> None:
     for arm, seed in ((SINGLE, 1), (ISOLATED, 2)):
         write(tmp_path / "wide", arm, rewards(0.5, seed), tasks=60, runs=5, margin=0.3)

@@ -161,7 +161,7 @@ def with_agents(place: Path) -> Path:
     return task.parent
 
 
-@pytest.mark.full
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("agent", "model"), first_quick(("claude-code", "anthropic:claude-sonnet-5"), ("codex", "openai:gpt-5.4"))
 )

@@ -45,6 +45,7 @@ def test_it_covers_every_peer() -> None:
     assert set(KEPT) == set(PEERS)
 
 
+@pytest.mark.full
 @of_peers()
 @times(0.7)
 @given(case=cases(answered()))

@@ -29,6 +29,7 @@ def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
         get_strategy("cut")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PEERS)
 def test_one_that_is_not_installed_says_how_to_get_it(name: str) -> None:
     code = f"""
@@ -56,6 +57,7 @@ def test_they_are_added_to_a_replay_when_they_are_asked_for() -> None:
     assert parse_strategies("langchain-edit,cwl") == ("cwl", "langchain-edit")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("missing", ["wane_research", ",".join(LIBRARIES)], ids=["research", "libraries"])
 def test_a_replay_without_them_says_how_to_install_them(spawn: Run, chat: Path, missing: str) -> None:
     done = spawn(missing, "replay", chat, "--strategy", "peers", code=WITHOUT)

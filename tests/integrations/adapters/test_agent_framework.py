@@ -112,7 +112,7 @@ class TestResponses(TestChatCompletions):
     options: ClassVar = {"store": False}
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestAnthropic(TestChatCompletions):
     """Messages, with thinking on a budget."""
 

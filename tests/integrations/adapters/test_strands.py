@@ -114,7 +114,7 @@ class TestResponses(TestChat):
         )
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 

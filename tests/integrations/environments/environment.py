@@ -39,20 +39,21 @@ CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable"
 """How an installer says that requirements exclude each other: that is a fault of the project."""
 
 
+# LiteLLM looks for newer prices in a thread, whose warning that there is no network can lock its import.
+OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+PROGRAM = "import sys, pytest, {modules}; sys.exit(pytest.main(sys.argv[1:]))"
+"""Runs tests in a process that has all of the frameworks; those of a framework that is missing would skip."""
+
+
 def interpreter(extra: str) -> str:
-    """Return the environment's interpreter, which has all of its frameworks; skip where it cannot be made."""
+    """Return the environment's interpreter; skip where it cannot be made."""
     if not missing(extra):
         pytest.skip("all of its frameworks are installed here, and their tests run with the others")
     if sys.prefix == sys.base_prefix or not os.access(sys.prefix, os.W_OK):
         pytest.skip(f"{sys.prefix} is no virtual environment with room for others")
     if why := make(extra, MOST):
         pytest.skip(why)
-    python = str(folder(extra) / "bin" / "python")
-    # LiteLLM looks for newer prices in a thread, whose warning that there is no network can lock its import.
-    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    code, told = run([python, "-c", f"import {', '.join(missing(extra))}"], MOST, **offline)
-    assert code == 0, told[-2_000:]
-    return python
+    return str(folder(extra) / "bin" / "python")
 
 
 class EnvironmentTests:
@@ -60,21 +61,13 @@ class EnvironmentTests:
 
     extra = ""
 
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        metafunc.parametrize("module", FRAMEWORKS[self.extra])
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def python(cls) -> str:
-        return interpreter(cls.extra)
-
     @pytest.mark.full
-    def test_its_contract_holds_there(self, module: str, python: str, pytestconfig: pytest.Config) -> None:
-        if module not in missing(self.extra):
-            pytest.skip(f"{module} is installed here, and its tests run with the others")
-        paths = [f"{TESTS}/{name}" for name in FRAMEWORKS[self.extra][module]]
-        chosen = pytestconfig.getoption("markexpr")
-        code, told = run([python, "-m", "pytest", "-m", chosen, "-p", "no:cacheprovider", *paths], 500)
+    def test_their_contracts_hold_there(self, pytestconfig: pytest.Config) -> None:
+        python, modules = interpreter(self.extra), missing(self.extra)
+        paths = dict.fromkeys(f"{TESTS}/{name}" for module in modules for name in FRAMEWORKS[self.extra][module])
+        chosen = ["-m", pytestconfig.getoption("markexpr"), "-p", "no:cacheprovider"]
+        program = PROGRAM.format(modules=", ".join(modules))
+        code, told = run([python, "-c", program, *chosen, *paths], 500, **OFFLINE)
         # The end has the names of those that failed.
         assert code == 0, told[-20_000:]
 

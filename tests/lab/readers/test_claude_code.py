@@ -396,6 +396,7 @@ def test_one_line_is_a_session(tmp_path: Path) -> None:
     assert (kinds(session), session.calls) == (["user"], [])
 
 
+@pytest.mark.full
 @needs_sessions
 @pytest.mark.parametrize(
     ("name", "calls", "parts", "turns", "compactions", "sides", "side_calls"),

@@ -281,6 +281,7 @@ def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Any]) -> No
     assert codex.read(path) == []
 
 
+@pytest.mark.full
 @needs_sessions
 @pytest.mark.parametrize(
     ("name", "calls", "parts", "turns", "compactions", "total"),

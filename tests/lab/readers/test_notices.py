@@ -151,6 +151,7 @@ def held(session: RecordedSession, kind: Kind) -> tuple[int, int]:
     return sum(weights), len(weights)
 
 
+@pytest.mark.full
 @needs_sessions
 @pytest.mark.parametrize("name", TOKENS)
 def test_what_a_person_and_what_the_harness_said(name: str) -> None:

@@ -127,6 +127,7 @@ def test_all_89_runs_of_terminal_bench_load_and_join() -> None:
     assert sum(part.item(chars, 0).tokens for part in whole.parts) == 2_560_613
 
 
+@pytest.mark.full
 @needs_sessions
 def test_every_recorded_session_is_recognised_by_its_folder() -> None:
     for source in ("claude-code", "codex", "pi"):

@@ -90,6 +90,7 @@ class Model:
             yield Reply(answer)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("marks", "accepted"), first_quick((endless, 1), (none, 0), (refused, 0), (lawless, 0)))
 def test_no_request_of_claude_code_is_over_the_budget(marks: Marks, accepted: int, tmp_path: Path) -> None:
     place, model = Place.make(tmp_path / "agent"), Model(marks)

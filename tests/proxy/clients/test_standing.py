@@ -96,6 +96,7 @@ def test_plan_mode_stays_until_it_is_left(name: str, tmp_path: Path) -> None:
     assert max(request.tokens for turn in model.turns for request in turn) <= 36_000
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", first_quick(*MODELS))
 def test_what_compact_sends_again_stays(name: str, tmp_path: Path) -> None:
     script = (
@@ -114,6 +115,7 @@ def test_what_compact_sends_again_stays(name: str, tmp_path: Path) -> None:
     assert "This session is being continued" in json.dumps(model.turns[3][-1].body)
 
 
+@pytest.mark.wide
 def test_a_mode_that_codex_states_in_mid_session_stays(tmp_path: Path) -> None:
     """A session that is resumed with another sandbox; the clients state the rest ahead of the first answer."""
 

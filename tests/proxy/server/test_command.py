@@ -220,6 +220,7 @@ async def test_a_team_is_told_to_use_the_tokens_of_its_names(tmp_path: Path) -> 
         assert f"  status    http://{it.address}/~$WANE_PROXY_TOKEN/wane/\n" in it.lines
 
 
+@pytest.mark.full
 async def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
     """Where it listens, what to set; a line for each request; and the key in none of it, nor in any file."""
 

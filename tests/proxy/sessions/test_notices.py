@@ -88,6 +88,7 @@ def breakpoints(value: Any) -> int:
     return ("cache_control" in value) + sum(map(breakpoints, value.values()))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", first_quick(*range(3)))
 @pytest.mark.parametrize("make", [RemindedClient, Queuing, Folding, Codex])
 def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int) -> None:

@@ -52,6 +52,7 @@ def hidden(client: Client) -> bool:
     return "delimiter" not in text and "recall" not in text and "Episode" not in text
 
 
+@pytest.mark.full
 @every_client
 @pytest.mark.parametrize("seed", first_quick(*range(3)))
 async def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:

@@ -71,6 +71,7 @@ def text_of(body: dict[str, Any]) -> str:
     return json.loads(f'"{raw[found : raw.index("]", found) + 1]}"') if found >= 0 else ""
 
 
+@pytest.mark.full
 @every_client
 def test_a_model_that_marks_nothing_is_reminded_and_nothing_else_changes(make: type[Client]) -> None:
     client = make()
@@ -176,6 +177,7 @@ def test_a_round_that_only_marks_is_not_reminded_again() -> None:
     assert not text_of(second)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("make", "why"), cross_quick(CLIENTS, ("off", "inferred", "marks by itself", "no episodes")))
 def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Client], why: str) -> None:
     changes: dict[str, dict[str, Any]] = {

@@ -92,6 +92,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "make"), PAIRS)
 def test_a_restart_before_every_request_changes_nothing(make: type[Client], name: str, tmp_path: Path) -> None:
     life, models = LIVES[name], [LIVES[name].model() for _ in range(2)]

@@ -60,6 +60,7 @@ async def test_all_of_them_are_resumed_after_a_restart(make: type[Client], steps
     await index.close()
 
 
+@pytest.mark.full
 async def test_requests_that_are_sent_again_after_a_restart_find_their_sessions(place: Place) -> None:
     """The proxy was killed before their replies, so that nothing but the user's words tells the sessions apart."""
 
@@ -78,6 +79,7 @@ async def test_requests_that_are_sent_again_after_a_restart_find_their_sessions(
     await index.close()
 
 
+@pytest.mark.full
 async def test_a_session_rewound_after_a_restart_forks_the_right_one(place: Place) -> None:
     opening = new_root()  # others have used the server
     index = SessionIndex(open_store(place.where), SMALL)

@@ -73,6 +73,7 @@ def test_a_server_that_is_down_is_named_without_its_password(scheme: str, caplog
         assert QUOTED not in text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
 def test_a_wrong_password_is_not_shown(
     scheme: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture

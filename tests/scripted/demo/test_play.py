@@ -67,6 +67,7 @@ def test_a_model_that_passes_the_tests_by_changing_them_is_found_out() -> None:
     assert "tests were changed" in summary.results[0].why
 
 
+@pytest.mark.full
 def test_a_task_that_does_not_end_is_given_up() -> None:
     summary = run(TASKS[0], most_calls=3)
     assert summary.results[0].model_calls == 4
@@ -141,6 +142,7 @@ def test_the_picture_fits_the_terminal(width: int, height: int, encoding: str) -
     screen.flush()
 
 
+@pytest.mark.full
 def test_lines_tell_tasks_and_what_the_model_is() -> None:
     out = io.StringIO()
     run(TASKS[0], show=LineShow(Console(file=out, width=80)))
