@@ -349,8 +349,8 @@ class Full(DiskStore):
 
     full = False
 
-    async def create(self, root: str, message_format: str, owner: str = "") -> Any:
-        log = await super().create(root, message_format, owner)
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Any:
+        log = await super().create(root, message_format, owner, parent)
         append = log.append
 
         async def full(records: Any, marks: Any = None) -> None:
