@@ -217,7 +217,7 @@ class ProxyCommandOptions:
     Response headers say what the proxy did: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens),
     x-wane-unmanaged (why a request was not managed) and x-wane-warning (what is wrong). Watch the sessions at /wane/,
     read them as JSON at /wane/status, or let Prometheus read /wane/metrics. A session that cannot be stored stays in
-    memory; one that cannot be read begins anew from the request, within its budget. A request is passed on unchanged
+    memory; one that cannot be read starts over from the request, within its budget. A request is passed on unchanged
     only if Wane itself fails. With --strict, the client gets an error instead.
 
     Ctrl-C or a signal stops it. Open requests get 3 seconds to finish; then those without an answer get an error (503),
