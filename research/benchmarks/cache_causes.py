@@ -20,7 +20,7 @@ def main(paths: list[str]) -> None:
     tokens = after_pauses = 0
     for recording in gather(paths, sidechains=True).recordings:
         rewrites = {rewrite.call: rewrite for rewrite in examine(recording.session).rewrites}
-        for sent, before in Comparison.of(recording.session).pairs():
+        for _, sent, before in Comparison.of(recording.session).pairs():
             rewrite, pause = rewrites.get(sent.number), sent.seconds_since(before) or 0.0
             first, last = before.call.first, sent.call.first
             compacted = any(first < compaction.position <= last for compaction in recording.session.compactions)

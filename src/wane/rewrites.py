@@ -65,7 +65,8 @@ _ADVICE: Final = {
     Cause.ROUTING: "the provider answered from a machine that had an older state. OpenAI asks for one "
     "prompt_cache_key for each session.",
     Cause.UPSTREAM: "the provider was down, so another one answered, which has a cache of its own.",
-    Cause.UNEXPLAINED: "no change is known, and the end of the read fits no known rule.",
+    Cause.UNEXPLAINED: "no change is known. If a proxy saw that all is the same, the provider lost its entry, or "
+    "asked a machine that has none.",
 }
 
 

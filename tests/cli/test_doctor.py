@@ -136,3 +136,42 @@ def test_without_a_proxy_there_is_nothing_live(run: Run) -> None:
     assert "no proxy answers there" in done.err
     done = run("doctor", "--live", "http://127.0.0.1:9", "3f9c")
     assert (done.code, done.out) == (2, "")
+
+
+def test_requests_that_the_proxy_recorded_too_count_once(run: Run, proxy: Running, tmp_path: Path) -> None:
+    (journal,) = (tmp_path / "store").rglob("*.jsonl")
+    lines: list[dict[str, Any]] = list(pi_lines())
+    answers = [line for line in lines if line.get("message", {}).get("role") == "assistant"]
+    for line, (fresh, read, written) in zip(answers, [(0, 0, 10_000), (0, 0, 10_200), (0, 10_200, 200)], strict=False):
+        line["message"]["usage"] |= {"input": fresh, "cacheRead": read, "cacheWrite": written, "output": 5}
+    own = [line for line in lines if line not in answers[3:]]
+    write_lines(tmp_path / "pi.jsonl", own)
+    done = run("doctor", journal, tmp_path / "pi.jsonl")
+    assert done.code == 0, done.err
+    assert "1 session left out: Wane's proxy recorded the same requests." in done.out
+    assert "1 request paid again for 10k tokens" in done.out
+
+
+def test_a_branch_that_the_proxy_saw_is_compared_with_what_it_branched_off_from(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("uvicorn", reason="needs the extra proxy")
+    from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
+    from wane.cli.proxy.options import proxy_options
+    from wane.proxy.server.run import in_thread
+
+    monkeypatch.setenv("COLUMNS", "200")
+    usages = [Usage(10_000 * number, 5, 10_000 * (number - 1), 10_000) for number in (1, 2, 3)]
+    usages.append(Usage(21_000, 5, 0, 21_000))
+    with ScriptedServer([Reply(f"Answer {number}.", usage=usage) for number, usage in enumerate(usages)]) as server:
+        context = ContextOptions(store=str(tmp_path / "store"))
+        options = proxy_options(ProxyCommandOptions(upstream=server.url, listen="127.0.0.1:0", context=context), {})
+        with in_thread(options) as running:
+            messages: list[dict[str, Any]] = []
+            for number in range(4):
+                del messages[4 if number == 3 else len(messages) :]
+                messages.append({"role": "user", "content": f"Turn {number}."})
+                messages.append({"role": "assistant", "content": _asked(running.url, messages, ["read"])})
+    done = run("doctor", *(tmp_path / "store").rglob("*.jsonl"))
+    assert done.code == 0, done.err
+    assert "branch: message 5 of the 5 sent before is not the same" in done.out

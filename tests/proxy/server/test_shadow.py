@@ -35,6 +35,7 @@ from wane.lab.readers import read_session
 from wane.lab.shadow import predict
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.store.base import Store
 from wane.proxy.store.disk import DiskStore
 from wane.strategies.base import Settings
 
@@ -60,7 +61,7 @@ async def recorded(running: Running) -> None:
         await asyncio.sleep(0.005)
 
 
-async def watched(make: type[Client], store: DiskStore, turns: int = 9) -> tuple[list[bytes], list[Asked], str]:
+async def watched(make: type[Client], store: Store, turns: int = 9) -> tuple[list[bytes], list[Asked], str]:
     """Have an agent work through a watching proxy; return what it sent, what arrived, and the session's id."""
     client = make()
     scripted = Upstream(client.provider, Worker(1))
@@ -80,7 +81,7 @@ async def watched(make: type[Client], store: DiskStore, turns: int = 9) -> tuple
         assert not [name for name, _ in got.headers if name.startswith("x-wane")]
         return client.take(json.loads(got.body), lambda tool, arguments: f"{tool} {json.dumps(arguments)}\n{RESULT}")
 
-    context = Shadow(str(store.root), ContextSettings(budget=BUDGET)).watching
+    context = Shadow("disk", ContextSettings(budget=BUDGET)).watching
     index = SessionIndex(store, context)
     async with provider(answer) as up, proxy(up.url, index=index, shadow=True) as running:
         for number in range(turns):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,8 @@ from wane.journal import SessionStore, default_root
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
 from wane.lab.discover import find_sessions, look_into
 from wane.lab.readers import Gathered
+from wane.lab.readers.journal import NAME as JOURNAL
+from wane.lab.session import RecordedSession
 from wane.money import dollars, share
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals
 
@@ -38,12 +42,38 @@ def run_doctor(options: DoctorOptions) -> int:
     names = options.sessions or _sessions_here(Path.cwd())
     with Bar() as bar:
         gathered = gathered_from(names, options.format, bar, sidechains=True)
+    gathered, copies = _without_copies(gathered)
     examinations = [examine(entry.session) for entry in gathered.recordings]
     if options.as_json:
         print_json({"sessions": [examination.to_dict() for examination in examinations]}, gathered)
     else:
+        if copies:
+            print_lines([f"{counted(copies, 'session')} left out: Wane's proxy recorded the same requests."])
         _print(examinations, gathered, full=options.full)
     return failure.OK
+
+
+def _without_copies(gathered: Gathered) -> tuple[Gathered, int]:
+    """Return recordings without those of agents whose requests all went through Wane's proxy, and how many these are.
+
+    The proxy's session of them says more, and both would count them twice.
+    """
+    proxied: Counter[tuple[int | None, ...]] = Counter()
+    for entry in gathered.recordings:
+        if entry.session.source == JOURNAL:
+            proxied += _usages(entry.session)
+    others = [
+        entry
+        for entry in gathered.recordings
+        if entry.session.source == JOURNAL or not (usages := _usages(entry.session)) or not usages <= proxied
+    ]
+    return replace(gathered, recordings=tuple(others)), len(gathered.recordings) - len(others)
+
+
+def _usages(session: RecordedSession) -> Counter[tuple[int | None, ...]]:
+    """Return how often each usage was reported in a session."""
+    known = [call.usage for call in session.calls if call.usage is not None and not call.inherited]
+    return Counter((usage.total_input, usage.cache_read, usage.cache_write, usage.output) for usage in known)
 
 
 def _run_live(options: DoctorOptions) -> int:

@@ -160,7 +160,8 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
         return f"{line}; none had a history and tools to manage{warned}"
     peak = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
     evicted = proxy.traffic.evicted_tokens()
-    line += f"; the view held {peak} at most, {evicted:,} were evicted"
+    if options.predict is None:
+        line += f"; the view held {peak} at most, {evicted:,} were evicted"
     total = sum((status.money for status in sessions), Money())
     agents = [status for status in sessions if status.facts.parent]
     if total.account.priced:

@@ -113,12 +113,13 @@ def examine(session: RecordedSession) -> Examination:
     nobody recorded make the whole session unknown.
     """
     comparison = Comparison.of(session)
-    known = comparison.sent
-    without = sum(not call.inherited for call in session.calls) - len(known)
-    written = sum(request.usage.cache_write for request in known)
-    if not any(request.usage.cache_read or request.usage.cache_write for request in known):
+    own = [request for request in comparison.sent if not request.call.inherited]
+    without = sum(not call.inherited for call in session.calls) - len(own)
+    written = sum(request.usage.cache_write for request in own)
+    if not any(request.usage.cache_read or request.usage.cache_write for request in comparison.sent):
         return Examination(session, (), 0, 0, without)
-    return Examination(session, tuple(comparison.rewrites()), written, len(known) - 1, without)
+    compared = sum(1 for _ in comparison.pairs())
+    return Examination(session, tuple(comparison.rewrites()), written, compared, without)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +169,21 @@ class Comparison:
     @classmethod
     def of(cls, session: RecordedSession) -> Comparison:
         """Compare the requests of a session."""
-        numbered = enumerate(session.calls)
-        sent = [SentRequest.of(number, call, session) for number, call in numbered if not call.inherited]
+        sent = [SentRequest.of(number, call, session) for number, call in enumerate(session.calls)]
         return cls(session, [request for request in sent if request.usage.total_input])
 
-    def pairs(self) -> Iterator[tuple[SentRequest, SentRequest]]:
-        """Yield each request but the first, with the one to compare it with."""
+    def pairs(self) -> Iterator[tuple[int, SentRequest, SentRequest]]:
+        """Yield each request but the first, with its position in `sent` and the request to compare it with.
+
+        What another session sent before this one branched off counts there, and is what the first request follows.
+        """
         for position in range(1, len(self.sent)):
-            yield self.sent[position], self._before(position)
+            if not self.sent[position].call.inherited:
+                yield position, self.sent[position], self._before(position)
 
     def rewrites(self) -> Iterator[Rewrite]:
         """Yield the requests that paid again."""
-        for position, (sent, before) in enumerate(self.pairs(), start=1):
+        for position, sent, before in self.pairs():
             usage = sent.usage
             tokens = min(before.cached, usage.total_input) - usage.cache_read
             if tokens <= SMALLEST:

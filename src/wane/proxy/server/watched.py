@@ -95,6 +95,7 @@ class WatchedRequest:
             turn = await self.sessions.turn(self.wire, body, size=len(self.raw), sender=sender)
             turn.asked, turn.large = body, len(self.raw) > LARGE
             self.exchange.watched(turn.facts)
+            self.exchange.rounds = 1
             await turn.sent(self.raw, self.upstream.address(self.request.target))
             if round_ is not None:
                 await turn.answered(round_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -102,6 +102,10 @@ class CacheWatch:
         total = self.totals.setdefault(explanation.cause, CauseTotals())
         total.add(explanation.certainty, tokens, rewritten.dollars)
         return rewritten
+
+    def branch(self) -> CacheWatch:
+        """Return one for a session that branches off from this one: it knows its requests, and has paid nothing yet."""
+        return replace(self, totals={}, _before=dict(self._before))
 
     def _beyond(
         self, before: AnsweredPrefix, answer: AnsweredPrefix, lifetime: float, change: Explanation

@@ -494,7 +494,7 @@ class SessionIndex:
         parent = await self._parent(sender, (), cached)
         session = cached.session.blank(root, self._settings(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
-        return await self._begun(session, root, session.inherit(cached.session, shared), parent)
+        return (await self._begun(session, root, session.inherit(cached.session, shared), parent)).after(cached)
 
     async def _stored_anew(self, cached: CachedSession, root: str, sender: Sender) -> CachedSession:
         """A new session in place of one that the store has lost, such as by an emptied database."""
@@ -515,7 +515,7 @@ class SessionIndex:
             return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
         parent = await self._parent(sender, (), cached)
         forked = self._brought_back(cached.session.wire, cached.id, records, parent)
-        return await self._begun(forked.session, root, records, parent)
+        return (await self._begun(forked.session, root, records, parent)).after(cached)
 
     async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
         """The id of the session that started a new one; see `Parentage.parent`.

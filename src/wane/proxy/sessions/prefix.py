@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final
 
 from wane.proxy import jsons
@@ -83,11 +82,12 @@ class SentPrefix:
         for message in messages:
             content = _without_long_texts(message) if large else message
             data = jsons.dumps(content)
+            positions, marked = _positions(message)
             if _is_marked(data):
-                breakpoints += [covered + position for position in _marked_positions(message)]
+                breakpoints += [covered + position for position in marked]
                 hour = hour or _HOUR in data
                 data = jsons.dumps(_unmarked(content))
-            covered += len(_positions(message))
+            covered += positions
             digests.append(hashlib.blake2b(data, digest_size=12).digest())
         return cls(
             str(body.get("model", "")),
@@ -208,19 +208,19 @@ def _unmarked(value: Any) -> Any:
     return value
 
 
-def _positions(message: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the blocks of a message by position: a run of calls or of results is one."""
-    blocks = _list(message.get("content")) or [message.get("content")]
-    kinds = [str(block.get("type")) if isinstance(block, Mapping) else "" for block in blocks]
-    apart = [number if not kind.endswith(("tool_use", "tool_result")) else kind for number, kind in enumerate(kinds)]
-    return [[block for _, block in run] for _, run in groupby(zip(apart, blocks, strict=True), lambda pair: pair[0])]
+def _positions(message: Mapping[str, Any]) -> tuple[int, list[int]]:
+    """Return how many positions a message has, and those of its breakpoints of Anthropic's, from 1.
 
-
-def _marked_positions(message: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the positions of a message's breakpoints of Anthropic's, from 1."""
-    for position, run in enumerate(_positions(message), start=1):
-        if any(isinstance(block, Mapping) and block.get("cache_control") for block in run):
-            yield position
+    Each block is a position, but a run of calls or of results is one.
+    """
+    last, count, marked = "", 0, []
+    for block in _list(message.get("content")):
+        kind = str(block.get("type")) if isinstance(block, Mapping) else ""
+        is_run = kind == last and kind.endswith(("tool_use", "tool_result"))
+        count, last = count + (not is_run), kind
+        if isinstance(block, Mapping) and block.get("cache_control"):
+            marked.append(count)
+    return max(count, 1), marked
 
 
 def _without_long_texts(value: Any) -> Any:

@@ -200,6 +200,11 @@ class CachedSession:
             placed = expected(placed, body)
         return placed
 
+    def after(self, source: CachedSession) -> CachedSession:
+        """Compare its first request with the last one of the session that it branches off from; return itself."""
+        self.caching = source.caching.branch()
+        return self
+
     def take_remark(self) -> str:
         """Return the remark, and clear it."""
         remark, self.remark = self.remark, ""

@@ -18,7 +18,8 @@ function facts(data) {
   ];
   if (data.money) {
     const [than, saved] = savings(data.money);
-    rows.push(["Spent", spent(data.money)], [`${than === "less" ? "Saved" : "Added"} by eviction`, saved]);
+    rows.push(["Spent", spent(data.money)]);
+    if (!data.shadow) rows.push([`${than === "less" ? "Saved" : "Added"} by eviction`, saved]);
   }
   const failed = data.requests.failed_open || 0;
   if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);
