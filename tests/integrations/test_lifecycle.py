@@ -75,7 +75,7 @@ def test_a_conversation_continues_from_its_data() -> None:
 
 @pytest.mark.parametrize("kept", [None, {}, "old", ["old"], {"mark": "x"}, {"state": None}, {"state": "old"}])
 def test_with_anything_else_it_begins_anew(kept: object) -> None:
-    with pytest.warns(UserWarning, match="begins anew") if kept else nullcontext():
+    with pytest.warns(UserWarning, match="starts over") if kept else nullcontext():
         again = resumed(lambda: Conversation(budget=1_000), kept, [GO], Warner())
     assert again.length == 0
     assert again.host.ingest([GO]).added == 1

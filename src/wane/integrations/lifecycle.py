@@ -123,7 +123,7 @@ class Warner:
 
     def unreadable(self, error: HistoryError) -> None:
         """Warn of a stored state that cannot be read."""
-        self.warn(f"the view begins anew with estimated counts, as {error}")
+        self.warn(f"the view starts over with estimated counts, as {error}")
 
     def unmanaged(self, error: WaneError) -> None:
         """Warn of a history that cannot be taken in; the request is sent unchanged, and the provider may refuse it."""

@@ -101,7 +101,7 @@ class UpstreamUrl:
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or not _is_host(parts.hostname):
             raise ConfigError(f"the upstream {masked!r} is not understood; {example}")
         if parts.username is not None or parts.password is not None:
-            raise ConfigError(f"the upstream {masked!r} holds a user or password; keys belong into the client")
+            raise ConfigError(f"the upstream {masked!r} holds a user or password; keys belong in the client")
         if parts.query or parts.fragment or not parts.path.isascii() or not parts.path.isprintable():
             raise ConfigError(f"the upstream {masked!r} has more than a path behind the host; {example}")
         if any(c.isspace() for c in parts.path):

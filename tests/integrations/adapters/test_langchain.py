@@ -379,7 +379,7 @@ def test_a_foreign_state_begins_anew(kept: Any) -> None:
     with ScriptedServer([Reply(calls=(look,)), Reply("Done.")]) as server:
         model = TestChat().model(server.url).bind_tools(lifecycle.tools)
         graph = graph_of(model, lifecycle, lifecycle.tools)
-        with pytest.warns(UserWarning, match="begins anew"):
+        with pytest.warns(UserWarning, match="starts over"):
             thread = graph.invoke({"messages": [("user", "Go.")], "wane": kept})
     assert server.requests[-1].results["d"].startswith("Started")
     assert thread["messages"][-1].text == "Done."

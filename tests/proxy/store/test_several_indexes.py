@@ -204,7 +204,7 @@ async def test_a_session_that_never_stops_changing_begins_anew_within_the_budget
         await SessionIndex(store, SMALL, strict=True).turn(client.wire, client.body())
     done = await exchange(index, client, upstream)
     assert done.facts.view <= SMALL.budget < done.facts.history
-    assert f"it begins anew as {done.facts.session}" in done.facts.note
+    assert f"it starts over as {done.facts.session}" in done.facts.note
     await index.close()
 
 

@@ -82,7 +82,7 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
     if treatment.shadow and context.agent_budget is not None:
-        raise UsageError("--shadow tells what one --budget would do for all sessions: leave --agent-budget out")
+        raise UsageError("--shadow says what one --budget would do for all sessions: leave --agent-budget out")
     settings = context_settings(context)
     shadow = Shadow.of(settings, store) if treatment.shadow else None
     # The server takes seconds to load, so report mistakes in the options before that.

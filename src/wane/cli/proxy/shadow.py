@@ -41,7 +41,7 @@ class Shadow:
             UsageError: if there is nothing to predict, or the sessions cannot be read back.
         """
         if not traits(context.strategy).bounded:
-            raise UsageError("--shadow tells what a strategy would do, and --strategy none does nothing: name another")
+            raise UsageError("--shadow says what a strategy would do, and --strategy none does nothing: name another")
         if store is None:
             raise UsageError("--shadow reads sessions back from their store: leave out --no-store")
         return cls(store, context)

@@ -216,7 +216,7 @@ def forget_name(options: ForgetOptions) -> int:
     count, freed, busy = _with_store(options.store, forget)
     say(f"{counted(count, 'session')} of {options.name} deleted, which freed {human_bytes(freed)}")
     if busy:
-        say(f"a proxy has {counted(busy, 'more session')} open, and lets go of them within a minute: run this again")
+        say(f"a proxy has {counted(busy, 'more session')} open, and releases them within a minute: run this again")
         return failure.FAILED
     say("its spend and limits are deleted too; the log of who did what stays (wane proxy log)")
     return failure.OK

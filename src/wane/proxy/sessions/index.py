@@ -222,7 +222,7 @@ class SessionIndex:
         parent = await self._parent(sender, arrivals)
         session = Session(wire, self._settings(parent), root, infer=has_answers)
         cached = await self._begun(session, root, [], parent)
-        cached.remark = f"{problem}; it begins anew as {cached.id}"
+        cached.remark = f"{problem}; it starts over as {cached.id}"
         _LOGGER.warning("%s", cached.remark)
         async with cached.held():
             return await self._take(cached, body, arrivals, Alignment(0), sender)

@@ -18,7 +18,7 @@ function facts(data) {
   ];
   if (data.money) {
     const [than, saved] = savings(data.money);
-    rows.push(["Spent", spent(data.money)]);
+    rows.push(["Spent by these sessions", spent(data.money)]);
     if (!data.shadow) rows.push([`${than === "less" ? "Saved" : "Added"} by eviction`, saved]);
   }
   const failed = data.requests.failed_open || 0;
