@@ -11,6 +11,8 @@ from tests.agent.provider import Direct
 from tests.agent.test_session import project, run, task
 from tests.marks import first_quick
 from wane.agent.session import AgentSession
+from wane.cli.commands import DeleteOptions
+from wane.cli.sessions.removing import delete_sessions
 from wane.journal import SentRequest, read, sent_requests
 from wane.testing import HttpError, Reply, ScriptedServer
 
@@ -68,3 +70,25 @@ def test_of_a_model_that_shows_no_request_it_says_what_was_handed_over(project: 
     assert request.body is not None
     assert b"Do it." in request.body
     assert b"read_file" in request.body
+
+
+def test_a_deleted_turn_is_gone_from_the_session_which_goes_on(project: Path) -> None:
+    secret = "Call Jane Doe of 7 Elm Street about it."
+    with Direct([*task(0), *task(1), Reply("Done.")]) as model:
+        given = config(project, model.model(), budget=5_000)
+        session = AgentSession.create(given)
+        run(session, secret, "And the other one, please, as it was agreed upon.")
+        session.close()
+        assert session.journal is not None
+        path = session.journal.path
+        links = [request.record.chain for request in rebuilt(session)]
+        assert delete_sessions(DeleteOptions(names=[session.journal.header.id], turn=1)) == 0
+        assert b"Elm Street" not in path.read_bytes()
+        assert b"as it was agreed upon" in path.read_bytes()
+        requests = rebuilt(session)
+        assert [request.record.chain for request in requests] == links
+        assert {request.state for request in requests} == {"deleted"}
+        again = AgentSession.resume(path, given)
+        assert run(again, "Go on.").output == "Done."
+        again.close()
+    assert rebuilt(again)[-1].state == "identical"

@@ -157,14 +157,26 @@ class PruneOptions:
 class DeleteOptions:
     """Delete sessions, the agent's or the proxy's.
 
-    It deletes all of the given sessions or none: if an id matches no session, or several, nothing is deleted.
+    It deletes all of the given sessions or none: if an id matches no session, or several, nothing is deleted. With
+    --turn, only the texts of one turn of the user and of the work on it go, also where other messages and requests
+    quote them; wane verify says which requests can no longer be shown.
 
     Examples:
       wane sessions delete 3f9c
+      wane sessions delete 3f9c --turn 2
       wane sessions delete 9a41c0d2e8b7f356 --store redis://localhost/0
     """
 
     names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or the beginnings of ids.", "SESSION...")]
+    turn: Annotated[
+        int | None,
+        Flag(
+            "--turn",
+            "Of one session, in a file, delete only the texts of this turn, in the order of wane show; 1 is the first.",
+            "N",
+            read=values.count,
+        ),
+    ] = None
     store: StoreName = None
 
 

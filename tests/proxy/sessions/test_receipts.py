@@ -11,6 +11,8 @@ import pytest
 from tests.marks import cross_quick
 from tests.proxy.sessions.test_index import SMALL, disk, worker
 from tests.proxy.world import CLIENTS, Client, exchange, result, run_turn, work
+from wane.cli.commands import DeleteOptions
+from wane.cli.sessions.removing import delete_sessions
 from wane.journal import NoteRecord, SentRequest, read, sent_requests
 from wane.journal.records import FORK_NOTE
 from wane.proxy.sessions.index import SessionIndex
@@ -86,3 +88,24 @@ async def test_in_memory_nothing_is_made(tmp_path: Path) -> None:
     client.say("Go.")
     await run_turn(index, client, worker(client, 1), result)
     assert all(cached.receipts is None for cached in index._sessions)
+
+
+@pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
+async def test_a_turn_can_be_deleted_and_its_client_goes_on(make: type[Client], tmp_path: Path) -> None:
+    client = make()
+    upstream = worker(client, 2, reasons=True)
+    index = SessionIndex(disk(tmp_path), SMALL)
+    for text in ("Write to Jane Doe of 7 Elm Street.", "Now do something else, which may stay."):
+        client.say(text)
+        await run_turn(index, client, upstream, result)
+    await index.close()
+    (path,) = tmp_path.rglob("*Z-*.jsonl")
+    before = list(sent_requests(read(path).records))
+    assert delete_sessions(DeleteOptions(names=[path.stem[-16:]], turn=1, store=str(tmp_path))) == 0
+    assert b"Elm Street" not in path.read_bytes()
+    assert b"which may stay" in path.read_bytes()
+    after = list(sent_requests(read(path).records))
+    assert [request.record.chain for request in after] == [request.record.chain for request in before]
+    assert {request.state for request in after} == {"deleted"}
+    client.say("Go on.")
+    await run_turn(SessionIndex(disk(tmp_path), SMALL), client, upstream, result)

@@ -16,9 +16,12 @@ from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.options import STORE_VARIABLE
 from wane.cli.sessions.listing import short_id
 from wane.cli.terminal.text import counted, human_bytes, local_time, say
-from wane.core.errors import SessionLockedError, SessionNotFoundError
-from wane.journal import SessionStore, default_root
+from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError, WaneError
+from wane.formats import get_format
+from wane.journal import Journal, RequestRecord, SessionStore, default_root
+from wane.journal.redaction import rewrite, without_messages
 from wane.journal.store import id_of, matching_ids
+from wane.rebuilding import rebuild
 
 if TYPE_CHECKING:
     from wane.proxy.store.base import Store, StoredSession
@@ -60,11 +63,41 @@ def delete_sessions(options: DeleteOptions) -> int:
     """
     where = where_of(options.store)
     directory = directory_of(where)
+    if options.turn is not None:
+        if directory is None or len(options.names) != 1:
+            raise UsageError("--turn deletes from one session in a file; of others, delete the whole session")
+        return _delete_turn(SessionStore(directory).find(options.names[0]), options.turn)
     if directory is None:
         return asyncio.run(_delete_in_store(opened_store(where), options.names))
     store = SessionStore(directory)
     paths = dict.fromkeys(store.find(name) for name in options.names)
     return _sum(len(paths), sum(store.delete(path) for path in paths), dry=False)
+
+
+def _delete_turn(path: Path, number: int) -> int:
+    from wane.cli.sessions.saved import load_session
+
+    with Journal.open(path) as journal:
+        session = load_session(path)
+        first_items = [turn.item for turn in session.turns]
+        if number > len(first_items):
+            raise UsageError(f"there is no turn {number}: the session has {len(first_items):,}")
+        firsts = [session.rebuilt.transcript.message_of(item) for item in first_items]
+        messages = range(firsts[number - 1], [*firsts, len(session.rebuilt.messages)][number])
+        records = without_messages(session.file.records, messages, datetime.now(UTC))
+        try:
+            rebuild(records, get_format(journal.header.format))
+        except (WaneError, ValueError) as error:
+            raise JournalError(
+                f"nothing was changed, as without turn {number} the session would not replay: {error}. Delete all of it"
+            ) from error
+        rewrite(journal, records)
+    shown = sum(isinstance(record, RequestRecord) and record.deleted is not None for record in records)
+    sys.stdout.write(
+        f"the texts of turn {number} were deleted, {counted(len(messages), 'message')}; "
+        f"{counted(shown, 'request')} can no longer be shown as sent\n"
+    )
+    return failure.OK
 
 
 def where_of(store: str | None) -> str:

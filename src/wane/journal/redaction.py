@@ -1,0 +1,265 @@
+"""Deletes the content of messages from a journal, wherever it is quoted. The chain of its requests stays valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from wane.core.errors import JournalError
+from wane.journal.lines import checksum_of, write_line, write_lines
+from wane.journal.receipts import Receipts, sent_requests
+from wane.journal.records import (
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    PlacedMark,
+    Record,
+    ReminderRecord,
+    RequestRecord,
+    StrategyRecord,
+)
+from wane.journal.writer import Journal
+
+DELETED: Final = "[deleted]"
+"""Stands in place of each text that was deleted."""
+
+_QUOTED: Final = 16  # characters of a text that is deleted from within other texts, too
+_STRUCTURE: Final = frozenset(
+    {
+        *("role", "type", "kind", "part_kind", "name", "tool_name", "id", "call_id", "tool_call_id", "tool_use_id"),
+        *(
+            "timestamp",
+            "state",
+            "status",
+            "phase",
+            "tool_kind",
+            "finish_reason",
+            "model_name",
+            "provider_name",
+            "media_type",
+            "outcome",
+        ),
+    }
+)
+"""Keys in messages whose strings stay: which result belongs to which call, and when."""
+_MARK: Final = frozenset(("action", "type", "name", "dependencies", "abandoned"))
+"""Keys in a call of `delimiter` that stay: without them the session would not replay."""
+_NOTICE: Final = re.compile(r"<([a-z_-]+)>.*</\1>\s*\Z", re.DOTALL)
+"""A text of the harness by its tags (R15), which stay: else it would be the user's, and be evicted otherwise."""
+_FREE: Final = ("input", "args", "arguments", "response", "output", "content")
+"""Keys of objects that tools and models fill."""
+
+
+def without_messages(records: Sequence[Record], numbers: Collection[int], at: datetime) -> list[Record]:
+    """Return the records of a session without the content of some messages.
+
+    All texts of the messages go, and those of at least 16 characters wherever they are quoted. Shorter ones go from
+    requests and notes where they are a whole string, which may be another message's. Requests that showed any of it
+    keep their digest and their link of the chain, but can no longer be rebuilt. Roles, ids, times, and names of tools
+    and episodes stay.
+
+    Args:
+        records: all records, in order.
+        numbers: numbers of the messages, from 0.
+        at: the time of the deletion.
+    """
+    messages = [record.message for record in records if isinstance(record, MessageRecord)]
+    texts = set[str]()
+    for number in numbers:
+        _collect(messages[number], texts)
+    redaction, clients = _Redaction(texts), _Clients(numbers)
+    of_others = _Redaction([text for text in texts if len(text) >= _QUOTED])
+    bodies = {request.line: request.body for request in sent_requests(records)}
+    receipts, redacted, count = Receipts(), list[Record](), 0
+    for line, record in enumerate(records, start=2):
+        new = clients.without(record)
+        if isinstance(new, RequestRecord):
+            new = _request(new, bodies[line], redaction, receipts, at)
+        elif isinstance(new, MessageRecord):
+            new = of_others.message(new, every=count in numbers)
+            count += 1
+        else:
+            new = redaction.record(new)
+        receipts.follow([new])
+        redacted.append(new)
+    return redacted
+
+
+def rewrite(journal: Journal, records: Iterable[Record]) -> None:
+    """Replace the records of a journal, all or none, and close it.
+
+    Raises:
+        JournalError: if the file cannot be written.
+    """
+    path, first = journal.path, write_line(journal.header)
+    aside = path.with_name(f"{path.name}.new")
+    try:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(b"".join([first, *write_lines(records, checksum_of(first))]))
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(aside, path)
+        path.with_name(f"{path.name}.torn").unlink(missing_ok=True)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise JournalError(f"cannot rewrite the session {path}: {error.strerror or error}") from error
+    finally:
+        journal.close()
+
+
+def _request(
+    record: RequestRecord, body: bytes | None, redaction: _Redaction, receipts: Receipts, at: datetime
+) -> RequestRecord:
+    if body is None:
+        return record
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return replace(record, pieces=None, salt="", deleted=at)  # what is in it, nobody can tell
+    redacted = redaction.of(data)
+    if redacted == data:
+        return replace(record, pieces=receipts.of(body, "").pieces)
+    shorter = json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return replace(record, pieces=receipts.of(shorter, "").pieces, salt="", deleted=at)
+
+
+class _Redaction:
+    """Takes texts out of records."""
+
+    def __init__(self, texts: Collection[str]) -> None:
+        self._texts = frozenset(texts)
+        self._long = sorted((text for text in texts if len(text) >= _QUOTED), key=len, reverse=True)
+        self._known: dict[str, str] = {}
+
+    def message(self, record: MessageRecord, *, every: bool) -> MessageRecord:
+        """Return a message's record; if `every`, without any text."""
+        message = _emptied(record.message) if every else self.of(record.message)
+        return replace(record, message=message, marks=tuple(self._mark(mark, every=every) for mark in record.marks))
+
+    def record(self, record: Record) -> Record:
+        """Return any other record."""
+        match record:
+            case PassRecord(index=index) if index is not None:
+                return replace(record, index=replace(index, text=self.of(index.text)))
+            case StrategyRecord():
+                return replace(record, done=self.of(record.done))
+            case NoteRecord():
+                return replace(record, data=self.of(record.data))
+            case ReminderRecord():
+                return replace(record, text=self.of(record.text))
+        return record
+
+    def of(self, value: Any) -> Any:
+        """Return JSON data."""
+        if isinstance(value, str):
+            if value not in self._known:
+                self._known[value] = self._without(value)
+            return self._known[value]
+        if isinstance(value, Mapping):
+            return {key: self.of(entry) for key, entry in value.items()}
+        return [self.of(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+    def _without(self, text: str) -> str:
+        if text in self._texts:
+            return DELETED
+        if (inner := _object_in(text)) is not None and (redacted := self.of(inner)) != inner:
+            text = json.dumps(redacted)
+        for long in self._long:
+            text = text.replace(long, DELETED)
+        return text
+
+    def _mark(self, placed: PlacedMark, *, every: bool) -> PlacedMark:
+        description = placed.mark.description
+        if description is None:
+            return placed
+        return replace(placed, mark=replace(placed.mark, description=DELETED if every else self.of(description)))
+
+
+class _Clients:
+    """Takes digests out of the proxy's notes on its client's messages, with which a guess could be confirmed."""
+
+    def __init__(self, numbers: Collection[int]) -> None:
+        self._numbers = numbers
+        self._messages = self._entries = 0
+        self._gone = set[int]()
+
+    def without(self, record: Record) -> Record:
+        """Return a record without the digests of deleted messages."""
+        if not isinstance(record, NoteRecord) or record.topic not in ("client", "edits", "reply"):
+            return record
+        if record.topic == "reply":
+            gone = record.data.get("place") in self._gone
+            return replace(record, data={**record.data, "shape": _blank(record.data["shape"])}) if gone else record
+        rows = [[*row] for row in record.data.get("entries", ())]
+        for row in rows:
+            if record.topic == "client":
+                span = range(self._messages, self._messages + row[2])
+                if any(number in self._numbers for number in span):
+                    self._gone.add(self._entries)
+                    row[0], row[1] = "0" * len(row[0]), _blank(row[1])
+                self._messages, self._entries = span.stop, self._entries + 1
+            elif row[0] in self._gone:
+                row[1] = "0" * len(row[1])
+        return replace(record, data={**record.data, "entries": rows})
+
+
+def _blank(shape: str) -> str:
+    return shape[:2] + "0" * (len(shape) - 2)  # which says whose message it is
+
+
+def _emptied(value: Any, *, free: bool = False) -> Any:
+    """JSON data of a message without its texts."""
+    if isinstance(value, str):
+        inner = _object_in(value)
+        if inner is not None:
+            return json.dumps(_emptied(inner, free=True))
+        notice = _NOTICE.match(value)
+        return DELETED if notice is None else f"<{notice[1]}>\n{DELETED}\n</{notice[1]}>"
+    if isinstance(value, Mapping):
+        stays = _staying(value, free=free)
+        return {
+            key: entry if key in stays else _emptied(entry, free=free or _is_free(key, entry))
+            for key, entry in value.items()
+        }
+    return [_emptied(entry, free=free) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _collect(value: Any, texts: set[str], *, free: bool = False) -> None:
+    """Note the texts of a message: what `_emptied` replaces."""
+    if isinstance(value, str):
+        if value:
+            texts.add(value)
+        if (inner := _object_in(value)) is not None:
+            _collect(inner, texts, free=True)
+    elif isinstance(value, Mapping):
+        stays = _staying(value, free=free)
+        for key, entry in value.items():
+            if key not in stays:
+                _collect(entry, texts, free=free or _is_free(key, entry))
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            _collect(entry, texts, free=free)
+
+
+def _staying(value: Mapping[str, Any], *, free: bool) -> Collection[str]:
+    if not free:
+        return ["usage", *(key for key in _STRUCTURE if not isinstance(value.get(key), Mapping | list))]
+    return _MARK if value.get("action") in ("start", "end") else ()
+
+
+def _is_free(key: str, entry: object) -> bool:
+    return key in _FREE and isinstance(entry, Mapping)
+
+
+def _object_in(text: str) -> Any:
+    """The object that a text has as JSON, such as the arguments of a call; None if it has none."""
+    if text[:1] == "{":
+        with suppress(ValueError):
+            return json.loads(text)
+    return None
