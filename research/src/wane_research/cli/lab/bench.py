@@ -46,7 +46,7 @@ from wane_research.bench.running import (
 from wane_research.bench.sources import Source, check_recordings, load_sources, pick_sources, script, states
 from wane_research.cli.lab.commands import BenchOptions
 
-BUDGETS: Final = "40k,80k,120k"
+BUDGETS: Final = "60k,80k,120k"
 
 _NAMED: Final = 20
 """Differences to name; the others are counted."""

@@ -161,7 +161,7 @@ class BenchOptions:
     ] = None
     budgets: Annotated[
         str | None,
-        Flag("--budgets", "Budgets: a list or a range. The default is 40k,80k,120k.", "BUDGETS"),
+        Flag("--budgets", "Budgets: a list or a range. The default is 60k,80k,120k.", "BUDGETS"),
     ] = None
     view: Annotated[
         int,
