@@ -147,6 +147,15 @@ def test_what_is_reported_of_a_request_that_a_state_was_taken_behind_counts() ->
     assert revived.tokens == lived.tokens > 700
 
 
+def test_what_every_request_carries_travels_with_the_state() -> None:
+    lived, revived = Conversation(), Conversation()
+    lived.overhead = 300
+    lived.append(LONG[0])
+    assert revived.restore(stored(lived), LONG[:1])
+    assert revived.overhead == lived.overhead == 300
+    assert revived.tokens == lived.tokens > 300
+
+
 class Ids(Adapter[dict[str, Any]]):
     def key(self, message: dict[str, Any]) -> str | None:
         return message.get("id")
