@@ -43,6 +43,7 @@ SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 _SLUG_LENGTH: Final = 48
 _SUFFIX: Final = ".jsonl"
 _HEADER_PREFIX: Final = b'{"kind":"session",'
+_CHAIN: Final = re.compile(rb'"chain":"([0-9a-f]{64})"')
 _DELETED: Final = "deleted.jsonl"  # beside the directories of sessions
 
 
@@ -222,7 +223,10 @@ class SessionStore:
             SessionLockedError: if a process writes it.
             JournalError: if it cannot be deleted.
         """
-        deleted = None if dry else _deleted_of(path)
+        deleted = None
+        if not dry:
+            with suppress(OSError), path.open("rb") as lines:
+                deleted = deleted_of(id_of(path), lines)
         freed = delete_session(path, dry=dry)
         if deleted is not None:
             _note_deleted(self.root, deleted)
@@ -294,43 +298,52 @@ class Deleted:
         """Whether a name is its id, or how that begins."""
         return self.id.startswith(name.rpartition("-")[2] or name)
 
+    def written(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(encode(self))
+
+    @classmethod
+    def read(cls, lines: Iterable[bytes | str]) -> list[Deleted]:
+        """Return what `written` wrote, as far as it can be read."""
+        entries = list[Deleted]()
+        for line in lines:
+            with suppress(ValueError):
+                entries.append(decode(cls, json.loads(line)))
+        return entries
+
 
 def deleted_sessions(root: Path) -> list[Deleted]:
-    """Return the sessions that were deleted below a directory, the oldest first, as far as that can be read.
+    """Return the sessions that were deleted below a directory, the oldest first.
 
     Raises:
         JournalError: if their list cannot be read.
     """
-    entries = list[Deleted]()
     try:
-        lines = (root / _DELETED).read_bytes().splitlines()
+        return Deleted.read((root / _DELETED).read_bytes().splitlines())
     except FileNotFoundError:
-        return entries
+        return []
     except OSError as error:
         raise JournalError(f"cannot read {root / _DELETED}: {error.strerror or error}") from error
-    for line in lines:
-        with suppress(ValueError):
-            entries.append(decode(Deleted, json.loads(line)))
-    return entries
 
 
-def _deleted_of(path: Path) -> Deleted | None:
+def deleted_of(session_id: str, lines: Iterable[bytes]) -> Deleted:
+    """Return what is remembered of a session that is deleted now.
+
+    Args:
+        session_id: its id.
+        lines: its lines, which may be damaged.
+    """
     requests, last = 0, b""
-    try:
-        with path.open("rb") as stream:
-            for line in stream:
-                if line.startswith(REQUEST_PREFIX):
-                    requests, last = requests + 1, line
-    except OSError:
-        return None  # deleting it says why
-    with suppress(ValueError):
-        chain = str(json.loads(last).get("chain", "")) if last else ""
-        return Deleted(id_of(path).rpartition("-")[2], f"{utc_now():%Y-%m-%dT%H:%M:%SZ}", requests, chain)
-    return None
+    for line in lines:
+        if line.startswith(REQUEST_PREFIX):
+            requests, last = requests + 1, line
+    chain = _CHAIN.search(last)
+    at = f"{utc_now():%Y-%m-%dT%H:%M:%SZ}"
+    return Deleted(session_id.rpartition("-")[2], at, requests, "" if chain is None else chain[1].decode())
 
 
 def _note_deleted(root: Path, deleted: Deleted) -> None:
-    line = f"{json.dumps(encode(deleted))}\n".encode()
+    line = f"{deleted.written()}\n".encode()
     # The session is gone; that nothing tells of it is no reason to call that a failure.
     with suppress(OSError):
         handle = os.open(root / _DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

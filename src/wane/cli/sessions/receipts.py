@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from wane.cli.lab.reading import located
 from wane.cli.sessions.removing import directory_of, opened_store, where_of
 from wane.cli.terminal.text import counted, local_time, printable, write_json
 from wane.core.errors import SessionNotFoundError
-from wane.journal import NoteRecord, Record, SentRequest, SessionStore, default_root, read, sent_requests
+from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
 from wane.journal.records import FORK_NOTE
 from wane.journal.store import Deleted, deleted_sessions, matching_ids
 
@@ -150,8 +149,18 @@ async def _stored(name: str, where: str) -> _Session:
 def _deleted(name: str, store: str | None) -> Deleted | None:
     where = where_of(store)
     directory = directory_of(where)
-    entries = deleted_sessions(default_root(os.environ) if directory is None else directory)
+    entries = asyncio.run(_deleted_in(where)) if directory is None else deleted_sessions(directory)
     return next((entry for entry in reversed(entries) if name and entry.matches(name)), None)
+
+
+async def _deleted_in(where: str) -> list[Deleted]:
+    from wane.proxy.store.base import DELETED
+
+    store = opened_store(where)
+    try:
+        return Deleted.read((await store.documents(DELETED)).values())
+    finally:
+        await store.close()
 
 
 def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:

@@ -21,6 +21,9 @@ T = TypeVar("T")
 KEEP: Final = 30 * 86_400.0
 """Seconds after its last record until a session is deleted, by default."""
 
+DELETED: Final = "deleted"
+"""Kind of the documents on sessions that were deleted from a database (`wane.journal.store.Deleted`)."""
+
 HEAVY: Final = 1 << 16
 """Characters above which reading records is worth a thread; it takes some tenths of a millisecond."""
 

@@ -28,7 +28,9 @@ from wane.journal import (
     write_line,
     write_lines,
 )
+from wane.journal.store import deleted_of
 from wane.proxy.store.base import (
+    DELETED,
     HEAVY,
     Log,
     SessionChangedError,
@@ -232,8 +234,10 @@ class DatabaseStore(Store, ABC):
     async def delete(self, session_id: str) -> None:
         """Delete a session. A process that has it in memory finds it lost, and stores it again."""
         root_of(session_id)
+        deleted = deleted_of(session_id, await self.fetch(session_id))
         if not await self.drop(session_id):
             raise StoreError(f"there is no {self.label(session_id)}")
+        await self.replace_document(DELETED, deleted.id, None, deleted.written())
 
     def label(self, session_id: str) -> str:
         """Return a session's name in errors."""
