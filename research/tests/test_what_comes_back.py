@@ -19,7 +19,7 @@ def played(way: str, *, note: bool) -> tuple[Any, Any]:
     return tally, counts
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_a_model_that_goes_by_the_note_recalls_and_reads_again_without_it() -> None:
     tally, counts = played("by the note", note=True)
     assert counts.noted == counts.lacking == tally.recalls > 0 == counts.fetched

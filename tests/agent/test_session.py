@@ -14,7 +14,7 @@ import pytest
 
 from tests.agent.conftest import config, dumped
 from tests.agent.provider import APIS, Serve
-from tests.marks import first_quick, then_full
+from tests.marks import first_quick
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned, event_json
 from wane.agent.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
@@ -83,7 +83,7 @@ def stopped_after(session: AgentSession, prompt: str, seen: Callable[[SessionEve
     return run(session, prompt, on_event=watch)
 
 
-@pytest.mark.parametrize("api", [APIS[0], *then_full(*APIS[1:])])
+@pytest.mark.parametrize("api", first_quick(*APIS))
 def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Path, api: str) -> None:
     events: list[SessionEvent] = []
     with ScriptedServer([reply for number in range(6) for reply in task(number)] + [Reply("Again.")]) as server:

@@ -86,7 +86,7 @@ def test_what_was_kept_can_be_looked_at(runs: Mapping[str, Figures], tmp_path_fa
     assert runs["cwl"].journal_bytes > 0
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_the_same_seed_gives_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["lab", "closed-loop", "--tasks", "1", "--budget", "11k", "--tokens", "1k", "--json"]
     assert main(arguments) == 0

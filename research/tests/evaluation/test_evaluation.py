@@ -78,7 +78,7 @@ def session_of(found: RunResults, trial: Trial) -> str:
     return json.loads((found.path.parent / trial.journal).read_text().splitlines()[0])["id"]
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_both_protocols_and_the_report(evaluate: Callable[..., Any], python: str, tmp_path: Path) -> None:
     model = Model()
     with ScriptedServer(model) as server:
@@ -126,7 +126,7 @@ def test_each_marker_has_an_arm_and_its_effect_a_row(evaluate: Callable[..., Any
     assert effects["episodes without end"] == (0, 1, 3)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_a_run_that_is_killed_in_a_task_goes_on_as_if_it_had_not(
     evaluate: Callable[..., Any], place: Path, tmp_path: Path
 ) -> None:
@@ -252,7 +252,7 @@ def test_a_model_that_acts_on_what_it_sees(evaluate: Callable[..., Any], place: 
     }
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_what_an_agent_changed_is_kept_for_the_grader(
     evaluate: Callable[..., Any], place: Path, tmp_path: Path
 ) -> None:
@@ -294,7 +294,7 @@ def test_what_an_agent_changed_is_kept_for_the_grader(
     assert (checkout / "kept.txt").read_text() == "kept\nmore\n"
 
 
-@pytest.mark.full
+@pytest.mark.wide
 @pytest.mark.parametrize(("sum_of", "steps"), first_quick(("abs(a) + b", (0.5, 1.0)), ("a + b", (1.0, 1.0))))
 def test_a_task_of_longcli_is_graded_by_its_own_tests(
     evaluate: Callable[..., Any], place: Path, tmp_path: Path, sum_of: str, steps: tuple[float, float]

@@ -15,7 +15,7 @@ from wane.testing import ScriptedServer
 from wane_research.evaluation.results import Trial
 from wane_research.evaluation.usage import NOTHING, ContextFigures
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.wide
 
 # By task, a Dockerfile whose environment cannot be made, and what is said of it.
 BROKEN = {

@@ -16,7 +16,7 @@ from tests.marks import first_quick
 from wane.testing import Break, Call, HttpError, Kind, Reply, Request, ScriptedServer
 from wane_research.evaluation.results import RunResults
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.wide
 
 NAMES = ("apple", "birch", "cedar", "damson", "elder")
 QUOTA = {"error": {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": None}}

@@ -58,7 +58,7 @@ for name in ("ClaudeCodeByWane", "CodexByWane", "PiByWane"):
 """
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_the_command_in_the_place_of_each_program(python: str) -> None:
     options = {"wane_strategy": "mask", "wane_budget": "40000", "wane_max_cost": 2.5}
     done = subprocess.run(
@@ -98,7 +98,7 @@ for agent in (harbor.WaneAgent(**common, patch="/testbed"), rivals.CodexByWane(*
 """
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_an_environment_that_says_nothing_is_told(python: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [python, "-c", SETUPS, str(tmp_path)],

@@ -10,7 +10,7 @@ import pytest
 from wane_research.judge.model import Model, is_installed, weights
 
 pytestmark = [
-    pytest.mark.full,
+    pytest.mark.wide,
     pytest.mark.skipif(not is_installed(), reason="needs the extra judge of wane-research: 270 MB"),
 ]
 

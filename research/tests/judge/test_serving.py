@@ -17,7 +17,7 @@ from wane_research.judge.model import Model, is_installed, weights
 from wane_research.judge.serving import SmallModel
 
 pytestmark = [
-    pytest.mark.full,
+    pytest.mark.wide,
     pytest.mark.skipif(not is_installed(), reason="needs the extra judge of wane-research: 270 MB"),
 ]
 

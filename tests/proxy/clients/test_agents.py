@@ -47,6 +47,7 @@ def replies(agent: CodingAgent, place: Place, *, marks: bool, aloud: bool = Fals
     return list(chain.from_iterable(made))
 
 
+@pytest.mark.wide
 @unevicted
 def test_with_nothing_evicted_all_is_as_without_the_proxy(name: str, tmp_path: Path) -> None:
     agent, home = AGENTS[name], tmp_path / "agent"

@@ -27,7 +27,7 @@ from wane.proxy.store import open_store
 from wane.proxy.team.members import Team
 from wane.testing import Kind, Reply, ScriptedServer
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.wide
 
 _HOME = platformdirs.user_cache_path("wane-tests") / "litellm-proxy"
 _PATIENCE = 120  # seconds: it loads for half a minute on a busy machine

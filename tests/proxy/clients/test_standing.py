@@ -73,6 +73,7 @@ def holds(requests: Iterable[Request], text: str) -> list[bool]:
     return [any(text in part.text for part in request.parts if part.kind is not Kind.CALL) for request in requests]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", first_quick(*MODELS))
 def test_plan_mode_stays_until_it_is_left(name: str, tmp_path: Path) -> None:
     script = (
