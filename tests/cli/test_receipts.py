@@ -68,6 +68,12 @@ def test_two_requests_are_compared(run: Run, saved: Path) -> None:
     assert "# no difference" in run("show", "5a3e", "--at", "1", "--diff", "1").out
 
 
+def test_a_body_that_is_no_object_is_shown(run: Run, store: SessionStore, tmp_path: Path) -> None:
+    with Journal.create(store.directory(tmp_path), cwd=tmp_path, message_format="openai", session_id="5a3e") as journal:
+        journal.append(Receipts().of(b"5", ""))
+    assert run("show", "5a3e", "--at", "1").out.splitlines()[1:] == ["- 5"]
+
+
 def test_what_is_not_there_is_said_and_not_guessed(run: Run, saved: Path) -> None:
     shown = run("show", "5a3e", "--at", "3")
     assert "was not kept" in shown.out
@@ -85,7 +91,8 @@ def test_a_session_is_verified(run: Run, saved: Path) -> None:
     assert verified["states"] == {"identical": 2, "not kept": 1}
     assert verified["chain"] in out
     run("verify", "5a3e", "--chain", verified["chain"])
-    assert "does not hold the link" in failed(run("verify", "5a3e", "--chain", "0" * 64), 1).out
+    assert "is not in it" in failed(run("verify", "5a3e", "--chain", "0" * 64), 1).out
+    assert "64 hexadecimal digits" in failed(run("verify", "5a3e", "--chain", verified["chain"][:8]), 2).err
 
 
 def test_damage_and_a_cut_are_named(run: Run, saved: Path) -> None:
@@ -94,6 +101,9 @@ def test_damage_and_a_cut_are_named(run: Run, saved: Path) -> None:
     assert "line 3 is damaged" in failed(run("verify", "5a3e"), 1).err
     saved.write_bytes(whole[:-9])
     assert "The last record was cut short" in run("verify", "5a3e").out
+    saved.write_bytes(whole[:-30] + b"#" * 29 + b"\n")
+    assert "The last line is DAMAGED" in failed(run("verify", "5a3e"), 1).out
+    assert json.loads(failed(run("verify", "5a3e", "--json"), 1).out)["valid"] is False
     saved.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
     assert "Nothing can be verified" in failed(run("verify", "5a3e"), 1).out
 
@@ -117,5 +127,7 @@ def test_a_deleted_session_is_remembered_without_content(run: Run, saved: Path, 
     assert "was deleted at" in out
     assert "3 requests" in out
     assert chain in out
+    run("verify", "5a3e", "--chain", chain)
+    assert "is not known" in failed(run("verify", "5a3e", "--chain", "0" * 64), 1).out
     assert b"fix" not in (store.root / "deleted.jsonl").read_bytes()
     assert "no session has an id" in failed(run("verify", "5b"), 2).err

@@ -223,7 +223,7 @@ class VerifyOptions:
 
     Examples:
       wane verify 3f9c
-      wane verify 3f9c --chain 5ab3…    also fail unless the chain holds this link, which you noted before
+      wane verify 3f9c --chain LINK    also fail unless the chain has this link, which you noted before
       wane verify 9a41c0d2e8b7f356 --store redis://localhost/0
 
     Exit codes:
@@ -235,7 +235,7 @@ class VerifyOptions:
         str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
     ]
     chain: Annotated[
-        str | None, Flag("--chain", "A link of the chain that was printed before: it must still be there.", "LINK")
+        str | None, Flag("--chain", "A whole link that was printed before: the chain must still have it.", "LINK")
     ] = None
     as_json: Json = False
     store: StoreName = None

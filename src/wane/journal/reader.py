@@ -24,6 +24,8 @@ class SessionFile:
         size: bytes of the header and the whole records.
         checksum: checksum of the last whole line.
         torn_bytes: bytes after that, of a last record that was cut short while it was written; usually 0.
+        torn_line: whether these bytes end in a newline: it is written last, so the record was whole once, or is no
+            record. A power failure can leave that, and damage can.
     """
 
     path: Path
@@ -32,6 +34,7 @@ class SessionFile:
     size: int
     checksum: int
     torn_bytes: int = 0
+    torn_line: bool = False
 
     @property
     def torn(self) -> bool:
@@ -95,7 +98,7 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
                     f"{error}. The file was not changed. The {number - 1} lines before it are whole; to go on from"
                     f" there, copy them to another file (head -n {number - 1}) in the same directory"
                 ) from None
-            return SessionFile(path, header, tuple(records), size, checksum, torn_bytes=len(line))
+            return SessionFile(path, header, tuple(records), size, checksum, len(line), line.endswith(b"\n"))
         size += len(line)
         checksum = checksum_of(line)
     return SessionFile(path, header, tuple(records), size, checksum)

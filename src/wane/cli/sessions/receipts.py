@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ _LAYERS: Final = {
     "http": "the body as it went to the provider",
     "model": "what Wane handed over to the model's client, which shows no body",
 }
+_LINK: Final = re.compile(r"[0-9a-f]{64}")
 _STATES: Final = {
     "identical": "rebuilt, to the byte what was sent",
     "not kept": "content was not kept; only the digest is here",
@@ -38,6 +40,7 @@ class _Session(NamedTuple):
     id: str
     records: Sequence[Record]
     torn_bytes: int = 0
+    damaged: bool = False
 
 
 def show_request(options: ShowOptions, number: int) -> int:
@@ -74,7 +77,11 @@ def verify_session(options: VerifyOptions) -> int:
     Raises:
         SessionNotFoundError: if there is no such session, and none of that id was deleted.
         JournalError: if it cannot be read.
+        InputError: if `--chain` is no whole link.
     """
+    # The beginning of a link would prove little: two hexadecimal digits are in most chains.
+    if options.chain is not None and not _LINK.fullmatch(options.chain):
+        raise InputError(f"--chain is {options.chain!r}; it must be a whole link, 64 hexadecimal digits")
     try:
         session = _session(options.name, options.store)
     except SessionNotFoundError:
@@ -85,8 +92,8 @@ def verify_session(options: VerifyOptions) -> int:
     requests = list(sent_requests(session.records))
     states = Counter[str](request.state for request in requests)
     links = [request.record.chain for request in requests]
-    noted = options.chain is None or any(link.startswith(options.chain) for link in links if options.chain)
-    sound = bool(requests) and not states["wrong"] and noted
+    noted = options.chain is None or options.chain in links
+    sound = bool(requests) and not states["wrong"] and not session.damaged and noted
     if options.as_json:
         write_json(
             {
@@ -103,7 +110,7 @@ def verify_session(options: VerifyOptions) -> int:
         return failure.OK if sound else failure.FAILED
     _tell(session, requests, states)
     if not noted:
-        _write(f"The chain does not hold the link {options.chain}: it was cut, or made anew.")
+        _write(f"The link {options.chain} is not in it: the chain was cut, or made anew.")
     return failure.OK if sound else failure.FAILED
 
 
@@ -131,7 +138,7 @@ def _session(name: str, store: str | None) -> _Session:
         return asyncio.run(_stored(name, store))
     path = Path(located(name) if store is None else SessionStore(directory_of(store) or Path()).find(name))
     file = read(path)
-    return _Session(file.header.id, file.records, file.torn_bytes)
+    return _Session(file.header.id, file.records, file.torn_bytes, file.torn_line)
 
 
 async def _stored(name: str, where: str) -> _Session:
@@ -164,12 +171,16 @@ async def _deleted_in(where: str) -> list[Deleted]:
 
 
 def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:
+    noted = options.chain in (None, deleted.chain)
     if options.as_json:
-        write_json({"session": deleted.id, "deleted": deleted.at, "requests": deleted.requests, "chain": deleted.chain})
+        data = {"session": deleted.id, "deleted": deleted.at, "requests": deleted.requests, "chain": deleted.chain}
+        write_json(data | {"valid": noted})
     else:
         _write(f"session {deleted.id} was deleted at {deleted.at}. It had {counted(deleted.requests, 'request')}.")
         _write(f"Its chain ended in {deleted.chain or '(none)'}")
-    return failure.OK
+        if not noted:
+            _write(f"Whether the link {options.chain} was in it is not known: only the last one is left.")
+    return failure.OK if noted else failure.FAILED
 
 
 def _numbered(requests: Sequence[SentRequest], number: int) -> SentRequest:
@@ -196,12 +207,14 @@ def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[st
     for request in requests:
         if request.state == "wrong":
             _write(f"request {request.number} (line {request.line}): {request.problem}")
-    if session.torn_bytes:
+    if session.damaged:
+        _write(f"The last line is DAMAGED ({counted(session.torn_bytes, 'byte')}): a request there is not known.")
+    elif session.torn_bytes:
         _write(f"The last record was cut short ({counted(session.torn_bytes, 'byte')}): a request there is not known.")
     if not requests:
         _write("Nothing can be verified: the journal has no digests of requests.")
     elif not states["wrong"]:
-        _write(f"The chain of digests holds; it ends in {requests[-1].record.chain}")
+        _write(f"The chain of digests is unbroken; it ends in {requests[-1].record.chain}")
 
 
 def _about(request: SentRequest, total: int) -> str:
@@ -225,6 +238,8 @@ def _lines(request: SentRequest) -> Iterator[str]:
 
 
 def _outlined(value: Any, indent: str) -> Iterator[str]:
+    if not isinstance(value, dict | list):
+        value = [value]
     entries = value.items() if isinstance(value, dict) else ((None, entry) for entry in value)
     for key, entry in entries:
         name = "-" if key is None else f"{key}:"
