@@ -92,7 +92,7 @@ def test_ids_roles_and_marks_stay_and_no_guess_can_be_confirmed() -> None:
     ]
     note, message, other = without_messages(records, [0], NOON)
     assert isinstance(note, NoteRecord)
-    assert note.data["entries"] == [["00" * 16, "61" + "00" * 8, 1, 9], ["ef" * 16, "6f" + "cd" * 8, 1, 9]]
+    assert note.data["entries"] == [["00" * 16, "61" + "00" * 8, 1, 9], ["00" * 16, "6f" + "00" * 8, 1, 9]]
     assert isinstance(message, MessageRecord)
     function = message.message["tool_calls"][0]["function"]
     assert json.loads(function["arguments"]) == {**mark, "reason": "[deleted]"}

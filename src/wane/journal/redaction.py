@@ -73,12 +73,12 @@ def without_messages(records: Sequence[Record], numbers: Collection[int], at: da
     texts = set[str]()
     for number in numbers:
         _collect(messages[number], texts)
-    redaction, clients = _Redaction(texts), _Clients(numbers)
+    redaction = _Redaction(texts)
     of_others = _Redaction([text for text in texts if len(text) >= _QUOTED])
     bodies = {request.line: request.body for request in sent_requests(records)}
     receipts, redacted, count = Receipts(), list[Record](), 0
     for line, record in enumerate(records, start=2):
-        new = clients.without(record)
+        new = _unrecognised(record)
         if isinstance(new, RequestRecord):
             new = _request(new, bodies[line], redaction, receipts, at)
         elif isinstance(new, MessageRecord):
@@ -181,32 +181,21 @@ class _Redaction:
         return replace(placed, mark=replace(placed.mark, description=DELETED if every else self.of(description)))
 
 
-class _Clients:
-    """Takes digests out of the proxy's notes on its client's messages, with which a guess could be confirmed."""
+def _unrecognised(record: Record) -> Record:
+    """Blank the digests in a proxy's notes on its client's messages, with which a guess could be confirmed.
 
-    def __init__(self, numbers: Collection[int]) -> None:
-        self._numbers = numbers
-        self._messages = self._entries = 0
-        self._gone = set[int]()
-
-    def without(self, record: Record) -> Record:
-        """Return a record without the digests of deleted messages."""
-        if not isinstance(record, NoteRecord) or record.topic not in ("client", "edits", "reply"):
-            return record
-        if record.topic == "reply":
-            gone = record.data.get("place") in self._gone
-            return replace(record, data={**record.data, "shape": _blank(record.data["shape"])}) if gone else record
-        rows = [[*row] for row in record.data.get("entries", ())]
-        for row in rows:
-            if record.topic == "client":
-                span = range(self._messages, self._messages + row[2])
-                if any(number in self._numbers for number in span):
-                    self._gone.add(self._entries)
-                    row[0], row[1] = "0" * len(row[0]), _blank(row[1])
-                self._messages, self._entries = span.stop, self._entries + 1
-            elif row[0] in self._gone:
-                row[1] = "0" * len(row[1])
-        return replace(record, data={**record.data, "entries": rows})
+    Without them the client gets a new session, as it must: this one lacks what the provider has seen.
+    """
+    if not isinstance(record, NoteRecord) or record.topic not in ("client", "edits", "reply"):
+        return record
+    data = dict(record.data)
+    if record.topic == "client":
+        data["entries"] = [["0" * len(row[0]), _blank(row[1]), *row[2:]] for row in data["entries"]]
+    elif record.topic == "edits":
+        data["entries"] = [[row[0], "0" * len(row[1]), *row[2:]] for row in data["entries"]]
+    else:
+        data["shape"] = _blank(data["shape"])
+    return replace(record, data=data)
 
 
 def _blank(shape: str) -> str:

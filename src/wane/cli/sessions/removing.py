@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ from wane.formats import get_format
 from wane.journal import Journal, RequestRecord, SessionStore, default_root
 from wane.journal.redaction import rewrite, without_messages
 from wane.journal.store import id_of, matching_ids
+from wane.proxy.store.base import is_session_id
+from wane.proxy.store.disk_index import DiskIndex
 from wane.rebuilding import rebuild
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def prune_sessions(options: PruneOptions) -> int:
     directory = directory_of(where)
     if directory is None:
         return asyncio.run(_prune_store(opened_store(where), seconds, dry=dry))
-    store, deleted, freed = SessionStore(directory), 0, 0
+    store, deleted, freed = SessionStore(directory), list[Path](), 0
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
         try:
             status = path.stat()
@@ -50,9 +52,11 @@ def prune_sessions(options: PruneOptions) -> int:
             continue
         except (FileNotFoundError, SessionNotFoundError):
             continue  # another process has deleted it since it was listed
-        deleted += 1
+        deleted.append(path)
         _line(id_of(path), datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
-    return _sum(deleted, freed, dry=dry)
+    if not dry:
+        _drop_marks(directory, deleted)
+    return _sum(len(deleted), freed, dry=dry)
 
 
 def delete_sessions(options: DeleteOptions) -> int:
@@ -66,15 +70,28 @@ def delete_sessions(options: DeleteOptions) -> int:
     if options.turn is not None:
         if directory is None or len(options.names) != 1:
             raise UsageError("--turn deletes from one session in a file; of others, delete the whole session")
-        return _delete_turn(SessionStore(directory).find(options.names[0]), options.turn)
+        path = SessionStore(directory).find(options.names[0])
+        _delete_turn(path, options.turn)
+        _drop_marks(directory, [path])
+        return failure.OK
     if directory is None:
         return asyncio.run(_delete_in_store(opened_store(where), options.names))
     store = SessionStore(directory)
     paths = dict.fromkeys(store.find(name) for name in options.names)
-    return _sum(len(paths), sum(store.delete(path) for path in paths), dry=False)
+    freed = sum(store.delete(path) for path in paths)
+    _drop_marks(directory, paths)
+    return _sum(len(paths), freed, dry=False)
 
 
-def _delete_turn(path: Path, number: int) -> int:
+def _drop_marks(directory: Path, paths: Iterable[Path]) -> None:
+    """Drop the digests of what was said by which a proxy finds these sessions; it makes them anew if need be."""
+    ids = [session_id for path in paths if is_session_id(session_id := id_of(path))]
+    index = DiskIndex(directory)
+    asyncio.run(index.drop(ids))
+    index.close()
+
+
+def _delete_turn(path: Path, number: int) -> None:
     from wane.cli.sessions.saved import load_session
 
     with Journal.open(path) as journal:
@@ -97,7 +114,6 @@ def _delete_turn(path: Path, number: int) -> int:
         f"the texts of turn {number} were deleted, {counted(len(messages), 'message')}; "
         f"{counted(shown, 'request')} can no longer be shown as sent\n"
     )
-    return failure.OK
 
 
 def where_of(store: str | None) -> str:
