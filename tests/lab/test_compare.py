@@ -333,7 +333,7 @@ class TestTune:
 
         assert timeless(again) == timeless(data)
 
-    @pytest.mark.full
+    @pytest.mark.wide
     def test_a_choice_at_the_edge_of_what_was_tried_is_told(self, data: dict[str, Any]) -> None:
         best = data["recommended"]["budget"]
         below = tune(COSTLY, Settings(), InProcess(), [best // 2])

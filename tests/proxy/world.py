@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.marks import then_full
+from tests.marks import then_full, wide
 from tests.proxy.agents import RESULT
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
@@ -290,10 +290,10 @@ CLIENTS: tuple[type[Client], ...] = (
 )
 every_client = pytest.mark.parametrize(
     "make",
-    [AnthropicClient, ChatClient, *then_full(ResponsesClient, GeminiClient, RemindedClient, GeminiCliClient)],
+    [AnthropicClient, ChatClient, *then_full(ResponsesClient, GeminiClient), *wide(RemindedClient, GeminiCliClient)],
     ids=lambda client: client.__name__,
 )
-"""Every kind of client; `make test` takes two."""
+"""Every kind of client; `make test` takes two, and `.ci/run` one for each protocol."""
 
 
 @dataclass

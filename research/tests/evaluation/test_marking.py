@@ -196,7 +196,7 @@ def test_in_one_session_each_task_has_its_own_figures(tmp_path: Path) -> None:
         assert (trial.context.explored_first, trial.context.repeated, trial.context.unended) == (reads, 2, 0)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_an_evaluation_has_an_arm_for_each_marker(tmp_path: Path) -> None:
     out = evaluate(tmp_path, ["open"], 2, strategies=("cwl", "none"))
     found = report([out])

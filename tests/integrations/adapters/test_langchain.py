@@ -131,7 +131,7 @@ class TestResponsesStandard(TestResponses):
     overhead = 100  # streamed, a wrong call's id stands in its text, so that a pass could be due one request earlier
 
 
-@pytest.mark.full
+@pytest.mark.wide
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
