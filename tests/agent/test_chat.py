@@ -623,6 +623,29 @@ def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Pa
     assert (repository / "made").exists()
 
 
+def test_the_time_of_a_turn_leaves_out_what_the_user_takes_to_answer(served: Serve, repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        await at.asked("touch x")
+        loop = asyncio.get_running_loop()
+        asked, clock = loop.time(), loop.time
+        loop.time = lambda: clock() + 3_600  # type: ignore[method-assign]
+        at.say("y")
+        await at.shows("shell touch x")
+        assert at.chat._activity is not None
+        assert at.chat._activity.began > asked + 3_000
+        (repository / "go").touch()
+        await at.until("Done.")
+        at.type(CTRL_D)
+
+    replies = [
+        Reply(calls=(Call("shell", {"command": "touch x; until test -e go; do sleep 0.05; done"}),)),
+        Reply("Done."),
+    ]
+    with served(replies) as server, terminal(server.model(), repository) as at:
+        play(at, scene)
+
+
 def test_escape_refuses_what_is_asked(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("work")
@@ -643,15 +666,18 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
     replies = [
         Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),)),
         Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "42", "new_text": "43"}),)),
+        Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "nowhere", "new_text": "44"}),)),
         Reply(calls=(Call("write_file", {"path": "new.py", "content": "a\nb\n"}),)),
         Reply("Done."),
     ]
 
     async def scene(at: Terminal) -> None:
         at.say("go")
-        await at.asked("+    return 42")
+        assert "● edit_file app.py\n" in await at.asked("+    return 42")
         at.say("s")
         shown = await at.until("Done.")
+        assert "● edit_file app.py\n  └ old_text not found in app.py" in shown
+        assert "● write_file new.py\n" in shown
         assert "+    return 42" not in shown
         assert "    -    return 42\n    +    return 43\n" in shown
         assert "    +a\n    +b\n" in shown

@@ -62,7 +62,7 @@ class Activity:
     """What a turn is doing.
 
     Attributes:
-        began: when it began, in seconds of any clock.
+        began: when it began, in seconds of any clock; later by as long as it has waited for the user's answers.
         before: what the session had spent by then.
         doing: what it does, in a few words.
         now: what the session has spent.

@@ -35,6 +35,7 @@ from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
 from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
 from wane.cli.failure import UsageError
+from wane.cli.terminal.hanging import hanging
 from wane.cli.terminal.signals import INTERRUPT, handled
 from wane.cli.terminal.text import cut, is_unicode, plain_console
 from wane.core.errors import WaneError
@@ -99,7 +100,8 @@ class Chat:
         self._session: AgentSession | None = None
         self._failure: BaseException | None = None
         self._unicode = is_unicode(console.encoding)
-        self._narration = Narration(console.print, narration.UNICODE if self._unicode else narration.ASCII)
+        marks = narration.UNICODE if self._unicode else narration.ASCII
+        self._narration = Narration(lambda line: console.print(hanging(line)), marks)
         self._activity: Activity | None = None
         self._question = Asking()
         self._choices: Sequence[SessionInfo] | None = None
@@ -379,7 +381,13 @@ class Chat:
         self._kept = buffer.text
         buffer.reset()
         self._prompt.app.invalidate()
-        return await self._question.ask(request)
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        try:
+            return await self._question.ask(request)
+        finally:
+            if self._activity is not None:
+                self._activity.began += loop.time() - asked
 
     # Output
 

@@ -24,7 +24,7 @@ from wane.agent.events import (
     Waiting,
     Warned,
 )
-from wane.agent.tools.names import SHELL_TOOL
+from wane.agent.tools.names import EDIT_TOOLS, SHELL_TOOL
 from wane.cli.chat.footer import spent
 from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.answer import AnswerStream
@@ -49,6 +49,7 @@ MAX_ALL: Final = 1_000
 """Lines of an output to show on demand."""
 
 _MAX_ARGUMENTS: Final = 100
+_MAX_OUTPUT: Final = 300  # characters of a line of a result
 _MAX_REST: Final = 2_000
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
 # How a refusing verdict of the delimiter begins (`wane.core.delimiter`).
@@ -206,15 +207,16 @@ class Narration:
         return None
 
     def _returned(self, tool: str, result: str, failed: bool, name: str) -> Text:
-        lines = result.rstrip("\n").split("\n")
+        lines = (_reason(result) if failed else result).rstrip("\n").split("\n")
         style = "red" if failed else "dim"
         if tool != SHELL_TOOL and not failed:
             summary = f"{len(lines):,} lines" if len(lines) > 1 else cut(printable(lines[0]), _MAX_ARGUMENTS)
             return Text(f"  {self._marks.result} {name}{summary}", style=style)
-        if len(lines) > MAX_LINES:
+        above = max(0, len(lines) - MAX_LINES)
+        if above or any(len(line) > _MAX_OUTPUT for line in lines):
             self._folded = lines
-        note = [f"({len(lines) - MAX_LINES} lines above; Ctrl-O shows all)"] if len(lines) > MAX_LINES else []
-        body = "\n    ".join(cut(safe(line), _MAX_ARGUMENTS) for line in [*note, *lines[-MAX_LINES:]])
+        note = [f"({counted(above, 'line')} above; Ctrl-O shows all)"] if above else []
+        body = "\n    ".join(cut(safe(line), _MAX_OUTPUT) for line in [*note, *lines[above:]])
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
     def _change(self, path: str, lines: list[str]) -> None:
@@ -227,15 +229,11 @@ class Narration:
             self._write(Text(f"    {safe(line)}", style=_DIFF_STYLES.get(line[:1], "")))
         if len(lines) > MAX_CHANGED:
             self._folded = lines
-            self._write(Text(f"    ({len(lines) - MAX_CHANGED} more lines; Ctrl-O shows all)", style="dim"))
+            self._write(Text(f"    ({counted(len(lines) - MAX_CHANGED, 'more line')}; Ctrl-O shows all)", style="dim"))
 
     def _new_file(self, arguments: str) -> None:
-        try:
-            data = json.loads(arguments)
-            path, content = data["path"], data["content"]
-        except (ValueError, RecursionError, KeyError, TypeError):
-            return
-        if isinstance(path, str) and isinstance(content, str):
+        path, content = _member(arguments, "path"), _member(arguments, "content")
+        if path is not None and content is not None:
             self._change(path, [f"+{line}" for line in content.rstrip("\n").split("\n")])
 
 
@@ -259,7 +257,10 @@ class OutputTail:
         # What a progress bar has overwritten is not shown.
         visible = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line]
         above = self._count - len(self._lines)
-        return [f"    {safe(line)}" for line in ([f"({above} lines above)"] if above else []) + visible[-MAX_LINES:]]
+        return [
+            f"    {safe(line)}"
+            for line in ([f"({counted(above, 'line')} above)"] if above else []) + visible[-MAX_LINES:]
+        ]
 
 
 def safe(text: str, keep: str = "\t") -> str:
@@ -268,8 +269,25 @@ def safe(text: str, keep: str = "\t") -> str:
 
 
 def called(tool: str, arguments: str) -> str:
-    """Return a call on one line."""
-    return f"{printable(tool)} {_arguments(arguments)}"
+    """Return a call on one line. Of a change only the path: the diff shows the rest."""
+    path = _member(arguments, "path") if tool in EDIT_TOOLS else None
+    return f"{printable(tool)} {_arguments(arguments) if path is None else cut(printable(path), _MAX_ARGUMENTS)}"
+
+
+def _reason(result: str) -> str:
+    """Return why a call failed: the words alone of `{"error": WORDS}`."""
+    reason = _member(result, "error")
+    return result if reason is None else reason
+
+
+def _member(raw: str, name: str) -> str | None:
+    """Return a member of a JSON object if it is a text, and None otherwise."""
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    value = data.get(name) if isinstance(data, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _arguments(raw: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from wane.agent.approval.permissions import EVERYTHING, Approval, ApprovalRequest, Effect, PartVerdict, Scope
-from wane.cli.terminal.text import printable
+from wane.cli.terminal.text import counted, printable
 
 MAX_LINES: Final = 60
 """Lines of a command or a diff to show."""
@@ -108,7 +108,7 @@ def _bounded(text: str, styles: dict[str, str]) -> Iterator[Text]:
         headed = bool(styles) and line.startswith(("+++", "---", "@@"))
         yield Text(f"  {printable(line, keep=chr(9))}", style="dim" if headed else styles.get(line[:1], ""))
     if len(lines) > MAX_LINES:
-        yield Text(f"  ({len(lines) - MAX_LINES} more lines)", style="dim")
+        yield Text(f"  ({counted(len(lines) - MAX_LINES, 'more line')})", style="dim")
 
 
 class Asking:
