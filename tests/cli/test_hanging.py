@@ -1,4 +1,4 @@
-"""Where the lines of the chat go on in a narrow terminal."""
+"""Where lines are broken in a narrow terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from rich.text import Text
 
 from wane.cli.terminal.hanging import hanging
-from wane.cli.terminal.text import plain_console
+from wane.cli.terminal.text import plain_console, say
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,15 @@ def test_colours_stay() -> None:
     console = plain_console(screen, width=16, force_terminal=True, color_system="standard")
     console.print(hanging(Text.assemble("  y  ", ("always or now", "red"))))
     assert screen.getvalue() == "  y  \x1b[31malways or\x1b[0m\n     \x1b[31mnow\x1b[0m\n"
+
+
+def test_an_error_is_broken_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "unknown option --resumee; did you mean --resume? See wane --help"
+    monkeypatch.setenv("COLUMNS", "60")
+    screen, file = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    for stream in (screen, file):
+        monkeypatch.setattr("sys.stderr", stream)
+        say(message)
+    assert screen.getvalue() == "wane: unknown option --resumee; did you mean --resume? See\nwane --help\n"
+    assert file.getvalue() == f"wane: {message}\n"

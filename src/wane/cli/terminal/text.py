@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -12,8 +14,15 @@ if TYPE_CHECKING:
 
 
 def say(message: str) -> None:
-    """Write one line for the user to standard error, so that standard output holds results only."""
-    sys.stderr.write(f"wane: {printable(message)}\n")
+    """Write one line for the user to standard error, so that standard output holds results only.
+
+    On a terminal that is narrower, the line is broken between words.
+    """
+    line = f"wane: {printable(message)}"
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, columns, break_long_words=False, break_on_hyphens=False)
+    sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
