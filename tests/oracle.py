@@ -248,7 +248,7 @@ def read(items: Sequence[Item], tasks: bool = False, marks: Marks | None = None)
                 latest = reading.current or reading.latest
                 assert latest is not None
                 stood_in[index] = latest
-            elif starts and index > starts[0]:  # R15
+            elif (starts and index > starts[0]) or (reading.active and not item.standing):  # R15, R18
                 _give(reading, index, described or reading.current or _open_implicit(reading))
         elif item.kind in ASSISTANT:
             accepted = item.tool == "delimiter" and _delimit(reading, index, item)
@@ -297,7 +297,8 @@ def _mark(reading: Reading, marks: Sequence[Mark], index: int) -> None:
             if episode is reading.task and reading.unmarked:
                 reading.unmarked.closed = True  # R17
             episode.closed, episode.ended, episode.description = True, index, mark.description
-            episode.closing = [] if mark.closing is None else [mark.closing]
+            stays = [] if mark.closing is None else [mark.closing]
+            episode.closing = sorted({*stays, *(reading.partner[one] for one in stays if one in reading.partner)})
             episode.given_up = mark.abandoned
             reading.active, reading.task = None, episode.task
 
@@ -502,7 +503,8 @@ def due(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int
         covered = LEVELS[episode.type][: LEVELS[episode.type].index(reached) + 1]
         for index in episode.members:
             keeps = episode.type != "act" and index in episode.closing and number not in state.dropped
-            if not keeps and level_of(reading, index, overrides) in covered:
+            left = index in episode.closing and number in state.dropped
+            if left or (not keeps and level_of(reading, index, overrides) in covered):
                 out.add(index)
     return out
 

@@ -141,6 +141,9 @@ PURE = {
     "math",
     "operator",
     "contextlib",
+    "contextvars",  # a program's scopes (R18): which code calls
+    "inspect",
+    "uuid",  # for the ids of scopes alone
     "threading",  # for locks alone
     "re",
     "types",

@@ -142,7 +142,7 @@ def evaluate(folder: Path, models: list[str], tasks: int, **changes: Any) -> Pat
         str(folder / "tasks"),
         tuple(f"anthropic:{model}" for model in models),
         protocols=("isolated",),
-        annotate=("model", "infer"),
+        annotate=("model", "infer", "host"),
         output=str(folder / "out"),
     )
     with ScriptedServer(decide) as server:
@@ -153,11 +153,11 @@ def evaluate(folder: Path, models: list[str], tasks: int, **changes: Any) -> Pat
     return folder / "out"
 
 
-def effects(out: Path, model: str) -> Mapping[str, MarkingEffect]:
-    """What the report of one model's runs says, by measure."""
+def effects(out: Path, model: str, annotate: str = "infer") -> Mapping[str, MarkingEffect]:
+    """What the report of one model's runs says of an arm against that whose model marks, by measure."""
     found = report(sorted(out.glob(f"anthropic-{model}-*")))
     assert {effect.to.annotate for effect in found.marking} == {"model"}
-    return {effect.measure: effect for effect in found.marking}
+    return {effect.measure: effect for effect in found.marking if effect.arm.annotate == annotate}
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +166,10 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("annotate", ["infer", "host"])
 @pytest.mark.parametrize("model", DIFFERS)
-def test_the_report_tells_what_differs_and_nothing_else(out: Path, model: str) -> None:
-    found = effects(out, model)
+def test_the_report_tells_what_differs_and_nothing_else(out: Path, model: str, annotate: str) -> None:
+    found = effects(out, model, annotate)
     assert set(found) == set(MEASURES)
     assert {measure for measure, effect in found.items() if effect.told_apart} == DIFFERS[model]
     assert all(effect.tasks == TASKS for effect in found.values())
@@ -201,10 +202,11 @@ def test_an_evaluation_has_an_arm_for_each_marker(tmp_path: Path) -> None:
     out = evaluate(tmp_path, ["open"], 2, strategies=("cwl", "none"))
     found = report([out])
     arms = [(row.arm.strategy, row.arm.annotate) for row in found.rows]
-    assert arms == [("cwl", "infer"), ("cwl", "model"), ("none", None)]
+    assert arms == [("cwl", "host"), ("cwl", "infer"), ("cwl", "model"), ("none", None)]
     text = to_markdown(found)
     assert "## What marking does" in text
-    assert "| infer | model | episodes without end | 2 | 0.00 | 1.00 | -1.00 |" in text
+    for marker in ("infer", "host"):
+        assert f"| {marker} | model | episodes without end | 2 | 0.00 | 1.00 | -1.00 |" in text
     # Two tasks show nothing, however clear they look.
     assert {effect.told_apart for effect in found.marking} == {False}
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestContext
 
     from wane.agent.approval.permissions import Permissions
+    from wane.agent.phases import Phases
     from wane.agent.recorder import Checkpoint, Recorder
     from wane.conversation import Conversation, Tool
 
@@ -69,6 +70,7 @@ def build_agent(
     conversation: Conversation[ModelMessage],
     checkpoint: Checkpoint,
     permissions: Permissions,
+    phases: Phases,
 ) -> Agent[None, str]:
     """Return the agent of a session.
 
@@ -78,6 +80,7 @@ def build_agent(
         conversation: its context.
         checkpoint: checks the cost limit and writes the journal before each model call.
         permissions: decides what it may do without asking.
+        phases: marks its work, if the program does.
     """
     capabilities: list[AbstractCapability[Any]] = [
         # Whatever may refuse a call comes before the tools; the guard comes first, so that the user is not asked about
@@ -85,7 +88,7 @@ def build_agent(
         ExplorationGuard(conversation),
         Approvals(permissions),
         *tools.capabilities,
-        _Lifecycle(conversation=conversation, summarise=partial(summarise, checkpoint)),
+        _Lifecycle(phases, conversation=conversation, summarise=partial(summarise, checkpoint)),
         Caching(),
         # Appends to the view, so it runs after the view is made. Only the model call follows the checkpoint.
         GitStatus(cwd),
@@ -103,6 +106,22 @@ def build_agent(
 
 
 class _Lifecycle(ContextLifecycle):
+    def __init__(self, phases: Phases, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._phases = phases
+        self._answer: ModelResponse | None = None
+
+    @override
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Send the view, in the phase in which the latest answer has left the work."""
+        latest = next((message for message in reversed(ctx.messages) if isinstance(message, ModelResponse)), None)
+        if latest is not None and latest is not self._answer:
+            self._phases.answered(latest.tool_calls)
+            self._answer = latest
+        return await super().prepare_model_request(ctx, request_context)
+
     def tools_of(self, conversation: Conversation[ModelMessage]) -> Sequence[Tool]:
         """Return no tools for a model that does not mark its work: it is the baseline for one that does.
 

@@ -143,10 +143,11 @@ class AgentOptions:
         Flag("--policy", "How to evict: default (in batches) or paper (in the smallest steps).", "POLICY"),
     ] = None
     annotate: Annotated[
-        Literal["model", "infer"] | None,
+        Literal["model", "infer", "host"] | None,
         Flag(
             "--annotate",
-            "Who marks episodes: model (the default), or infer (from tool calls, if the model marks none).",
+            "Who marks episodes: model (the default), infer (from tool calls, if the model marks none), or host (each "
+            "turn is a task, and its phases before and after a change are episodes).",
             "WHO",
         ),
     ] = None

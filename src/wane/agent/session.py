@@ -58,6 +58,7 @@ from wane.agent.models import explain, provider_message, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, record_model
 from wane.agent.options import Strategy
 from wane.agent.patience import SILENCE, Patience
+from wane.agent.phases import Phases
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
 from wane.agent.sent import seeing
 from wane.agent.tools.toolset import coding_tools
@@ -130,7 +131,10 @@ class AgentSession:
         self.conversation.listeners.append(self._on_lifecycle)
         self.permissions = parts.permissions
         self.permissions.warn = self._warn
-        self._agent = build_agent(config.cwd, tools, self.conversation, self._checkpoint, self.permissions)
+        self._phases = Phases(self.conversation)
+        self._agent = build_agent(
+            config.cwd, tools, self.conversation, self._checkpoint, self.permissions, self._phases
+        )
         self._finish_turn(self.conversation.messages)
         self._check_room()
 
@@ -250,7 +254,7 @@ class AgentSession:
         self._on_event, self._token = on_event, CancellationToken()
         try:
             await self.connect()
-            with seeing(self._recorder.sent):
+            with seeing(self._recorder.sent), self._phases.turn():
                 ended = await self._turn(_content(prompt, images), self._token)
         finally:
             self._patience.end()

@@ -14,11 +14,15 @@ from wane.conversation.context import ContextSettings
 from wane.conversation.events import Listener
 from wane.conversation.host import Aligner, HostHistory
 from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL, Tool
+from wane.conversation.scopes import live, path
 from wane.conversation.state import Digest
 from wane.conversation.timeline import Prepared, Setup, Timeline
-from wane.core import Added, ContextWindow, Kind
+from wane.core import Added, ContextWindow, EpisodeType, Kind
+from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat
+from wane.formats.writing import writing
 from wane.recall import answer
+from wane.strategies.host import CLOSING, OPENING, Scope
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -62,6 +66,9 @@ class Common(Generic[MessageT]):
         digest: digest of the messages.
         waiting: own calls that wait for their results.
         hosted: whether a framework keeps the history.
+        owner: whose scopes concern it (`wane.conversation.scopes`); a branch has the same.
+        worker: the scope of the agent that asks the model, if it has one.
+        asked_in: the scopes in which the latest request was made.
     """
 
     def __init__(
@@ -71,6 +78,9 @@ class Common(Generic[MessageT]):
         self.setup = setup
         self.listeners = [*listeners]
         self.hosted = False
+        self.owner: object = object()
+        self.worker: Scope | None = None
+        self.asked_in: tuple[Scope, ...] = ()
         self._new_aligner = new_aligner
         self.begin(Timeline(setup))
 
@@ -138,7 +148,7 @@ class Common(Generic[MessageT]):
         """Return the same for a conversation with the first messages of this one; None for all."""
         self.answer_own()
         branch = Common(replace(self.setup, events=[]), self._new_aligner, self.listeners)
-        branch.hosted = self.hosted
+        branch.hosted, branch.owner, branch.asked_in = self.hosted, self.owner, self.asked_in
         messages = self.line.transcript.messages
         count = len(messages) if count is None else count
         line, shared = past.back_to(self.line, count, branch.setup)
@@ -172,8 +182,22 @@ class Common(Generic[MessageT]):
         finally:
             self.tell()
 
+    def here(self) -> tuple[Scope, ...]:
+        """Return the scopes in which the program is now."""
+        scopes = path(self.owner)
+        inside = scopes and scopes[-1].type is not EpisodeType.TASK
+        return scopes if inside or self.worker is None else (*scopes, self.worker)
+
     def take(self, prepared: Prepared[MessageT], tokens: int = 0, at: float | None = None) -> list[str | None]:
         """Take in a message, and return the verdicts on its calls, by part."""
+        marker = self.line.engine.host
+        if marker is not None:
+            scopes = self.setup.adapter.scopes(prepared.message)
+            marker.told = scopes is not None
+            if scopes is None:
+                # A framework gives an answer only with the next request, which may be made in another scope.
+                scopes = self.asked_in if self.hosted and prepared.answers else self.here()
+            marker.path, marker.live = scopes, live()
         return self.judged(prepared, self.line.take(prepared, tokens=tokens, at=at))
 
     def judged(self, prepared: Prepared[MessageT], added: Sequence[Added]) -> list[str | None]:
@@ -192,6 +216,40 @@ class Common(Generic[MessageT]):
             assert prepared is not None
             self.known.extend([message])
             self.take(prepared)
+
+    # Scopes of the program
+
+    def check_scope(self, scope: Scope) -> None:
+        """Refuse a scope that cannot be opened now.
+
+        Raises:
+            HistoryError: for a name that was used, and for a dependency that has no item, or has not ended.
+        """
+        marker = self.line.engine.host
+        assert marker is not None
+        if scope.name in marker.used or any(scope.name == other.name for other in path(self.owner)):
+            raise HistoryError(f"the conversation has an episode {scope.name!r} already; give this one another name")
+        for needed in scope.dependencies:
+            if needed not in marker.used or marker.open_scope(needed) in live():
+                raise HistoryError(
+                    f"{scope.name!r} depends on {needed!r}, which is no exploration of this conversation that has ended"
+                )
+
+    def describe(self, scope: Scope, text: str) -> None:
+        """Append a notice that holds the description of an open episode.
+
+        Raises:
+            HistoryError: out of its scope, before the model has said anything, and while a call has no result.
+        """
+        marker = self.line.engine.host
+        assert marker is not None
+        with self.lock:
+            if self.here()[-1:] != (scope,) or self.window.latest < 0 or self.open_calls():
+                raise HistoryError(
+                    f"{scope.name!r} cannot be described now: do so in its own scope, when its calls have their results"
+                )
+            marker.describing = True
+            self.append([writing(self.format, "a description").turn(f"{OPENING}{text}{CLOSING}")], None)
 
     # Internals
 

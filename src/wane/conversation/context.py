@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict, Unpack
 
-from wane.core import Counter, Policy, ToolClass, chars, parse_budget
+from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_budget
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.journal.records import ConfigRecord
@@ -26,6 +26,7 @@ class EpisodeArguments(TypedDict, total=False):
     annotate: Annotate
     recall: bool
     tasks: bool
+    subagents: Mapping[str, EpisodeType | str] | None
     remind_at: float | None
     tool_classes: Mapping[str, ToolClass | str] | None
     counter: str | Counter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
@@ -15,6 +15,7 @@ from wane.conversation.host import Adapter, Aligner, ByMessage
 from wane.conversation.hosted import Host
 from wane.conversation.recorded import Log
 from wane.conversation.request import RECALL_ALONE, Request, Tool
+from wane.conversation.scopes import OpenEpisode
 from wane.conversation.state import export_conversation, restore_conversation
 from wane.conversation.thrashing import Thrashing
 from wane.conversation.timeline import Setup
@@ -37,7 +38,7 @@ else:
     M = TypeVar("M")
 
 
-_FIXED: Final = frozenset({"annotate", "counter", "recall", "remind_at", "tasks"})
+_FIXED: Final = frozenset({"annotate", "counter", "recall", "remind_at", "subagents", "tasks"})
 """Settings that are the same for a whole conversation."""
 
 
@@ -256,6 +257,38 @@ class Conversation(Generic[M]):
         branch._attach(self._common.branched(count))
         return branch
 
+    # Marks of the program (R18)
+
+    def episode(self, name: str, type: str = "expl", dependencies: Iterable[str] = ()) -> OpenEpisode:  # noqa: A002
+        """Return an episode to enter by `with`; it needs `annotate="host"`. What is appended in it belongs to it.
+
+        Several may be open at once, in tasks of asyncio or in threads: a branch then appends each answer together with
+        the results of its calls. If the model's last words in an exploration call no tool, they are its description;
+        `describe` gives another.
+
+        Args:
+            name: its name, which the conversation has not used.
+            type: `expl` or `act`.
+            dependencies: for an act, names of the explorations that it builds on.
+
+        Raises:
+            ConfigError: for a name or a type that cannot be used, and if the program does not mark episodes here.
+        """
+        return self._open(name, type, dependencies)
+
+    def task(self, name: str) -> OpenEpisode:
+        """Return a task to enter by `with`, which holds episodes and other tasks (R17); see `episode`."""
+        return self._open(name, "task")
+
+    def _open(self, name: str, type: str, dependencies: Iterable[str] = ()) -> OpenEpisode:  # noqa: A002
+        common = self._common
+        marker = common.line.engine.host
+        if marker is None:
+            raise ConfigError(
+                f"annotate is {self.settings.annotate!r}: the program opens no episodes. Use annotate='host'"
+            )
+        return OpenEpisode(common.owner, name, type, dependencies, common.check_scope, common.describe)
+
     # Requests out
 
     @property
@@ -314,6 +347,7 @@ class Conversation(Generic[M]):
                 such a request.
         """
         self._common.answer_own()
+        self._common.asked_in = self._common.here()
         if not self._common.hosted and (calls := self.calls):
             waiting = ", ".join(f"{call.name} ({call.id})" for call in calls)
             raise HistoryError(f"calls without a result: {waiting}. Append `call.result(output)` for each first")

@@ -34,6 +34,7 @@ from wane.strategies.base import (
     traits,
     unasked,
 )
+from wane.strategies.host import HostMarker
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
 from wane.strategies.window import WindowStrategy
@@ -90,6 +91,11 @@ class Engine:
     def episodes(self) -> list[Episode]:
         """All episodes so far, including removed ones, in order of start."""
         return self._by_episode.episodes
+
+    @property
+    def host(self) -> HostMarker | None:
+        """Marks episodes for the program around the model (R18); None if that marks none."""
+        return self._by_episode.host
 
     @property
     def overhead(self) -> int:
@@ -165,7 +171,7 @@ class Engine:
         Args:
             item: the item.
             part: its content.
-            marks: the inferred marks right ahead of it, if they were recorded; None to infer them.
+            marks: the marks right ahead of it, if they were recorded; None to infer them, or to make the host's.
 
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.

@@ -60,6 +60,7 @@ class History:
         ended: whether the history ends with an answer that calls no tool; it may be empty.
         requested: whether a request has shown the history as it stands.
         items_sent: number of items in the history at the latest request.
+        marks: those of the host, in order: they do not follow from the history.
     """
 
     def __init__(self, engine: Engine, outline: Outline, settings: ConfigRecord) -> None:
@@ -69,6 +70,7 @@ class History:
         self.log: list[Record] = [settings]
         self.ended = self.requested = False
         self.items_sent = 0
+        self.marks: list[PlacedMark] = []
         self._overflowed = False  # whether a pass since the last item took unfinished work (R16)
 
     def drain(self) -> list[Record]:
@@ -83,15 +85,24 @@ class History:
         if settings != self.settings:
             self._apply(settings)
 
-    def take(self, parts: list[Part], *, answers: bool, content: Mapping[str, Any] = _NO_CONTENT) -> list[Taken]:
+    def take(
+        self,
+        parts: list[Part],
+        *,
+        answers: bool,
+        content: Mapping[str, Any] = _NO_CONTENT,
+        marks: Mapping[int, tuple[Mark, ...]] | None = None,
+    ) -> list[Taken]:
         """Take in the next message.
+
+        `marks` are by index of an item those right ahead of it; None infers them, or makes the host's.
 
         Raises:
             HistoryError: for an item that cannot stand here.
         """
-        items = self._add(parts, answers)
-        marks = [PlacedMark(item.added.index, mark) for item in items if item.added.marks for mark in item.added.marks]
-        self.log.append(MessageRecord(content, tuple(marks)) if content or marks else _PLAIN)
+        items = self._add(parts, answers, marks)
+        placed = [PlacedMark(item.added.index, mark) for item in items if item.added.marks for mark in item.added.marks]
+        self.log.append(MessageRecord(content, tuple(placed)) if content or placed else _PLAIN)
         return items
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
@@ -184,6 +195,8 @@ class History:
             items = [
                 Taken(item, part, add(item, part, marks.get(n, ()))) for n, (item, part) in enumerate(numbered, first)
             ]
+        for item in items:
+            self.marks += [PlacedMark(item.added.index, mark) for mark in item.added.marks if mark.host]
         # A message without parts is an empty answer (`Format.parts`).
         self.ended = (answers or not parts) and not any(part.kind is Kind.CALL for part in parts)
         self.requested = self._overflowed = False

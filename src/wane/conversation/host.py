@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
 from wane.formats.base import Format, MessageT, Part, is_answer
+from wane.strategies.host import Scope
 
 
 class Adapter(Generic[MessageT]):
@@ -40,6 +41,10 @@ class Adapter(Generic[MessageT]):
 
         None means that it has not changed.
         """
+        return None
+
+    def scopes(self, message: MessageT) -> Sequence[Scope] | None:  # noqa: ARG002 - for subclasses
+        """Return the host's scopes in which a model made a message; None if the message does not say."""
         return None
 
     def answers(self, message: MessageT, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the parts are enough

@@ -11,9 +11,11 @@ from wane.conversation.calls import Call, WaitingCalls
 from wane.conversation.common import Common, serialised
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.conversation.host import Change
+from wane.conversation.scopes import stamp
 from wane.core import DELIMITER
 from wane.formats.base import MessageT
 from wane.recall import RECALL, answer
+from wane.strategies.host import Scope
 
 
 class Host(Generic[MessageT]):
@@ -24,6 +26,37 @@ class Host(Generic[MessageT]):
 
     def __init__(self, common: Common[MessageT]) -> None:
         self._common = common
+
+    @property
+    def owner(self) -> object:
+        """Whose scopes concern the conversation (`wane.conversation.scopes`)."""
+        return self._common.owner
+
+    @owner.setter
+    def owner(self, owner: object) -> None:
+        self._common.owner = owner
+
+    @property
+    def marks(self) -> bool:
+        """Whether the program marks episodes (R18)."""
+        return self._common.line.engine.host is not None
+
+    @property
+    def worker(self) -> Scope | None:
+        """The episode or task of the agent that asks the model; it lasts as long as no other one asks (R18)."""
+        return self._common.worker
+
+    @worker.setter
+    def worker(self, scope: Scope | None) -> None:
+        self._common.worker = scope
+
+    @property
+    def stamp(self) -> list[dict[str, Any]] | None:
+        """The scopes of the latest request as JSON data, for its answer to carry; None if the program marks nothing.
+
+        An adapter whose framework merges histories puts it in the answer, and reads it by `Adapter.scopes`.
+        """
+        return stamp(self._common.asked_in) if self.marks else None
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""

@@ -14,6 +14,8 @@ from wane.conversation.timeline import Setup, Shown, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
+from wane.journal.codec import decode, encode
+from wane.journal.records import MessageRecord, PlacedMark
 
 VERSION: Final = 1
 """Version of the data."""
@@ -108,10 +110,12 @@ def _identity(setup: Setup[Any]) -> dict[str, Any]:
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
     """Return the state that cannot be derived from the history."""
     request = line.shown
+    marks = None if line.engine.host is None else encode(tuple(line.history.marks))
     return {
         "engine": export_engine(line.engine),
         "fixed": line.host_overhead,
         "told": line.message_overhead,
+        "marks": marks,
         "asked": line.asked,
         "answered": line.answered,
         "shown": None if request is None else {"reminder": request.reminder},
@@ -128,9 +132,11 @@ def restore_timeline(
     """
     messages = list(messages)
     line = Timeline(setup, state["engine"]["inference_budget"])
+    placed = None if state["marks"] is None else tuple(decode(PlacedMark, entry) for entry in state["marks"])
+    marks = None if placed is None else MessageRecord({}, placed).marks_at
     for prepared in line.prepare(messages):
         if prepared is not None:
-            line.enter(prepared)
+            line.enter(prepared, marks=marks)
     restore_engine(line.engine, state["engine"])
     line.host_overhead, line.message_overhead = int(state["fixed"]), int(state["told"])
     line.asked, line.answered = state["asked"], state["answered"]

@@ -24,7 +24,7 @@ from wane.conversation.events import (
 )
 from wane.conversation.history import History, Taken, by_message, with_more
 from wane.conversation.host import Adapter
-from wane.core import Added, FitReport, Kind
+from wane.core import Added, FitReport, Kind, Mark
 from wane.core.errors import FormatError, HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
 from wane.formats.turns import required_opening
@@ -262,10 +262,9 @@ class Timeline(Generic[MessageT]):
         added = [item.added for item in items]
         events.append(MessageTaken(message, first, tuple(item.item for item in items), tuple(added)))
         for outcome in added:
-            if outcome.closed:
-                events.append(EpisodeClosed(outcome.closed, outcome.index))
-            if outcome.opened:
-                events.append(EpisodeOpened(outcome.opened, outcome.index))
+            closed, opened = outcome.marked.closed, outcome.marked.opened
+            events += [EpisodeClosed(episode, outcome.index) for episode in (*closed, outcome.closed) if episode]
+            events += [EpisodeOpened(episode, outcome.index) for episode in (*opened, outcome.opened) if episode]
         return added
 
     def follow(
@@ -286,9 +285,19 @@ class Timeline(Generic[MessageT]):
             self.requests += 1
         return []
 
-    def enter(self, prepared: Prepared[MessageT], *, at: float | None = None) -> list[Taken]:
-        """Take in a message by itself: no request is repeated for it, and there are no events."""
-        return self._entered(prepared, self.history.take(prepared.parts, answers=prepared.answers), at)
+    def enter(
+        self,
+        prepared: Prepared[MessageT],
+        *,
+        at: float | None = None,
+        marks: Mapping[int, tuple[Mark, ...]] | None = None,
+    ) -> list[Taken]:
+        """Take in a message by itself: no request is repeated for it, and there are no events.
+
+        `marks` are by index of an item those right ahead of it; None infers them, or makes the host's.
+        """
+        items = self.history.take(prepared.parts, answers=prepared.answers, marks=marks)
+        return self._entered(prepared, items, at)
 
     def configure(self) -> None:
         """Put the setup's settings in force."""

@@ -196,13 +196,18 @@ class Episode:
             self.spans.append([index, index + 1])
 
     def close(self, index: int) -> None:
-        """Make a visible member the one that stays when the rest leaves, because it holds the description (R18)."""
+        """Make a visible member the one that stays when the rest leaves, because it holds the description (R18).
+
+        The call of a result stays with it.
+        """
+        calls = [call for ends in (self.loose, self.durable) for call, end in ends.items() if end == index]
+        pair = sorted({index, *calls})
         for bucket in self.buckets.values():
-            if index in bucket:
-                bucket.remove(index)
+            bucket[:] = [member for member in bucket if member not in pair]
         for ends in (self.loose, self.durable, self.texts):
-            ends.pop(index, None)
-        self.buckets[_RANK[Level.DESCRIPTION]] = [index]
+            for member in pair:
+                ends.pop(member, None)
+        self.buckets[_RANK[Level.DESCRIPTION]] = pair
 
     def admit(self, index: int, tokens: int) -> None:
         """Take in an earlier item that is a member only now, and counts for no size (R15)."""

@@ -30,8 +30,9 @@ class Mark:
         description: for the end of an exploration, what was learned; of a task, what came of it.
         abandoned: for the end of a task, whether it was given up (R17).
         host: whether the program around the model made it (R18); otherwise it was inferred.
+        scope: for a host's start, the id of its scope, by which the host knows it again.
         closing: for the end of an exploration or a task, index of the member that holds the description. It stays as a
-            closing pair does (R9). None if nothing of it stays.
+            closing pair does (R9), a result with its call. It is no result of `delimiter`. None if nothing of it stays.
     """
 
     action: Literal["start", "end", "enter", "describe"]
@@ -42,6 +43,7 @@ class Mark:
     abandoned: bool = False
     host: bool = False
     closing: int | None = None
+    scope: str = ""
 
 
 def check_marks(

@@ -41,6 +41,19 @@ IndexWriter = Callable[[Sequence[Step], int], EvictedIndex | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Marked:
+    """Outcome of marks by the host.
+
+    Attributes:
+        opened: the episodes and tasks that they opened, in order.
+        closed: those that they closed, in order; implicit ones included.
+    """
+
+    opened: tuple[Episode, ...] = ()
+    closed: tuple[Episode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Added:
     """Outcome of adding one item.
 
@@ -53,6 +66,7 @@ class Added:
         closed: the episode or task that it closed, if any; implicit ones included. The end of a task closes unmarked
             work, too.
         marks: the marks that were made right ahead of it.
+        marked: what those of the host did.
     """
 
     index: int
@@ -61,19 +75,7 @@ class Added:
     opened: Episode | None = None
     closed: Episode | None = None
     marks: tuple[Mark, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """Outcome of marks behind the latest item.
-
-    Attributes:
-        opened: the episodes that they opened, in order.
-        closed: the episodes that they closed, in order; implicit ones included.
-    """
-
-    opened: tuple[Episode, ...] = ()
-    closed: tuple[Episode, ...] = ()
+    marked: Marked = Marked()
 
 
 class ContextWindow:
@@ -209,6 +211,11 @@ class ContextWindow:
     def open(self) -> list[Episode]:
         """All annotated episodes that have been started and not ended; several only if the host marks (R18)."""
         return [episode for episode in self._open.values() if not episode.is_task]
+
+    @property
+    def open_marks(self) -> list[Episode]:
+        """What has been started and not ended, tasks included, in order of start."""
+        return list(self._open.values())
 
     @property
     def episodes(self) -> list[Episode]:
@@ -349,6 +356,11 @@ class ContextWindow:
                 The window is then unchanged.
         """
         self._check(item)
+        if marks and marks[0].host:
+            marked = self.mark(marks)
+            added = self.add(item)
+            self._describing = None
+            return replace(added, marks=tuple(marks), marked=marked)
         if marks:
             self._check_marks(marks)
         index = self._count
@@ -358,7 +370,6 @@ class ContextWindow:
             return self._take(item, index)
         closed = [episode for episode in (full, *map(self._mark, marks)) if episode]
         added = self._take(item, index)
-        self._describing = None
         opened = self._active if marks and marks[-1].action == "start" else added.opened
         return replace(added, opened=opened, closed=closed[0] if closed else added.closed, marks=tuple(marks))
 
@@ -572,7 +583,7 @@ class ContextWindow:
         if item.kind in ASSISTANT:
             self._view.say(index, reasoning=item.kind is Kind.REASONING)
             return self._add_work(item, index)
-        if item.kind is Kind.NOTICE and self._latest >= 0 and not item.standing:
+        if item.kind is Kind.NOTICE and not item.standing and (self._latest >= 0 or self._active):
             added = self._add_work(item, index)
             assert added.episode is not None
             self._view.notices[index] = added.episode.number
@@ -669,7 +680,9 @@ class ContextWindow:
         owner, opened = self._owner()
         rank = self._rank(item, owner, verdict)
         self._enter(owner, item, index, rank)
-        # What overflow may take of an episode that has not settled (R16).
+        # What overflow may take of an episode that has not settled (R16); of a task it takes nothing (R17).
+        if owner.is_task:
+            return Added(index, owner, verdict, opened)
         if item.kind is Kind.CALL:
             (owner.durable if rank == REMOVE_RANK else owner.loose)[index] = None
         else:

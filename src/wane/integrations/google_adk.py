@@ -14,9 +14,11 @@ from uuid import uuid4
 from weakref import finalize
 
 from wane.conversation import Adapter, Call, Conversation, Tool
+from wane.conversation.scopes import new_scope
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import (
+    HostMarks,
     LifecycleSettings,
     Warner,
     after_answer,
@@ -40,7 +42,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.google_adk", "google-adk") from error
 
-from wane.formats.frameworks.google_adk import GoogleADKFormat, is_of_another_agent
+from wane.formats.frameworks.google_adk import GoogleADKFormat, author_of, is_of_another_agent
+from wane.strategies.host import Scope
 
 __all__ = ["ContextLifecycle"]
 
@@ -54,7 +57,18 @@ _COMPACTED: Final = (
 )
 
 
-class ContextLifecycle(BasePlugin):
+class _Adapter(Adapter[types.Content]):
+    """Reads of which step of a workflow a content tells."""
+
+    def __init__(self, steps: str | None) -> None:
+        self._steps = steps
+
+    def scopes(self, message: types.Content) -> Sequence[Scope] | None:
+        name = author_of(message) if self._steps is not None else None
+        return None if name is None else (new_scope(name, self._steps or "", id=f"step:{name}"),)
+
+
+class ContextLifecycle(BasePlugin, HostMarks):
     """Keeps the requests of an app's agents within a token budget, evicting by episode. The events stay whole.
 
     Agents get the tool `delimiter` and guidance in their instructions. Each agent has a window of its own in each
@@ -63,6 +77,9 @@ class ContextLifecycle(BasePlugin):
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
         name: the plugin's name.
+        steps: with `annotate="host"`, what the work of another agent is in an agent's window, such as that of the step
+            before it in a `SequentialAgent`: an episode that explores (`expl`) or acts (`act`), or a `task`. It has
+            that agent's name. None for no episode.
         settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
@@ -70,12 +87,20 @@ class ContextLifecycle(BasePlugin):
     """
 
     def __init__(
-        self, budget: int | str = DEFAULT_BUDGET, *, name: str = "wane", **settings: Unpack[LifecycleSettings]
+        self,
+        budget: int | str = DEFAULT_BUDGET,
+        *,
+        name: str = "wane",
+        steps: str | None = None,
+        **settings: Unpack[LifecycleSettings],
     ) -> None:
         super().__init__(name=name)
-        self._make = maker(GoogleADKFormat(), Adapter[types.Content](), budget, **settings)
+        self._make = maker(GoogleADKFormat(), _Adapter(steps), budget, self, **settings)
         self._warner = Warner(_COMPACTED)
         sample = self._make()
+        self.marks = sample.settings.annotate == "host"
+        if steps is not None:
+            self._scope("step", steps)  # to check it
         self._instructions = sample.instructions
         self._tools = {tool.name: _OwnTool(tool) for tool in sample.own_tools}
         # By run and agent, because several runs of a session may go on at once.

@@ -17,10 +17,12 @@ from operator import is_
 from typing import Annotated, Any, Final, NotRequired, Unpack
 
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
+from wane.conversation.scopes import stamped
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
+    HostMarks,
     LifecycleSettings,
     Warner,
     after_answer,
@@ -28,6 +30,7 @@ from wane.integrations.lifecycle import (
     maker,
     resumed,
 )
+from wane.strategies.host import Scope
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
@@ -47,10 +50,20 @@ _UNREAD: Final = "Error: the call's arguments are not a JSON object. Call the to
 _KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 
 
+def _merged(stored: Any, new: Any) -> Any:
+    """Return Wane's data after a node. Of parallel branches, the view of the first goes on, as its messages do."""
+    if not isinstance(new, Mapping) or not isinstance(stored, Mapping):
+        return new  # another's, which a node will warn of
+    before = new.get("base", _mark_of(stored))
+    if before == _mark_of(stored):
+        return {key: value for key, value in new.items() if key != "base"}
+    return {**stored, "told": {**stored["told"], **new["told"]}}
+
+
 class LifecycleState(AgentState[Any]):
     """An agent's state with Wane's, which is in the checkpoint but not in the agent's input or output."""
 
-    wane: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+    wane: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, _merged]]
 
 
 class _Adapter(Adapter[BaseMessage]):
@@ -62,8 +75,11 @@ class _Adapter(Adapter[BaseMessage]):
         usage = message.usage_metadata if isinstance(message, AIMessage) else None
         return usage["input_tokens"] if usage else 0
 
+    def scopes(self, message: BaseMessage) -> Sequence[Scope] | None:
+        return stamped(message.response_metadata.get("wane"))
 
-class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
+
+class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
     """Keeps an agent's requests within a token budget, evicting by episode. Its stored messages stay whole.
 
     The agent gets the tool `delimiter` and guidance in its system prompt. Put it last into `middleware`, so that
@@ -81,9 +97,10 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
     def __init__(self, budget: int | str = DEFAULT_BUDGET, **settings: Unpack[LifecycleSettings]) -> None:
         super().__init__()
-        self._make = maker(LangChainFormat(), _Adapter(), budget, **settings)
+        self._make = maker(LangChainFormat(), _Adapter(), budget, self, **settings)
         self._warner = Warner("Take out what rewrites the thread, such as a SummarizationMiddleware")
         sample = self._make()
+        self.marks = sample.settings.annotate == "host"
         self.instructions = sample.instructions
         self.tools = [
             StructuredTool(
@@ -157,7 +174,11 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             )
             conversation = next(candidates, None) or self._known_conversation(state, messages)
             self._take_in(conversation, messages)
-            return {"messages": list(answer), **self._state_after(conversation, answer)}
+            update = self._state_after(conversation, answer)
+        # A node that calls the model several times goes on from the mark that the graph knows.
+        stored = state.get("wane")
+        base = stored["base"] if isinstance(stored, Mapping) and "base" in stored else mark
+        return {"messages": list(answer), "wane": {**update["wane"], "base": base}}
 
     # Internals
 
@@ -220,6 +241,9 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         """The data to store in the thread's state after an answer."""
         calls = calls_of(conversation.format, [message for message in answer if isinstance(message, AIMessage)])
         with self._lock:
+            if (stamp := conversation.host.stamp) is not None:
+                for message in answer:
+                    message.response_metadata["wane"] = stamp
             saved = after_answer(conversation, calls)
             self._known = OrderedDict((key, value) for key, value in self._known.items() if value is not conversation)
             self._known[saved["mark"]] = conversation
@@ -246,7 +270,11 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
 
 def _mark(state: Mapping[str, Any]) -> str:
-    mark = _part(state.get("wane"), "mark")
+    return _mark_of(state.get("wane"))
+
+
+def _mark_of(stored: object) -> str:
+    mark = _part(stored, "mark")
     return mark if isinstance(mark, str) else ""
 
 

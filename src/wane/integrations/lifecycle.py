@@ -10,6 +10,7 @@ from uuid import uuid4
 from wane.conversation import Adapter, Call, Change, Conversation, Request
 from wane.conversation.context import EpisodeArguments
 from wane.conversation.events import Listener
+from wane.conversation.scopes import OpenScope
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, HistoryError, WaneError
 from wane.formats.base import Format, MessageT
@@ -36,6 +37,7 @@ def maker(
     format: Format[MessageT],  # noqa: A002 - the field's word
     adapter: Adapter[MessageT],
     budget: int | str,
+    owner: object = None,
     **settings: Unpack[LifecycleSettings],
 ) -> Callable[[], Conversation[MessageT]]:
     """Return a function that makes an adapter's conversations; call it once at the start to check the settings.
@@ -44,6 +46,7 @@ def maker(
         format: the messages' format.
         adapter: reads ids, usage and times from the messages.
         budget: tokens that a request may hold.
+        owner: whose scopes concern the conversations; None if each has its own.
         settings: the other settings.
 
     Raises:
@@ -54,7 +57,50 @@ def maker(
         raise ConfigError(
             f"an adapter has no setting {', '.join(map(repr, unknown))}; it has budget, {', '.join(accepted)}"
         )
-    return lambda: Conversation(format, budget=budget, adapter=adapter, **settings)
+
+    def make() -> Conversation[MessageT]:
+        conversation = Conversation(format, budget=budget, adapter=adapter, **settings)
+        if owner is not None:
+            conversation.host.owner = owner
+        return conversation
+
+    return make
+
+
+class HostMarks:
+    """Lets the program around an adapter's agents mark episodes and tasks, with `annotate="host"` (R18).
+
+    What the adapter's agents answer in a scope belongs to it. A sub-agent with an adapter of its own is not in it.
+
+    Attributes:
+        marks: whether the program marks them. An adapter sets it.
+    """
+
+    marks: bool
+
+    def episode(self, name: str, type: str = "expl", dependencies: Iterable[str] = ()) -> OpenScope:  # noqa: A002
+        """Return an episode to enter by `with`, or to put before a function as a decorator: each call is one.
+
+        If a conversation has used the name before, a number is added.
+
+        Args:
+            name: its name.
+            type: `expl` or `act`.
+            dependencies: for an act, names of the explorations that it builds on, as far as there are any.
+
+        Raises:
+            ConfigError: for a name or a type that cannot be used, and without `annotate="host"`.
+        """
+        return self._scope(name, type, dependencies)
+
+    def task(self, name: str) -> OpenScope:
+        """Return a task, which holds episodes and other tasks (R17); see `episode`."""
+        return self._scope(name, "task")
+
+    def _scope(self, name: str, type: str, dependencies: Iterable[str] = ()) -> OpenScope:  # noqa: A002
+        if not self.marks:
+            raise ConfigError(f"the episode {name!r} has no effect: give the adapter annotate='host'")
+        return OpenScope(self, name, type, dependencies)
 
 
 def resumed(

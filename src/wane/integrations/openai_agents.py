@@ -19,8 +19,9 @@ from wane.conversation import Adapter, Call, Conversation, Conversations, Reques
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.openai_responses import Message, OpenAIResponsesFormat
-from wane.integrations.lifecycle import UNMANAGED_CALL, LifecycleSettings, Warner, maker
+from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker
 from wane.integrations.states import StateFile
+from wane.strategies.host import Scope
 
 try:
     from agents import Agent, FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider
@@ -60,7 +61,7 @@ class _Adapter(Adapter[Message]):
     adds_fields = True
 
 
-class ContextLifecycle:
+class ContextLifecycle(HostMarks):
     """Keeps agents' requests within a token budget, evicting by episode. Their sessions stay whole.
 
     An agent gets the tool `delimiter`, and guidance with its instructions. One object serves any number of agents and
@@ -84,8 +85,9 @@ class ContextLifecycle:
         states: str | Path | States | None = None,
         **settings: Unpack[LifecycleSettings],
     ) -> None:
-        make = maker(OpenAIResponsesFormat(), _Adapter(), budget, **settings)
+        make = maker(OpenAIResponsesFormat(), _Adapter(), budget, self, **settings)
         sample = make()
+        self.marks = sample.settings.annotate == "host"
         self.instructions = sample.instructions
         self.tools: list[AgentTool] = [self._tool(tool) for tool in sample.own_tools]
         self._own = frozenset(tool.name for tool in self.tools)
@@ -94,16 +96,27 @@ class ContextLifecycle:
         self._conversations = Conversations(make, states=store, on_unreadable=self._warner.unreadable)
         self._lock = threading.RLock()  # event loops of several threads may share an agent
 
-    def equip(self, agent: Agent[Any], *, provider: ModelProvider | None = None) -> Agent[Any]:
+    def equip(
+        self, agent: Agent[Any], *, provider: ModelProvider | None = None, episode: str | None = None
+    ) -> Agent[Any]:
         """Return the agent with a managed context. Equip the agents that it hands over to separately.
 
         Args:
             agent: an agent; it stays as it is.
             provider: finds its model by name; None for the SDK's own.
+            episode: with `annotate="host"`, what its work is from a handoff to it to the next one: an episode that
+                explores (`expl`) or acts (`act`), or a `task`. It has the agent's name.
+
+        Raises:
+            ConfigError: for another `episode`, and for one without `annotate="host"`.
         """
         if isinstance(agent.model, _ManagedModel):
             return agent
-        equipped = agent.clone(model=self.model(agent.model, provider), tools=[*agent.tools, *self.tools])
+        scope = None if episode is None else self._scope(agent.name, episode).scope
+        model = self.model(agent.model, provider)
+        if scope is not None and isinstance(model, _ManagedModel):
+            model = model.of(scope)
+        equipped = agent.clone(model=model, tools=[*agent.tools, *self.tools])
         # The settings that belong to a model's name would be lost with the name.
         equipped.model_settings = agent.model_settings
         return equipped
@@ -121,7 +134,7 @@ class ContextLifecycle:
     # Around each model call
 
     def _prepared(
-        self, arguments: Arguments
+        self, arguments: Arguments, scope: Scope | None = None
     ) -> tuple[Arguments, Conversation[Message] | None, Request[Message] | None]:
         """The arguments to send instead of the runner's; no request if the provider keeps the conversation."""
         if arguments.get("previous_response_id") is not None or arguments.get("conversation_id") is not None:
@@ -140,6 +153,7 @@ class ContextLifecycle:
                 self._warner.unmanaged(error)
                 return self._without_tools(arguments), None, None
             conversation.overhead = f"{system or ''}{_definitions(arguments)}"
+            conversation.host.worker = scope
             request = conversation.request()
         return {**arguments, "system_instructions": system, "input": request.messages}, conversation, request
 
@@ -181,9 +195,14 @@ class ContextLifecycle:
 class _ManagedModel(Model):
     """A model whose requests are views; everything else is the wrapped model's."""
 
-    def __init__(self, model: Model, lifecycle: ContextLifecycle) -> None:
+    def __init__(self, model: Model, lifecycle: ContextLifecycle, scope: Scope | None = None) -> None:
         self._model = model
         self._lifecycle = lifecycle
+        self._scope = scope
+
+    def of(self, scope: Scope) -> _ManagedModel:
+        """Return the same model, whose answers belong to the episode or task of an agent."""
+        return _ManagedModel(self._model, self._lifecycle, scope)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -198,14 +217,14 @@ class _ManagedModel(Model):
         return self._model.get_retry_advice(request)
 
     async def get_response(self, *args: Any, **named: Any) -> ModelResponse:
-        arguments, conversation, request = self._lifecycle._prepared(_named(args, named))
+        arguments, conversation, request = self._lifecycle._prepared(_named(args, named), self._scope)
         response = await self._model.get_response(*_placed(arguments), **arguments)
         if conversation is not None:
             self._lifecycle._answered(conversation, request, response.output, response.usage.input_tokens)
         return response
 
     async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[TResponseStreamEvent]:
-        arguments, conversation, request = self._lifecycle._prepared(_named(args, named))
+        arguments, conversation, request = self._lifecycle._prepared(_named(args, named), self._scope)
         stream, done = self._model.stream_response(*_placed(arguments), **arguments), list[Any]()
         try:
             async for event in stream:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
@@ -50,8 +50,8 @@ from wane.formats.frameworks.pydantic_ai import (
     raw_arguments,
     with_encodable_text,
 )
-from wane.integrations.lifecycle import Warner
-from wane.integrations.pydantic_ai_messages import Outgoing, PydanticAIAdapter, TurnAligner
+from wane.integrations.lifecycle import HostMarks, Warner
+from wane.integrations.pydantic_ai_messages import STAMP, Outgoing, PydanticAIAdapter, TurnAligner
 from wane.recall import RECALL
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def new_conversation(
     )
 
 
-class ContextLifecycle(AbstractCapability[Any]):
+class ContextLifecycle(AbstractCapability[Any], HostMarks):
     """A capability that keeps an agent's requests within a token budget, by evicting finished episodes.
 
     It gives the agent the `delimiter` tool (and optionally `recall`) with instructions, takes in the history, runs a
@@ -155,6 +155,8 @@ class ContextLifecycle(AbstractCapability[Any]):
         self._warner = Warner()
         # Settings that cannot work are reported here, not in the first run.
         self._conversation = self._new() if conversation is None else conversation
+        self._owner = self if conversation is None else conversation.host.owner
+        self.marks = self._conversation.settings.annotate == "host"
         self._outgoing = Outgoing(self._conversation)
         self._in_run = False
         self._tools: Sequence[Tool] = ()  # the agent's, which stay the same during a run
@@ -168,6 +170,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         run._in_run, run._events = True, []
         if self._own_for_each_run:
             run._conversation = self._new()
+            run._conversation.host.owner = self._owner
             run._outgoing = Outgoing(run._conversation)
             run._past = sum(isinstance(message, ModelResponse) for message in ctx.messages)
         run._tools = self.tools_of(run._conversation)
@@ -249,8 +252,13 @@ class ContextLifecycle(AbstractCapability[Any]):
         request_context: ModelRequestContext,  # noqa: ARG002
         response: ModelResponse,
     ) -> ModelResponse:
-        """Keep text out of the history that cannot be encoded, because tools and requests would fail on it."""
-        return with_encodable_text(response)
+        """Keep text out of the history that cannot be encoded, because tools and requests would fail on it.
+
+        It also notes in the response the scopes in which it was asked for.
+        """
+        response = with_encodable_text(response)
+        stamp = self._conversation.host.stamp
+        return response if stamp is None else replace(response, metadata={**(response.metadata or {}), STAMP: stamp})
 
     async def before_tool_validate(
         self,

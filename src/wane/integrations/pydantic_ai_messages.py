@@ -28,9 +28,11 @@ from pydantic_ai.messages import (
 
 from wane.conversation import Adapter, Aligner, Alignment, Conversation, Request
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
+from wane.conversation.scopes import stamped
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat, sendable
+from wane.strategies.host import Scope
 
 _FORMAT: Final = PydanticAIFormat()
 
@@ -45,6 +47,10 @@ _Sized: TypeAlias = tuple[ModelMessage, int]
 
 _Turn: TypeAlias = list[_Sized]
 """Requests, and the response to them if there is one yet."""
+
+
+STAMP: Final = "wane_scopes"
+"""Where a response's metadata have the program's scopes in which it was asked for (R18)."""
 
 
 class PydanticAIAdapter(Adapter[ModelMessage]):
@@ -70,6 +76,10 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
     def fixed(self, message: ModelMessage) -> str | None:
         """Return the instructions of a request."""
         return message.instructions if isinstance(message, ModelRequest) else None
+
+    def scopes(self, message: ModelMessage) -> Sequence[Scope] | None:
+        """Return the scopes that a response carries."""
+        return stamped((message.metadata or {}).get(STAMP)) if isinstance(message, ModelResponse) else None
 
     def answers(self, message: ModelMessage, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the type is enough
         """Return whether it is a response, even an empty one."""

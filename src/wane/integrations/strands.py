@@ -16,7 +16,7 @@ from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.frameworks.strands import Message, StrandsFormat, joined
-from wane.integrations.lifecycle import LifecycleSettings, Warner, has_budget, maker, set_overhead
+from wane.integrations.lifecycle import HostMarks, LifecycleSettings, Warner, has_budget, maker, set_overhead
 
 try:
     from strands import Agent
@@ -53,7 +53,7 @@ class _Adapter(Adapter[Message]):
         return usage["totalTokens"] - usage["outputTokens"] if usage else 0
 
 
-class ContextLifecycle(Plugin):
+class ContextLifecycle(Plugin, HostMarks):
     """Keeps an agent's requests within a token budget, evicting by episode. Its messages stay whole.
 
     The agent gets the tool `delimiter` and guidance in its system prompt. Strands' default manager, which drops all but
@@ -72,8 +72,9 @@ class ContextLifecycle(Plugin):
 
     def __init__(self, budget: int | str = DEFAULT_BUDGET, **settings: Unpack[LifecycleSettings]) -> None:
         super().__init__()
-        self._make = maker(StrandsFormat(), _Adapter(), budget, **settings)
+        self._make = maker(StrandsFormat(), _Adapter(), budget, self, **settings)
         sample = self._make()
+        self.marks = sample.settings.annotate == "host"
         self.instructions = sample.instructions
         self._own_tools = sample.own_tools
         self._warner = Warner(_COMPETES)

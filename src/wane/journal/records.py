@@ -69,7 +69,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class PlacedMark:
-    """An inferred mark at its place.
+    """A mark at its place: an inferred one, or the host's.
 
     Attributes:
         item: index of the item right after it.
@@ -82,7 +82,7 @@ class PlacedMark:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord(Record):
-    """A message of the history with the marks that were inferred in it.
+    """A message of the history with the marks that were inferred in it, or that the host made.
 
     They are one record, so that no crash can separate them. Who rebuilds the session uses the recorded marks, even if
     later versions would infer others.
@@ -220,7 +220,7 @@ class ConfigRecord(Record):
         required: tokens of evicted content that requests show all the same because the provider demands it.
         strategy: name of the strategy that decides the view; `none` if nothing leaves it. Empty ahead of the first
             such record.
-        annotate: who marks episodes: `model`, or `infer`.
+        annotate: who marks episodes: `model`, `infer` or `host`.
         tasks: whether the model may group episodes in tasks (R17).
     """
 
@@ -232,7 +232,7 @@ class ConfigRecord(Record):
     overhead: int = 0
     required: int = 0
     strategy: str = "cwl"
-    annotate: Literal["model", "infer"] = "model"
+    annotate: Literal["model", "infer", "host"] = "model"
     tasks: bool = False
 
 

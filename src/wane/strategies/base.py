@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass, parse_budget
+from wane.core import DEFAULT_BUDGET, Added, EpisodeType, FitReport, Item, Policy, Step, ToolClass, parse_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import read_tool_classes
 from wane.core.policy import check_policy
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits
+from wane.strategies.host import HostMarker
 
-Annotate = Literal["model", "infer"]
-"""Who marks episodes: the agent, or the deterministic annotator of `wane.inference`."""
+Annotate = Literal["model", "infer", "host"]
+"""Who marks episodes: the agent, the deterministic annotator of `wane.inference`, or the program around the model."""
 
 AnnotateChoice = Literal["auto", "model", "infer"]
 """Who marks episodes in a recorded session: `auto` takes the agent's own if it marked any, else infers them."""
@@ -203,9 +204,12 @@ class Settings:
             strategy's default.
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: where episodes come from: `model`, the model marks them with the tool `delimiter`; `infer`, they are
-            inferred from its tool calls (`wane.inference`), and it gets no such tool.
+            inferred from its tool calls (`wane.inference`), and it gets no such tool; `host`, the program around the
+            model marks them (R18).
         recall: whether the model can recall what has left the view, by the tool `recall`.
         tasks: whether a model that marks its work may group episodes in tasks (R17).
+        subagents: under `host`, names of tools that are sub-agents, with the type of the episode that each call is:
+            `expl` or `act`.
 
     Raises:
         ConfigError: for a value that cannot work. The message names it.
@@ -219,6 +223,7 @@ class Settings:
     annotate: Annotate = "model"
     recall: bool = False
     tasks: bool = False
+    subagents: Mapping[str, EpisodeType | str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", parse_budget(self.budget, exact=True))
@@ -230,6 +235,7 @@ class Settings:
         for name in ("recall", "tasks"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false")
+        object.__setattr__(self, "subagents", _read_subagents(self.subagents, self.annotate))
         if self.low_water is not None and not 0 < self.low_water <= 1:
             raise ConfigError(f"low_water is {self.low_water}; it must be above 0 and at most 1")
         if self.overhead < 0:
@@ -238,9 +244,24 @@ class Settings:
     def annotator(self) -> Annotator:
         """Return the annotator for this budget. It is stopped from the start if the agent marks its own episodes."""
         annotator = Annotator(Limits.of(self.budget))
-        if self.annotate == "model":
+        if self.annotate != "infer":
             annotator.stop()
         return annotator
+
+    def marker(self) -> HostMarker | None:
+        """Return what marks episodes for the program around the model; None if that marks none."""
+        types = {name: EpisodeType(type_) for name, type_ in (self.subagents or {}).items()}
+        return HostMarker(types) if self.annotate == "host" else None
+
+
+def _read_subagents(subagents: object, annotate: Annotate) -> Mapping[str, EpisodeType] | None:
+    if subagents is None:
+        return None
+    if not isinstance(subagents, Mapping) or any(type_ not in ("expl", "act") for type_ in subagents.values()):
+        raise ConfigError(f"subagents is {subagents!r}; it must have 'expl' or 'act' for each name of a tool")
+    if subagents and annotate != "host":
+        raise ConfigError(f"subagents needs annotate='host'; annotate is {annotate!r}")
+    return {name: EpisodeType(type_) for name, type_ in subagents.items()}
 
 
 class Resumable(Strategy):

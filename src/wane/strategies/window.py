@@ -93,6 +93,7 @@ class WindowStrategy(Strategy):
         name: its name in reports.
         window: the window; its indexes are those of the items.
         episodes: all episodes and tasks so far, including removed ones, in order of start.
+        host: marks episodes for the program around the model; None if that marks none.
 
     Raises:
         ConfigError: for a tool class that cannot work.
@@ -116,6 +117,7 @@ class WindowStrategy(Strategy):
             tasks=settings.tasks,
         )
         self.episodes: list[Episode] = []
+        self.host = settings.marker()
         self._annotator = annotator or settings.annotator()
         self._evicted = Evicted(counter, recall=settings.recall) if policy.index_share else None
         self._turn = Turn()
@@ -133,16 +135,21 @@ class WindowStrategy(Strategy):
         Args:
             item: the item.
             part: its content.
-            marks: the inferred marks right ahead of it, if they were recorded; None to infer them.
+            marks: the marks right ahead of it, if they were recorded; None to infer them, or to make the host's.
 
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
+        if self.host is not None and marks is None:
+            marks = self.host.ahead(self.window, item)
         added = self._annotator.add_to(self.window, item, part, marks)
+        if self.host is not None:
+            self.host.note(item, part, added.episode, added.marks)
         self._view.append(added.index)
         if self._evicted is not None:
             self._evicted.add(item, part, added)
             self._turn.add(added.index, item, self.window.latest)
+        self.episodes += added.marked.opened
         if added.opened is not None:
             self.episodes.append(added.opened)
         return added

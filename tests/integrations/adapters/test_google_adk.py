@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("google.adk", reason="needs the extra google-adk")
 
-from google.adk.agents import LlmAgent
+from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.apps import App
 from google.adk.apps.app import EventsCompactionConfig
@@ -27,8 +27,9 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from wane.conversation import Conversation
-from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken
+from wane.conversation.events import EpisodeClosed, HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
+from wane.core.errors import ConfigError
 from wane.formats import base
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.google_adk import ContextLifecycle
@@ -282,6 +283,33 @@ def test_another_agents_work_is_a_notice_and_each_has_a_window() -> None:
     assert "b1, line 1," not in told[-1]
     assert "Go." in told[-1]
     assert {key for key in session.state if key.startswith("wane")} == {"wane:::a", "wane:::b"}
+
+
+def test_the_steps_of_a_workflow_and_a_sub_agent_as_a_tool_are_episodes() -> None:
+    """R18: without a word to the model."""
+    model = scripted(
+        Reply(calls=(Call("read", {"path": "a1"}, "a1"),)),
+        Reply("Both files are fine."),
+        Reply(calls=(Call("helper", {"request": "Help."}, "h1"),)),
+        Reply("Helped."),
+        Reply(calls=(Call("read", {"path": "b1"}, "b1"),)),
+        Reply("Done."),
+    )
+    events: list[Any] = []
+    helper = LlmAgent(name="helper", description="Helps.", model=model)
+    find = LlmAgent(name="find", model=model, tools=[read])
+    fix = LlmAgent(name="fix", model=model, tools=[read, AgentTool(helper)])
+    plugin = ContextLifecycle(annotate="host", steps="expl", subagents={"helper": "expl"}, on_event=events.append)
+    workflow = SequentialAgent(name="all", sub_agents=[find, fix])
+    asyncio.run(live(App(name="app", root_agent=workflow, plugins=[plugin]), "Go."))
+    assert not model.gemini.refusals
+    assert all("delimiter" not in request.tools for request in model.gemini.requests)
+    marked = [event.episode for event in events if isinstance(event, EpisodeClosed) and event.episode.host]
+    assert [episode.name for episode in marked] == ["find", "helper"]
+    assert str(marked[1].description).endswith("Helped.")
+    assert marked[0].tokens > 0  # ahead of its first answer, an agent is told of the step before it (R15)
+    with pytest.raises(ConfigError, match="annotate='host'"):
+        ContextLifecycle(steps="expl")
 
 
 def test_a_sub_agent_as_a_tool_has_a_window_of_its_own() -> None:

@@ -7,6 +7,7 @@ behind it, in the order of the calls, so that a tool's first call and its first 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -25,6 +26,9 @@ except ImportError as error:
 
 _ANOTHER_AGENT: Final = ("For context: below is a transcript of what another agent did", "For context:\n")
 """How the kit begins what it tells an agent of another one's work, in the user's place."""
+
+_AUTHOR: Final = re.compile(r"^\[([^\]\n]+)\] (?:said: |called tool `|`)", re.MULTILINE)
+"""How it names the agent, in each part."""
 
 _BYTES_PER_TOKEN: Final = 4
 
@@ -86,6 +90,13 @@ def is_of_another_agent(content: types.Content) -> bool:
     """Whether a content tells an agent what another one did."""
     first = content.parts[0].text if content.parts else None
     return bool(first) and (first == "For context:" or str(first).startswith(_ANOTHER_AGENT))
+
+
+def author_of(content: types.Content) -> str | None:
+    """The agent whose work a content tells; None if it tells of none, or does not say of which."""
+    texts = (part.text or "" for part in content.parts or ()) if is_of_another_agent(content) else ()
+    names = (_AUTHOR.search(text) for text in texts)
+    return next((name[1] for name in names if name), None)
 
 
 def _turn_parts(parts: Sequence[types.Part], kind: Kind) -> Iterator[Located[int]]:

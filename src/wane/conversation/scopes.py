@@ -1,0 +1,186 @@
+"""Scopes of the program around the model: whatever a model answers in one belongs to its episode or task (R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar, Token
+from functools import wraps
+from inspect import iscoroutinefunction
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+from uuid import uuid4
+
+from wane.core import EpisodeType
+from wane.core.errors import ConfigError, HistoryError
+from wane.strategies.host import Scope
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_LIVE: Final[dict[str, Scope]] = {}  # by id, what some code of this process is in
+_INNERMOST: Final[ContextVar[OpenScope | None]] = ContextVar("wane_scope", default=None)
+
+
+class OpenScope:
+    """An episode or a task of the program: a context manager, or a decorator of a function, which may be a coroutine.
+
+    Tasks and threads that are started in it are in it, too, if they take over the context, as asyncio's tasks do.
+
+    Args:
+        owner: whose conversations it concerns.
+        name: its name.
+        type: `expl` or `act`, or `task`.
+        dependencies: for an act, names of the explorations that it builds on.
+        check: called when it is entered; it may refuse it.
+
+    Raises:
+        ConfigError: for a name or a type that cannot be used.
+    """
+
+    def __init__(
+        self,
+        owner: object,
+        name: str,
+        type: str,  # noqa: A002 - the paper's word
+        dependencies: Iterable[str] = (),
+        check: Callable[[Scope], object] | None = None,
+    ) -> None:
+        self.scope = new_scope(name, type, dependencies)
+        self.owner = owner
+        self._check = check
+        self.outer: OpenScope | None = None
+        self._token: Token[OpenScope | None] | None = None
+
+    def __enter__(self) -> Self:
+        if self._token is not None:
+            raise HistoryError(f"the scope {self.scope.name!r} was entered before; make a new one")
+        self.outer = _INNERMOST.get()
+        around = path(self.owner)
+        if around and around[-1].type is not EpisodeType.TASK:
+            raise HistoryError(
+                f"{self.scope.name!r} begins in the episode {around[-1].name!r}; only a task holds others, so make "
+                "that a task, or end it first"
+            )
+        if self._check is not None:
+            self._check(self.scope)
+        _LIVE[self.scope.id] = self.scope
+        self._token = _INNERMOST.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _LIVE.pop(self.scope.id, None)
+        assert self._token is not None
+        with suppress(ValueError):  # a generator was closed in another context, whose scope is its own
+            _INNERMOST.reset(self._token)
+
+    def __call__(self, function: _F) -> _F:
+        """Return a function each call of which is such an episode or task."""
+
+        def again() -> OpenScope:
+            scope = self.scope
+            return OpenScope(self.owner, scope.name, scope.type, scope.dependencies, self._check)
+
+        if iscoroutinefunction(function):
+
+            @wraps(function)
+            async def coroutine(*args: Any, **named: Any) -> Any:
+                with again():
+                    return await function(*args, **named)
+
+            return coroutine  # type: ignore[return-value]
+
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            with again():
+                return function(*args, **named)
+
+        return call  # type: ignore[return-value]
+
+
+class OpenEpisode(OpenScope):
+    """An episode or a task of one conversation."""
+
+    def __init__(
+        self,
+        owner: object,
+        name: str,
+        type: str,  # noqa: A002 - the paper's word
+        dependencies: Iterable[str],
+        check: Callable[[Scope], object],
+        describe: Callable[[Scope, str], object],
+    ) -> None:
+        super().__init__(owner, name, type, dependencies, check)
+        self._describe = describe
+
+    def describe(self, text: str) -> None:
+        """Append what was learned, or what came of a task: a notice that stays when the rest leaves.
+
+        Raises:
+            ConfigError: for an act, which has no description, and for an empty one.
+            HistoryError: outside of the scope, ahead of the model's first answer, and while a call has no result.
+        """
+        if self.scope.type is EpisodeType.ACT or not text.strip():
+            raise ConfigError(
+                f"{self.scope.name!r} cannot be described by {text!r}: give an exploration or a task a text"
+            )
+        self._describe(self.scope, text)
+
+
+def new_scope(name: str, type: str, dependencies: Iterable[str] = (), id: str = "") -> Scope:  # noqa: A002
+    """Return a scope.
+
+    Args:
+        name: its name.
+        type: `expl` or `act`, or `task`.
+        dependencies: names of explorations.
+        id: tells it from others of the same name; empty for a new one.
+
+    Raises:
+        ConfigError: for values that cannot be used.
+    """
+    given: object = name
+    if not isinstance(given, str) or not name.strip():
+        raise ConfigError(f"an episode's name is {name!r}; it must be text")
+    if type not in [*EpisodeType]:
+        raise ConfigError(f"the type of {name!r} is {type!r}; it must be one of: {', '.join(EpisodeType)}")
+    dependencies = tuple(dict.fromkeys(dependencies))
+    if dependencies and type != "act":
+        raise ConfigError(f"{name!r} has dependencies, but is no act")
+    return Scope(id or uuid4().hex, name.strip(), EpisodeType(type), dependencies)
+
+
+def path(owner: object) -> tuple[Scope, ...]:
+    """Return the scopes of an owner's that this code is in, the outer ones first."""
+    scopes = list[Scope]()
+    innermost = _INNERMOST.get()
+    while innermost is not None:
+        # A scope that has ended may still be the context of what was started in it.
+        if innermost.owner is owner and innermost.scope.id in _LIVE:
+            scopes.append(innermost.scope)
+        innermost = innermost.outer
+    return tuple(reversed(scopes))
+
+
+def live() -> Mapping[str, Scope]:
+    """Return the scopes of this process that have not ended, by id."""
+    return _LIVE
+
+
+def stamp(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
+    """Return scopes as JSON data, for a message's own data about itself."""
+    return [
+        {"id": scope.id, "name": scope.name, "type": scope.type.value, "dependencies": [*scope.dependencies]}
+        for scope in scopes
+    ]
+
+
+def stamped(data: object) -> tuple[Scope, ...] | None:
+    """Return the scopes of a stamp; None for other data."""
+    if not isinstance(data, list):
+        return None
+    try:
+        return tuple(new_scope(**entry) for entry in data)
+    except (TypeError, ConfigError):
+        return None

@@ -1,0 +1,55 @@
+"""Marks by the agent's program (R18): turns are tasks, and what its tools did tells the phases."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.agent.provider import Serve
+from wane.agent.config import Settings
+from wane.agent.session import AgentSession, SessionConfig
+from wane.core import DELIMITER
+from wane.journal import SessionStore
+from wane.journal.reader import read as read_journal
+from wane.rebuilding import rebuild
+from wane.scripted.calls import read, shell, write
+from wane.testing import Kind, Reply, Request
+
+PLAN = [read("a.txt"), read("a.txt"), write("b.txt", "b"), *[shell("true")] * 3, read("b.txt"), write("c.txt", "c")]
+
+
+def model(request: Request) -> Reply:
+    assert DELIMITER not in request.tools
+    turn = max(n for n, message in enumerate(request.messages) if any(part.kind is Kind.USER for part in message.parts))
+    done = sum(message.role == "assistant" for message in request.messages[turn:])
+    return Reply(calls=(PLAN[done],)) if done < len(PLAN) else Reply("Done.")
+
+
+def test_turns_are_tasks_and_changes_tell_the_phases(served: Serve, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
+    with served(model) as provider:
+        settings = Settings(model=provider.model(), yolo=True).changed(annotate="host")
+        config = SessionConfig(tmp_path, settings, SessionStore(tmp_path / "sessions"))
+        session = AgentSession.create(config)
+        asyncio.run(session.run("First."))
+        session.close()
+        assert session.journal is not None
+        path = session.journal.path
+        resumed = AgentSession.resume(path, config)
+        assert resumed.conversation.settings.annotate == "host"
+        asyncio.run(resumed.run("Second."))
+        resumed.close()
+        assert not provider.refusals
+    marked = [episode for episode in resumed.episodes if not episode.implicit]
+    names = ["turn", "explore", "change", "explore 2", "change 2"]
+    assert [str(episode.name) for episode in marked][:5] == names
+    assert [str(episode.task and episode.task.name) for episode in marked if not episode.is_task][:5] == [
+        *["turn"] * 4,
+        "turn 2",
+    ]
+    assert marked[2].dependencies == ("explore",)
+    assert marked[4].dependencies == ("explore 2",)
+    assert [episode.closed for episode in marked] == [True] * 5 + [False] + [True] * 3 + [False]  # turn 2, change 4
+    records = read_journal(path).records
+    rebuilt = rebuild(records, resumed.conversation.format)  # type: ignore[arg-type]
+    assert [repr(episode) for episode in rebuilt.episodes] == [repr(episode) for episode in resumed.episodes]

@@ -1,0 +1,223 @@
+"""Marks by the program around a conversation (R18): scopes, sub-agents, and what a journal and a state keep of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from wane import Conversation, Policy
+from wane.conversation.events import EpisodeClosed, EpisodeOpened
+from wane.core.errors import ConfigError, HistoryError
+
+POLICY = Policy(low_water=0.5, guard=0.0, index_share=0.0)
+
+
+class Program:
+    """A program that asks a model for reads, and marks the work itself."""
+
+    def __init__(self, budget: str = "1k", **settings: Any) -> None:
+        self.events: list[tuple[str, str | None]] = []
+        self.conversation = Conversation(budget=budget, policy=POLICY, annotate="host", on_event=self._hear, **settings)
+        self.conversation.append({"role": "user", "content": "Fix it."})
+        self.calls = 0
+
+    def _hear(self, event: Any) -> None:
+        if isinstance(event, EpisodeOpened | EpisodeClosed) and event.episode.name:
+            self.events.append((type(event).__name__.removeprefix("Episode").lower(), event.episode.name))
+
+    def call(self, *outputs: tuple[str, str]) -> None:
+        """An answer with calls, and their results, appended together."""
+        self.conversation.request()
+        calls, results = [], []
+        for tool, output in outputs:
+            self.calls += 1
+            call_id = f"c{self.calls}"
+            calls.append({"id": call_id, "type": "function", "function": {"name": tool, "arguments": "{}"}})
+            results.append({"role": "tool", "tool_call_id": call_id, "content": output})
+        self.conversation.append([{"role": "assistant", "content": None, "tool_calls": calls}, *results])
+
+    def read(self, what: str) -> None:
+        self.call(("read", f"{what} " * 150))
+
+    def go_on(self, count: int) -> None:
+        for number in range(count):
+            with self.conversation.episode(f"other {number}", "act"):
+                self.read(f"other{number}")
+
+    def say(self, text: str) -> None:
+        self.conversation.request()
+        self.conversation.append({"role": "assistant", "content": text})
+
+    def texts(self) -> str:
+        return json.dumps(self.conversation.request().messages)
+
+    def named(self) -> list[str]:
+        return [str(episode.name) for episode in self.conversation.episodes if not episode.implicit]
+
+
+def same(left: Conversation[Any], right: Conversation[Any]) -> None:
+    assert left.request().messages == right.request().messages
+    assert [repr(episode) for episode in left.episodes] == [repr(episode) for episode in right.episodes]
+
+
+def test_the_model_gets_no_tool_and_no_word() -> None:
+    program = Program()
+    assert program.conversation.own_tools == ()
+    assert program.conversation.instructions == ""
+    assert "reminder" not in program.texts()
+
+
+def test_the_last_words_of_an_exploration_stay() -> None:
+    program = Program()
+    with program.conversation.episode("find"):
+        program.read("haystack")
+        program.say("The bug is in parse.py:41.")
+    with program.conversation.episode("fix", "act", ["find"]):
+        program.read("needle")
+        program.say("Fixed.")
+    program.go_on(4)
+    shown = program.texts()
+    assert "parse.py:41" in shown
+    assert "haystack" not in shown
+    assert "needle" not in shown
+    assert "Fixed." not in shown
+    assert program.events[:4] == [("opened", "find"), ("closed", "find"), ("opened", "fix"), ("closed", "fix")]
+    found, fix, *_ = program.conversation.episodes
+    assert found.description == "The bug is in parse.py:41."
+    assert fix.dependencies == ("find",)
+    assert "haystack" in program.conversation.recall("find")
+
+
+def test_the_program_may_describe_itself() -> None:
+    program = Program()
+    with program.conversation.task("week") as task:
+        with program.conversation.episode("monday") as episode:
+            program.read("haystack")
+            episode.describe("Monday is in hay.py.")
+            program.say("Something else.")
+        program.say("Next.")
+        task.describe("The week is done.")
+    program.go_on(5)
+    shown = program.texts()
+    assert "The week is done." in shown  # R17 b: one line of a task stays
+    assert "Monday is in hay.py." not in shown
+    assert program.conversation.episodes[1].description == "Monday is in hay.py."
+
+
+def test_branches_of_asyncio_share_the_history() -> None:
+    program = Program("4k")
+
+    async def branch(name: str) -> None:
+        with program.conversation.episode(name):
+            for number in range(3):
+                program.read(f"{name}{number}")
+                await asyncio.sleep(0)
+            program.say(f"{name} is clear.")
+
+    async def main() -> None:
+        with program.conversation.task("both"):
+            await asyncio.gather(branch("code"), branch("tests"))
+
+    asyncio.run(main())
+    program.say("Done.")
+    task, code, tests, *_ = program.conversation.episodes
+    assert [task.name, code.name, tests.name] == ["both", "code", "tests"]
+    assert code.task is tests.task is task
+    assert len(code.spans) == len(tests.spans) == 4  # they took turns
+    assert (code.description, tests.description) == ("code is clear.", "tests is clear.")
+    program.conversation.change(budget="0.8k")
+    program.read("more")
+    program.read("more")
+    shown = program.texts()
+    assert "code is clear." in shown
+    assert "tests is clear." in shown
+    assert "code0" not in shown
+
+
+def test_a_sub_agent_is_an_exploration_whose_report_stays() -> None:
+    program = Program(subagents={"research": "expl", "write": "act"})
+    with program.conversation.episode("plan"):
+        program.read("first")
+        program.call(("research", "The report of A."), ("read", "beside " * 50), ("research", "The report of B."))
+        program.call(("write", "I wrote it. " * 60))
+        program.say("All is planned.")
+    program.go_on(4)
+    shown = program.texts()
+    assert "The report of A." in shown
+    assert "The report of B." in shown
+    assert "beside" not in shown
+    assert "I wrote it." not in shown
+    assert program.named()[:4] == ["plan", "research", "research 2", "write"]
+    messages = program.conversation.view
+    answered = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
+    assert answered == {call["id"] for message in messages for call in message.get("tool_calls") or ()}
+
+
+def test_records_and_state_keep_the_marks() -> None:
+    program = Program(subagents={"research": "expl"})
+    conversation = program.conversation
+    copies: list[Conversation[Any]] = []
+    with conversation.task("all"):
+        for name in ("a", "b"):
+            with conversation.episode(name):
+                program.read(name)
+                program.call(("research", f"report on {name}"))
+                followed = Program(subagents={"research": "expl"}).conversation
+                fresh = Conversation(budget="1k", policy=POLICY, annotate="host", subagents={"research": "expl"})
+                fresh.log.follow(conversation.log.records())
+                state = json.loads(json.dumps(conversation.state()))
+                assert followed.restore(state, conversation.messages)
+                copies += [fresh, followed, conversation.branch()]
+                for one in copies[-3:]:
+                    same(one, conversation)
+                program.say(f"{name} is clear.")
+    # In another process the scope is over: the copies end it ahead of the next answer.
+    for one in copies[:2]:
+        one.append({"role": "assistant", "content": "Next."})
+        assert one.window.open == []
+    program.go_on(4)
+    fresh = Conversation(budget="1k", policy=POLICY, annotate="host", subagents={"research": "expl"})
+    fresh.log.follow(conversation.log.records())
+    same(fresh, conversation)
+
+
+def test_a_failed_branch_ends_too() -> None:
+    program = Program()
+    with suppress(ZeroDivisionError), program.conversation.episode("find"):
+        program.read("haystack")
+        _ = 1 / 0
+    program.say("On.")
+    assert program.conversation.window.open == []
+
+
+def test_what_cannot_be_opened_is_refused() -> None:
+    program = Program()
+    conversation = program.conversation
+    with pytest.raises(ConfigError, match="Use annotate='host'"):
+        Conversation().episode("find")
+    with pytest.raises(ConfigError, match="subagents needs annotate='host'"):
+        Conversation(subagents={"research": "expl"})
+    with pytest.raises(ConfigError, match="'expl' or 'act' for each"):
+        Conversation(annotate="host", subagents={"research": "task"})
+    with pytest.raises(ConfigError, match="must be one of: expl, act, task"):
+        conversation.episode("find", "explore")
+    with pytest.raises(ConfigError, match="has dependencies, but is no act"):
+        conversation.episode("find", "expl", ["a"])
+    with conversation.episode("find") as episode:
+        with pytest.raises(HistoryError, match="cannot be described now"):
+            episode.describe("Too early.")
+        program.read("a")
+        with pytest.raises(HistoryError, match="only a task holds others"), conversation.episode("inner"):
+            pass
+        with pytest.raises(HistoryError, match="depends on 'find'"):
+            conversation.branch()._common.check_scope(conversation.episode("fix", "act", ["find"]).scope)
+    with pytest.raises(HistoryError, match="has an episode 'find' already"), conversation.episode("find"):
+        pass
+    with pytest.raises(HistoryError, match="depends on 'lost'"), conversation.episode("fix", "act", ["lost"]):
+        pass
+    with pytest.raises(HistoryError, match="was entered before"), episode:
+        pass

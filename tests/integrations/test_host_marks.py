@@ -1,0 +1,364 @@
+"""Marks by the program around the agents of a framework (R18): each test runs the real library against a server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from agents import Agent as OpenAIAgent
+from agents import OpenAIChatCompletionsModel, Runner, SQLiteSession, function_tool, set_tracing_disabled
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool as langchain_tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from openai import AsyncOpenAI
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_graph import GraphBuilder, StepContext, reduce_list_extend
+from strands import Agent as StrandsAgent
+from strands import tool as strands_tool
+from strands.models.openai import OpenAIModel
+
+from wane import Policy
+from wane.conversation.events import EpisodeClosed, EpisodeOpened
+from wane.core import DELIMITER, Kind
+from wane.core.errors import ConfigError
+from wane.formats.frameworks.langchain import LangChainFormat
+from wane.integrations import langchain, openai_agents, pydantic_ai, strands
+from wane.testing import Call, Reply, Request, ScriptedServer, adapters
+
+POLICY = Policy(low_water=0.5, guard=0.0, index_share=0.0)
+SETTINGS: dict[str, Any] = {"budget": "100k", "annotate": "host", "policy": POLICY}
+
+
+@dataclass
+class Log:
+    """Which episodes opened and closed, in order, and what was learned."""
+
+    lines: list[str] = field(default_factory=list)
+    descriptions: dict[str, str | None] = field(default_factory=dict)
+
+    def __call__(self, event: object) -> None:
+        if isinstance(event, EpisodeOpened | EpisodeClosed) and not event.episode.implicit:
+            opened = isinstance(event, EpisodeOpened)
+            task = event.episode.task and f" in {event.episode.task.name}"
+            self.lines.append(f"{'+' if opened else '-'}{event.episode.name}{(opened and task) or ''}")
+            self.descriptions[str(event.episode.name)] = event.episode.description
+
+
+def read_first(request: Request) -> Reply:
+    """A model that reads what the latest prompt names, and then says that it is clear."""
+    prompt = request.texts(Kind.USER)[-1]
+    if prompt == "both":
+        return Reply("Done.")
+    latest = [part.kind for part in request.parts if part.kind is not Kind.NOTICE][-1]
+    return Reply(f"{prompt} is clear.") if latest is Kind.RESULT else Reply(calls=(Call("read", {"path": prompt}),))
+
+
+def assert_no_word(server: ScriptedServer) -> None:
+    """No model reads anything of Wane."""
+    assert not server.refusals
+    for request in server.requests:
+        assert DELIMITER not in request.tools
+        assert "episode" not in str(request.body)
+
+
+# LangGraph
+
+
+@langchain_tool
+def read(path: str) -> str:
+    """Read a file."""
+    return adapters.content_of(path)
+
+
+def parallel_branches(url: str, lifecycle: langchain.ContextLifecycle, saver: Any) -> Any:
+    """A graph with two branches, which explore at the same time, and a node that goes on from both."""
+    model = ChatOpenAI(model="gpt-x", base_url=f"{url}/v1", api_key="k", max_retries=0).bind_tools([read])
+
+    def explore(what: str) -> Any:
+        @lifecycle.episode(what, "expl")
+        def node(state: langchain.LifecycleState) -> dict[str, Any]:
+            begun = len(state["messages"])
+            local: Any = {**state, "messages": [*state["messages"], HumanMessage(what)]}
+            while True:
+                answer = model.invoke(lifecycle.request(local).messages)
+                update = lifecycle.update(local, answer)
+                results = [read.invoke(call) for call in answer.tool_calls]
+                local = {"messages": [*local["messages"], answer, *results], "wane": update["wane"]}
+                if not results:
+                    return {"messages": local["messages"][begun:], "wane": local["wane"]}
+
+        return node
+
+    def conclude(state: langchain.LifecycleState) -> dict[str, Any]:
+        request = lifecycle.request(state)
+        return lifecycle.update(state, model.invoke([*request.messages, ("user", "both")]))
+
+    graph = StateGraph(langchain.LifecycleState)
+    for what in ("code", "tests"):
+        graph.add_node(what, explore(what))
+        graph.add_edge(START, what)
+        graph.add_edge(what, "conclude")
+    graph.add_node("conclude", conclude)
+    graph.add_edge("conclude", END)
+    return graph.compile(checkpointer=saver)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_parallel_branches_of_a_graph_share_one_history(restart: bool) -> None:
+    log, saver, config = Log(), InMemorySaver(), {"configurable": {"thread_id": "1"}}
+    lifecycle = langchain.ContextLifecycle(**{**SETTINGS, "budget": "1500"}, on_event=log)
+    with ScriptedServer(read_first) as server:
+        parallel_branches(server.url, lifecycle, saver).invoke({"messages": [("user", "Go.")]}, config)
+        if restart:
+            lifecycle = langchain.ContextLifecycle(**{**SETTINGS, "budget": "1500"}, on_event=log)
+        final = parallel_branches(server.url, lifecycle, saver).invoke({"messages": [("user", "Again.")]}, config)
+    assert_no_word(server)
+    assert "episode" not in "".join(str(message.content) for message in final["messages"])
+    conversation = next(iter(lifecycle._known.values()))
+    conversation.host.ingest(final["messages"])
+    marked = [episode for episode in conversation.episodes if episode.host]
+    assert {str(episode.name) for episode in marked} >= {"code", "tests"}
+    assert {episode.description for episode in marked} >= {"code is clear.", "tests is clear."}
+    assert all(episode.closed for episode in marked)
+    shown = conversation.request()
+    assert len(shown.messages) < len(final["messages"])
+    text = "".join(str(message.content) for message in shown.messages)
+    assert "code is clear." in text
+    assert "tests is clear." in text
+    parts = [part for message in shown.messages for part in LangChainFormat().parts(message)]
+    calls = [part.call_id for part in parts if part.kind is Kind.CALL]
+    assert calls == [part.call_id for part in parts if part.kind is Kind.RESULT]
+
+
+# Pydantic AI
+
+
+def pydantic_graph(url: str, lifecycle: pydantic_ai.ContextLifecycle) -> Any:
+    """The same as a graph of steps: each branch goes on from the history, and what both have said is joined."""
+
+    async def read(path: str) -> str:
+        """Read a file."""
+        return adapters.content_of(path)
+
+    model = OpenAIChatModel("gpt-x", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="k"))
+    agent = Agent(model, tools=[read], capabilities=[lifecycle])
+    graph: Any = GraphBuilder(input_type=list[ModelMessage], output_type=list[ModelMessage])
+
+    @graph.step
+    @lifecycle.episode("code", "expl")
+    async def code(ctx: StepContext[None, None, list[ModelMessage]]) -> list[ModelMessage]:
+        return (await agent.run("code", message_history=ctx.inputs)).new_messages()
+
+    @graph.step
+    @lifecycle.episode("tests", "expl")
+    async def tests(ctx: StepContext[None, None, list[ModelMessage]]) -> list[ModelMessage]:
+        return (await agent.run("tests", message_history=ctx.inputs)).new_messages()
+
+    join = graph.join(reduce_list_extend, initial_factory=list[ModelMessage])
+    graph.add(
+        graph.edge_from(graph.start_node).to(code, tests),
+        graph.edge_from(code, tests).to(join),
+        graph.edge_from(join).to(graph.end_node),
+    )
+    return agent, graph.build()
+
+
+def test_parallel_steps_of_a_pydantic_graph_share_one_history() -> None:
+    lifecycle = pydantic_ai.ContextLifecycle(**{**SETTINGS, "budget": "1500"})
+    with ScriptedServer(read_first) as server:
+        agent, graph = pydantic_graph(server.url, lifecycle)
+
+        async def run() -> list[ModelMessage]:
+            begun = (await agent.run("first")).all_messages()
+            branches = await graph.run(inputs=begun)
+            history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([*begun, *branches]))
+            return (await agent.run("both", message_history=history)).all_messages()
+
+        messages = asyncio.run(run())
+    assert_no_word(server)
+    conversation = pydantic_ai.new_conversation(**{**SETTINGS, "budget": "1500"})
+    conversation.host.ingest(messages)
+    code, tests = (episode for episode in conversation.episodes if episode.host)
+    assert {code.name, tests.name} == {"code", "tests"}
+    assert {code.description, tests.description} == {"code is clear.", "tests is clear."}
+    last = server.requests[-1]
+    assert "code is clear." in last.texts(Kind.TEXT)
+    assert "tests is clear." in last.texts(Kind.TEXT)
+    assert len(last.results) < 3
+    assert [part.call_id for part in last.parts if part.kind is Kind.CALL] == list(last.results)
+
+
+# Handoffs
+
+
+def hands_over(request: Request) -> Reply:
+    """A model that reads, hands over to `fixer`, reads again, and is done."""
+    names = [part.tool for part in request.parts if part.kind is Kind.CALL]
+    prompts = request.texts(Kind.USER)
+    if "transfer_to_fixer" in request.tools and len(prompts) > names.count("transfer_to_fixer"):
+        done = names.count("read") >= 2 * names.count("transfer_to_fixer") + 1
+        return Reply(calls=(Call("transfer_to_fixer", {}) if done else Call("read", {"path": "bug"}),))
+    return Reply("Fixed.") if names.count("read") == 2 * len(prompts) else Reply(calls=(Call("read", {"path": "fix"}),))
+
+
+@function_tool
+def openai_read(path: str) -> str:
+    """Read a file."""
+    return adapters.content_of(path)
+
+
+openai_read.name = "read"
+
+
+def test_a_handoff_of_openai_is_an_episode() -> None:
+    set_tracing_disabled(True)
+    log = Log()
+    lifecycle = openai_agents.ContextLifecycle(**SETTINGS, on_event=log)
+    with ScriptedServer(hands_over) as server:
+
+        async def run() -> None:
+            client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0)
+            model, tools = OpenAIChatCompletionsModel("gpt-x", client), [openai_read]
+            fixer = lifecycle.equip(OpenAIAgent("fixer", model=model, tools=[*tools]), episode="act")
+            finder = OpenAIAgent("finder", model=model, tools=[*tools], handoffs=[fixer])
+            finder, session = lifecycle.equip(finder, episode="expl"), SQLiteSession("1")
+            for prompt in ("Go.", "Again."):
+                result = await Runner.run(finder, prompt, session=session)
+                assert result.final_output == "Fixed."
+
+        asyncio.run(run())
+    assert_no_word(server)
+    assert log.lines == ["+finder", "-finder", "+fixer", "-fixer", "+finder 2", "-finder 2", "+fixer 2"]
+    with pytest.raises(ConfigError, match="give the adapter annotate='host'"):
+        openai_agents.ContextLifecycle().equip(OpenAIAgent("a"), episode="act")
+
+
+# Sub-agents as tools
+
+
+def delegates(request: Request) -> Reply:
+    """A model that has two things researched at once, and reads; and the sub-agent."""
+    if "research" not in request.tools:
+        return Reply(f"{request.texts(Kind.USER)[-1]} is fine.")
+    names = [part.tool for part in request.parts if part.kind is Kind.CALL]
+    if not names:
+        return Reply(calls=(Call("research", {"topic": "code"}), Call("research", {"topic": "tests"})))
+    return Reply("Done.") if "read" in names else Reply(calls=(Call("read", {"path": "more"}),))
+
+
+DELEGATED = {"research": "code is fine.", "research 2": "tests is fine."}
+
+
+def delegate_openai(url: str, log: Log) -> None:
+    async def run() -> None:
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0)
+        model = OpenAIChatCompletionsModel("gpt-x", client)
+
+        @function_tool
+        async def research(topic: str) -> str:
+            """Have something researched."""
+            return str((await Runner.run(OpenAIAgent("helper", model=model), topic)).final_output)
+
+        lifecycle = openai_agents.ContextLifecycle(**SETTINGS, on_event=log, subagents={"research": "expl"})
+        agent = lifecycle.equip(OpenAIAgent("agent", model=model, tools=[research, openai_read]))
+        await Runner.run(agent, "Go.")
+
+    set_tracing_disabled(True)
+    asyncio.run(run())
+
+
+def delegate_pydantic_ai(url: str, log: Log) -> None:
+    model = OpenAIChatModel("gpt-x", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="k"))
+    lifecycle = pydantic_ai.ContextLifecycle(**SETTINGS, on_event=log, subagents={"research": "expl"})
+    helper, agent = Agent(model), Agent(model, capabilities=[lifecycle])
+
+    @agent.tool_plain
+    async def research(topic: str) -> str:
+        """Have something researched."""
+        return (await helper.run(topic)).output
+
+    @agent.tool_plain
+    def read(path: str) -> str:
+        """Read a file."""
+        return adapters.content_of(path)
+
+    agent.run_sync("Go.")
+
+
+def delegate_strands(url: str, log: Log) -> None:
+    def model() -> OpenAIModel:
+        return OpenAIModel(client_args={"api_key": "k", "base_url": f"{url}/v1"}, model_id="gpt-x")
+
+    @strands_tool
+    def research(topic: str) -> str:
+        """Have something researched."""
+        return str(StrandsAgent(model=model(), callback_handler=None)(topic)).strip()
+
+    @strands_tool
+    def read(path: str) -> str:
+        """Read a file."""
+        return adapters.content_of(path)
+
+    lifecycle = strands.ContextLifecycle(**SETTINGS, on_event=log, subagents={"research": "expl"})
+    StrandsAgent(model=model(), tools=[research, read], plugins=[lifecycle], callback_handler=None)("Go.")
+
+
+def delegate_langchain(url: str, log: Log) -> None:
+    model = ChatOpenAI(model="gpt-x", base_url=f"{url}/v1", api_key="k", max_retries=0)
+
+    @langchain_tool
+    def research(topic: str) -> str:
+        """Have something researched."""
+        return create_agent(model, []).invoke({"messages": [("user", topic)]})["messages"][-1].text
+
+    lifecycle = langchain.ContextLifecycle(**SETTINGS, on_event=log, subagents={"research": "expl"})
+    create_agent(model, [research, read], middleware=[lifecycle]).invoke({"messages": [("user", "Go.")]})
+
+
+@pytest.mark.parametrize("run", [delegate_langchain, delegate_openai, delegate_pydantic_ai, delegate_strands])
+def test_a_sub_agent_as_a_tool_is_an_exploration(run: Any) -> None:
+    log = Log()
+    with ScriptedServer(delegates) as server:
+        run(server.url, log)
+    assert_no_word(server)
+    assert log.lines == ["+research", "+research 2", "-research 2", "-research"] or log.lines == [
+        "+research",
+        "+research 2",
+        "-research",
+        "-research 2",
+    ]
+    assert {name: (text or "") for name, text in log.descriptions.items()} == DELEGATED
+
+
+# A step of a program around an agent of Strands, which keeps its messages itself
+
+
+def test_a_step_around_an_agent_of_strands_is_an_episode() -> None:
+    log = Log()
+    lifecycle = strands.ContextLifecycle(**SETTINGS, on_event=log)
+
+    @strands_tool
+    def read(path: str) -> str:
+        """Read a file."""
+        return adapters.content_of(path)
+
+    with ScriptedServer(read_first) as server:
+        model = OpenAIModel(client_args={"api_key": "k", "base_url": f"{server.url}/v1"}, model_id="gpt-x")
+        agent = StrandsAgent(model=model, tools=[read], plugins=[lifecycle], callback_handler=None)
+        with lifecycle.task("all"):
+            for name in ("code", "tests"):
+                with lifecycle.episode(name):
+                    agent(name)
+        agent("both")
+        agent("both")
+    assert_no_word(server)
+    assert log.lines == ["+all", "+code in all", "-code", "+tests in all", "-tests", "-all"]
+    assert log.descriptions["code"] == "code is clear."
