@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wane_research.bench.results import COLUMNS, Result, read_result
+from wane.lab.sweep import frontier
+from wane_research.bench.results import COLUMNS, Result, Row, read_result
 from wane_research.bench.sources import load_sources
 from wane_research.cli.lab.bench import cells
 
@@ -57,23 +58,45 @@ def runs(results: Sequence[Result]) -> Iterator[str]:
 
 
 def figures(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the table of all figures, by budget and strategy, with who measured each when; `*`: on the frontier."""
+    """Yield the table of all figures, by budget and strategy, with who measured each when.
+
+    A star marks the frontier of all results of the same recordings.
+    """
     names = [column.name for column in COLUMNS]
     yield f"| budget | strategy | {' | '.join(names)} | who, when |\n|--:|---|{'--:|' * len(names)}---|"
     rows = [(row, result) for result in results for row in result.rows]
     budgets = sorted({row.budget or 0 for row, _ in rows})
+    best = [entry for same in by_recordings(results) for entry in frontier(same, cost, recall)]
     measured: dict[str, list[str]] = {}
     for budget in budgets:
         for row, result in rows:
             if (row.budget or 0) == budget:
                 tokens = f"{budget:,}" if budget else ""
-                mark = r" \*" if row in result.frontier else ""
+                mark = r" \*" if row in best else ""
                 line = " | ".join((tokens, f"`{row.strategy}`{mark}", *cells(row, result.values(row))))
                 # The same figures, measured by others or again.
                 measured.setdefault(line, []).append(f"{result.author}, {result.date}")
     for line, who in measured.items():
         yield f"| {line} | {'; '.join(dict.fromkeys(who))} |"
     yield ""
+
+
+def by_recordings(results: Sequence[Result]) -> Iterator[list[Row]]:
+    """Yield the rows of the results of the same recordings."""
+    rows: dict[frozenset[str], list[Row]] = {}
+    for result in results:
+        rows.setdefault(frozenset(entry["sha256"] for entry in result.recordings), []).extend(result.rows)
+    yield from rows.values()
+
+
+def cost(row: Row) -> float:
+    """The cost of a row, in dollars."""
+    return row.figures.cost
+
+
+def recall(row: Row) -> float:
+    """Its reference recall; of a range, the lower end."""
+    return row.figures.recall
 
 
 def main(args: list[str]) -> int:
