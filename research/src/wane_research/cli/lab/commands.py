@@ -128,7 +128,7 @@ class BenchOptions:
     counts and prices are fixed, so a result depends only on code and libraries, whose versions it holds. Finished work
     is kept: after Ctrl-C, the same command goes on where it stopped.
 
-    Wane's own strategies take about a minute on two cores; those of other libraries some twenty times as long.
+    Wane's own strategies take about a minute on two cores; those of other libraries some five.
 
     Examples:
       wane lab bench recordings --sources | sh
