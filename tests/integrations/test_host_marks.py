@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,6 +137,26 @@ def test_parallel_branches_of_a_graph_share_one_history(restart: bool) -> None:
     parts = [part for message in shown.messages for part in LangChainFormat().parts(message)]
     calls = [part.call_id for part in parts if part.kind is Kind.CALL]
     assert calls == [part.call_id for part in parts if part.kind is Kind.RESULT]
+
+
+def concludes(request: Request) -> Reply:
+    """The same model, which is done once it is asked behind an answer."""
+    latest = [part.kind for part in request.parts if part.kind is not Kind.NOTICE][-1]
+    return Reply("Done.") if latest is Kind.TEXT else read_first(request)
+
+
+def test_the_guides_branches() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "reference" / "marks.md"
+    code = next(part for part in guide.read_text(encoding="utf-8").split("```") if "StateGraph(" in part)
+    with ScriptedServer(concludes) as server:
+        model = ChatOpenAI(model="gpt-x", base_url=f"{server.url}/v1", api_key="k", max_retries=0)
+        names: dict[str, Any] = {"model": model, "tools": [read], "by_name": {"read": read}}
+        exec(compile(code.removeprefix("python"), "guide", "exec", dont_inherit=True), names)
+        final = names["agent"].invoke({"messages": [("user", "Go.")]})
+    assert_no_word(server)
+    assert final["messages"][-1].text == "Done."
+    *_, conversation = names["lifecycle"]._known.values()
+    assert {episode.name for episode in conversation.episodes if episode.host} == {"code", "tests"}
 
 
 # Pydantic AI
