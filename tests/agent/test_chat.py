@@ -623,6 +623,30 @@ def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Pa
     assert (repository / "made").exists()
 
 
+def test_a_command_at_a_question_is_no_answer(served: Serve, repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        await at.asked("touch made")
+        at.say("/cost")
+        await at.until("for 1 model call")
+        at.say("/permissions")
+        await at.until("The agent asks before")
+        at.say("/permissions forget 1")
+        await at.until("Answer the question first")
+        at.say("/cots")
+        await at.until("did you mean /cost?")
+        at.say("/quit")
+        await at.until("Answer the question first")
+        at.say("y")
+        await at.until("Done.")
+        at.type(CTRL_D)
+
+    replies = [Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply("Done.")]
+    with served(replies) as server, terminal(server.model(), repository) as at:
+        play(at, scene)
+    assert (repository / "made").exists()
+
+
 def test_the_time_of_a_turn_leaves_out_what_the_user_takes_to_answer(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("work")

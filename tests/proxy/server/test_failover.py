@@ -136,7 +136,8 @@ async def test_both_down_is_said() -> None:
         assert (await ask(running, body(stream=False))).status == 503
         answer = await ask(nowhere, body(stream=False))
         assert answer.status == 502
-        assert "http://127.0.0.1:10 could not be reached" in answer.body.decode()
+        words = f"http://127.0.0.1:10 could not be reached; it was asked because {GONE} had failed"
+        assert words in answer.body.decode()
 
 
 async def test_a_reply_that_has_begun_is_never_continued_by_another_provider() -> None:

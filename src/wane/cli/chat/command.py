@@ -59,6 +59,7 @@ class ChatCommand:
         run: runs it with the text after its name.
         looks: whether it only looks, so that it may run during a turn.
         aliases: its other names: those that other agents have for it.
+        shows: whether it only looks where it has no argument.
     """
 
     name: str
@@ -67,6 +68,11 @@ class ChatCommand:
     run: Callable[[Host, str], None]
     looks: bool = False
     aliases: tuple[str, ...] = ()
+    shows: bool = False
+
+    def only_looks(self, argument: str) -> bool:
+        """Return whether it changes nothing with this argument."""
+        return self.looks or (self.shows and not argument)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -322,18 +322,20 @@ def _help(chat: Host, _: str) -> None:
 COMMANDS: Final = (
     ChatCommand("/context", "", "Show what the window holds and what the next pass would evict.", _context, True),
     ChatCommand("/episodes", "", "List all episodes of the session.", _episodes, True),
-    ChatCommand("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget),
-    ChatCommand("/cwl", "[on|off]", "Show or switch context management.", _cwl),
+    ChatCommand("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget, shows=True),
+    ChatCommand("/cwl", "[on|off]", "Show or switch context management.", _cwl, shows=True),
     ChatCommand(
         "/compact", "", "Say why nothing has to be compacted, and what makes the view smaller.", _compact, True
     ),
     ChatCommand("/cost", "", "Show what the session has cost.", _cost, True, ("/usage",)),
-    ChatCommand("/model", "[provider:model]", "Show or change the model.", _model),
+    ChatCommand("/model", "[provider:model]", "Show or change the model.", _model, shows=True),
     ChatCommand("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
     ChatCommand(
         "/search", "[TEXT]", "Find a text in the session, evicted or not; without TEXT, show more.", _search, True
     ),
-    ChatCommand("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
+    ChatCommand(
+        "/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions, shows=True
+    ),
     ChatCommand("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     ChatCommand("/sessions", "", "List the sessions of this directory.", _sessions, True),
     ChatCommand("/resume", "[ID]", "Resume another session.", _resume),

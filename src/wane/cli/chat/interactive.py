@@ -262,7 +262,13 @@ class Chat:
         if self._question.open:
             if not line:
                 return  # it may have been meant for another line
+            if line.startswith("/") and is_command(line) and not self._custom(line) and self._looks(line):
+                self._do(line)
+                return
             self.console.print(Text(f"> {safe(line)}", style="cyan"))
+            if line.startswith("/") and is_command(line):
+                self.console.print("Answer the question first; Esc refuses, and stops the turn.", style="yellow")
+                return
             if not self._question.take(self.pastes.full(line)):
                 self.console.print("Answer with one of the letters above, or in your own words.", style="yellow")
         elif not line and self._choices is None:
@@ -300,7 +306,10 @@ class Chat:
 
     def _looks(self, line: str) -> bool:
         try:
-            return is_command(line) and self._command(line)[0].looks
+            if not is_command(line):
+                return False
+            command, argument = self._command(line)
+            return command.only_looks(argument)
         except WaneError:
             return True  # tell the error at once
 

@@ -115,7 +115,12 @@ class Failover:
         if self._key is not None:
             key = quote(self._key, safe="").encode()
             target = _KEY_IN_QUERY.sub(lambda _: key, target)
-        answer = await self.second.send(exchange, "POST", target, headers, content)
+        try:
+            answer = await self.second.send(exchange, "POST", target, headers, content)
+        except RefusedError as error:
+            if error.message != STOPPED:
+                error.message += f"; it was asked because {self._first.url} had failed"
+            raise
         answer.headers.append((ANSWERED_BY, str(self.second.url).encode()))
         return answer
 
