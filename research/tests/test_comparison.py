@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_it_counts_what_each_way_leaves_in_view() -> None:
     pytest.importorskip("langchain_openai", reason="needs the extra langchain, and langchain-openai")
     command = [sys.executable, "research/benchmarks/frameworks/comparison.py", "--json", "--tasks=5"]

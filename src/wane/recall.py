@@ -192,7 +192,8 @@ class Archive:
 
     def _blocks(self, indexes: Iterable[int]) -> list[str]:
         parts = (self.parts[index] for index in indexes)
-        return [readable(part) for part in parts if part.text or part.kind is not Kind.TEXT]
+        # A format may give a signature as a part of its own, without words.
+        return [readable(part) for part in parts if part.text or part.kind in (Kind.CALL, Kind.RESULT)]
 
     def _location(self, match: Match, *, visible: bool) -> str:
         """Describe an item's place, and how to read around it."""

@@ -151,7 +151,7 @@ def test_no_file(run: Run) -> None:
 
 def test_a_damaged_session(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
-    path.write_text('{"kind":"session","version":3}\n')
+    path.write_text('{"kind":"session","version":6}\n')
     done = run("plan", path)
     assert (done.code, done.out) == (1, "")
     assert "is not a session of Wane, or its first line is damaged" in done.err

@@ -40,6 +40,8 @@ def test_there_are_some_on_every_page() -> None:
 def trouble(line: str) -> str:
     """What the command has against a line; of `wane run`, the agent's own words must come through as they stand."""
     words = shlex.split(line, comments=True)[1:]
+    if "|" in words:
+        words = words[: words.index("|")]
     try:
         args, rest = split(words)
         command, options = parse(args, AGENT, *installed())

@@ -123,7 +123,7 @@ class TestWorkers:
         assert not children()
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_ray_is_started_and_stopped_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="needs the extra ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -32,7 +32,7 @@ from wane_research.bench.results import at_view, read_result
 from wane_research.bench.running import PRICES
 from wane_research.bench.sources import RecordingError, Source, SourceFile, check_recordings, load_sources, script
 from wane_research.bench.watching import Watched
-from wane_research.cli.lab.bench import run_bench
+from wane_research.cli.lab.bench import run_on
 from wane_research.cli.lab.commands import BenchOptions
 
 ROOT = Path(bench_doc.__file__).parents[1]
@@ -78,7 +78,7 @@ def chat(folder: Path) -> Studied:
 
 def measured(folder: Path, sources: Sequence[Source], **options: Any) -> int:
     defaults = {"folder": folder, "strategy": "cwl,compact,truncate", "budgets": "3k,5k", "workers": 1}
-    return run_bench(BenchOptions(**{**defaults, **options}), sources)
+    return run_on(BenchOptions(**{**defaults, **options}), sources)
 
 
 class TestSources:

@@ -165,7 +165,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return evaluate(tmp_path_factory.mktemp("marking"), list(DIFFERS), TASKS)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 @pytest.mark.parametrize("annotate", ["infer", "host"])
 @pytest.mark.parametrize("model", DIFFERS)
 def test_the_report_tells_what_differs_and_nothing_else(out: Path, model: str, annotate: str) -> None:
@@ -175,7 +175,7 @@ def test_the_report_tells_what_differs_and_nothing_else(out: Path, model: str, a
     assert all(effect.tasks == TASKS for effect in found.values())
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_figures_are_those_of_the_plans(out: Path) -> None:
     found = effects(out, "forgetful")
     plans = {marks: [plan("forgetful", task, marks=marks) for task in range(TASKS)] for marks in (True, False)}
@@ -185,7 +185,7 @@ def test_figures_are_those_of_the_plans(out: Path) -> None:
     assert found["score"].value == found["score"].other == 1
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_in_one_session_each_task_has_its_own_figures(tmp_path: Path) -> None:
     out = evaluate(tmp_path, ["forgetful"], 3, protocols=("single",), annotate=("model",))
     (results,) = map(read_results, out.rglob(FILE_NAME))

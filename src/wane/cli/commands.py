@@ -185,11 +185,11 @@ class ShowOptions:
     """Show a session: its episodes, its passes, what it cost. Or show a request as the model got it.
 
     Examples:
-      wane show 3f9c           the session whose id begins with 3f9c
+      wane show 3f9c                              the session whose id begins so
       wane show 3f9c --json
-      wane show 3f9c --at 7                           the 7th request that was sent, whole
-      wane show 3f9c --at 7 --diff 6                  what is different in it from the 6th
-      wane show 3f9c --at 7 --json | jq -j .body      its exact bytes
+      wane show 3f9c --at 7                       the 7th request, whole
+      wane show 3f9c --at 7 --diff 6              what is different from the 6th
+      wane show 3f9c --at 7 --json | jq -j .body  its exact bytes
     """
 
     name: Annotated[
@@ -223,7 +223,7 @@ class VerifyOptions:
 
     Examples:
       wane verify 3f9c
-      wane verify 3f9c --chain LINK    also fail unless the chain has this link, which you noted before
+      wane verify 3f9c --chain LINK    fail unless the chain has this link
       wane verify 9a41c0d2e8b7f356 --store redis://localhost/0
 
     Exit codes:

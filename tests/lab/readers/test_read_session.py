@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(CHAT)
     (tmp_path / "e.json.gz").write_bytes(gzip.compress(CHAT.encode()))
     (tmp_path / "package.json").write_text('{"name": "x"}')
-    (tmp_path / "damaged.jsonl").write_text('{"kind":"session","version":3}\n')
+    (tmp_path / "damaged.jsonl").write_text('{"kind":"session","version":6}\n')
     return tmp_path
 
 

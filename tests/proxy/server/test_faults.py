@@ -33,6 +33,7 @@ from tests.proxy.server.support import (
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Body, Round, Wire
@@ -234,10 +235,10 @@ class FailingIndex(SessionIndex):
         super().__init__(open_store(None))
         self.where = where
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
         if self.where == "turn":
             raise KeyError("a defect")
-        turn = await super().turn(wire, body, size=size)
+        turn = await super().turn(wire, body, size=size, sender=sender)
         if self.where == "answered":
             turn.__class__ = FailingTurn
         return turn

@@ -283,7 +283,7 @@ def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None
             writer.write(response(message("hi"), 500 if "error" in asked.target else 200))
 
     class SessionIndex(support.SessionIndex):
-        async def turn(self, wire: support.Wire, body: dict[str, object], *, size: int = 0) -> object:
+        async def turn(self, wire: support.Wire, body: dict[str, object], **others: object) -> object:
             raise RuntimeError(f"a defect that tells of {KEY} and query-key-of-the-client")
 
     async def main() -> None:

@@ -105,7 +105,7 @@ def test_a_restart_before_every_request_changes_nothing(make: type[Client], name
         assert models[1].removed & set(models[1].whole)
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_nor_does_it_change_what_is_kept_for_the_provider(tmp_path: Path) -> None:
     models = [Worker(0, steps=60) for _ in range(2)]
     life = Life(THINKING_SETTINGS, Worker, turns=3, result=long_result)

@@ -105,7 +105,7 @@ def test_later_tasks_need_what_earlier_ones_explored_in_every_way(runs: Mapping[
     assert summary["rejected"] >= 1
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_truncation_keeps_the_budget_and_loses_the_users_words(runs: Mapping[str, Run]) -> None:
     summary = runs["truncate"].summary
     assert summary["peak_view_tokens"] <= summary["budget"]
@@ -117,7 +117,7 @@ def test_truncation_keeps_the_budget_and_loses_the_users_words(runs: Mapping[str
     assert 0 < summary["most_turns_lost"] < summary["tasks"]
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_without_management_all_stays_and_the_window_grows(runs: Mapping[str, Run]) -> None:
     summary = runs["none"].summary
     assert summary["user_turns_intact"] is True

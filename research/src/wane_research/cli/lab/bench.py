@@ -59,17 +59,17 @@ _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
 }
 
 
-def run_bench(options: BenchOptions, known: Sequence[Source] | None = None) -> int:
+def run_bench(options: BenchOptions) -> int:
     """Measure, and print or write the result; or print the sources; return the exit code.
-
-    Args:
-        options: the options.
-        known: the sources that there are; those of the benchmark if None.
 
     Raises:
         WaneError: for recordings that are missing or differ, and for options that cannot work.
     """
-    known = load_sources() if known is None else known
+    return run_on(options, load_sources())
+
+
+def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
+    """Do what `run_bench` does, with these sources instead of the benchmark's."""
     sources = pick_sources(known, options.source)
     if options.sources:
         return _print_sources(sources, options.folder, as_json=options.as_json)

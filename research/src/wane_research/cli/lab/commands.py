@@ -137,8 +137,8 @@ class BenchOptions:
       wane lab bench recordings --check result.json
 
     Exit codes:
-      0    done; with --check, all figures are the same; with --sources, all recordings are there
-      1    a recording is missing or another file, a figure differs, or a library is missing
+      0    done; with --check, figures are the same; with --sources, all are there
+      1    a recording or library is missing, or a recording or figure differs
       2    an option or the result to check cannot be used
       130  stopped with Ctrl-C
     """
