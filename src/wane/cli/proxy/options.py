@@ -12,6 +12,7 @@ from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
 from wane.cli.proxy.shadow import Shadow
 from wane.cli.values import NO_SHARE
 from wane.core import parse_budget
+from wane.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from wane.conversation.context import ContextSettings
@@ -90,7 +91,10 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
 
     agent_budget = None
     if context.agent_budget is not None:
-        agent_budget = parse_budget(context.agent_budget, window=context.window)
+        try:
+            agent_budget = parse_budget(context.agent_budget, window=context.window)
+        except ConfigError as error:
+            raise UsageError(f"--agent-budget: {error}") from None
     options = ProxyOptions(server, settings, store, agent_budget=agent_budget)
     if context.digests_only:
         options = replace(options, keep_requests=False)

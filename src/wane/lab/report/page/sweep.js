@@ -18,7 +18,7 @@ const costOf = (point) => point.values.ratio ?? point.values.cost_usd;
 const budgetText = (point) => (point.budget === null ? "no budget" : short(point.budget));
 
 function drawSweep(width, names, tip, box) {
-  const points = data.points.filter((point) => names.includes(point.strategy));
+  const points = data.points.filter((point) => names.includes(point.strategy) && point.values.recall !== null);
   const height = clamp(width * 0.58, 340, 520);
   const costs = points.map(costOf), recalls = points.flatMap((point) => [point.values.recall, point.recall_at_best]);
   const left = 54, right = 24, top = 16, bottom = 44;
