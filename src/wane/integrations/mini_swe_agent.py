@@ -51,6 +51,7 @@ class ContextLifecycleConfig(LitellmModelConfig):
     annotate: Annotate = "model"
     recall: bool = False
     tasks: bool = False
+    subagents: dict[str, str] | None = None
     remind_at: float | None = REMIND_AT
     tool_classes: dict[str, ToolClass | str] | None = None
     counter: str = "chars"

@@ -113,6 +113,7 @@ class ContextLifecycle(CondenserBase):
     annotate: Annotate = "model"
     recall: bool = False
     tasks: bool = False
+    subagents: Mapping[str, str] | None = None
     remind_at: float | None = REMIND_AT
     tool_classes: Mapping[str, str] | None = None
     counter: Annotated[Any, PlainSerializer(lambda value: value if isinstance(value, str) else "chars")] = "chars"

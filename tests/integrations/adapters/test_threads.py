@@ -102,7 +102,10 @@ MODULES = {"langchain": "langchain.agents", "openai_agents": "agents"}
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in ("langchain", "pydantic_ai") else pytest.mark.wide) for name in FRAMEWORKS],
+)
 def test_conversations_in_threads_are_as_one_alone(name: str) -> None:
     """All say the same under the same ids and names of episodes, which is the hardest to keep apart."""
     pytest.importorskip(MODULES.get(name, name), reason=f"needs {name}")

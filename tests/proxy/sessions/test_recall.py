@@ -276,7 +276,7 @@ def test_recall_where_nothing_is_evicted_is_a_mistake() -> None:
         assert context_settings(options_of(ContextOptions, {**values, "recall": True})).recall is True
 
 
-@pytest.mark.full
+@pytest.mark.wide
 def test_over_the_real_server(tmp_path: Path) -> None:
     """With the SDKs, streamed and whole."""
     agents: dict[str, Recaller] = {}
