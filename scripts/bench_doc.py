@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from generated import write_or_check
 from wane.lab.sweep import frontier
 from wane_research.bench.results import COLUMNS, Result, Row, read_result
 from wane_research.bench.sources import load_sources
@@ -104,14 +105,7 @@ def main(args: list[str]) -> int:
     path = Path(args[-1])
     page = path.read_text(encoding="utf-8")
     results = sorted(map(read_result, RESULTS.glob("*.json")), key=lambda result: (result.date, result.author))
-    expected = document(page, results)
-    if "--check" not in args:
-        path.write_text(expected, encoding="utf-8")
-        return 0
-    if page == expected:
-        return 0
-    print(f"{path} is out of date: run `make docs`", file=sys.stderr)
-    return 1
+    return write_or_check(path, document(page, results), args)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from generated import write_or_check
 from wane.cli.commands import AGENT, RESEARCH, installed
 from wane.cli.flags import VERSION
 from wane.cli.parser import Command, is_literal, paragraphs
@@ -52,16 +53,7 @@ def section(command: Command, extra: Iterable[Flag] = ()) -> Iterator[str]:
 
 def main(args: list[str]) -> int:
     """Write the page, or check it."""
-    check = "--check" in args
-    path = Path(args[-1])
-    page = document()
-    if not check:
-        path.write_text(page, encoding="utf-8")
-        return 0
-    if path.exists() and path.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{path} is out of date: run `make docs`", file=sys.stderr)
-    return 1
+    return write_or_check(Path(args[-1]), document(), args)
 
 
 if __name__ == "__main__":

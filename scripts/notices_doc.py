@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from generated import write_or_check
 from wane.formats.notice_marks import MARKS, Form, NoticeMark
 
 BEGIN = "<!-- Made from wane.formats.notice_marks by scripts/notices_doc.py; run `make docs` to update them. -->\n"
@@ -64,15 +65,7 @@ def _code(text: str) -> str:
 def main(args: list[str]) -> int:
     """Write the tables, or check them."""
     path = Path(args[-1])
-    page = path.read_text(encoding="utf-8")
-    expected = document(page)
-    if "--check" not in args:
-        path.write_text(expected, encoding="utf-8")
-        return 0
-    if page == expected:
-        return 0
-    print(f"{path} is out of date: run `make docs`", file=sys.stderr)
-    return 1
+    return write_or_check(path, document(path.read_text(encoding="utf-8")), args)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,6 @@ class Script:
         self.counts = Counts()
         self._numbers = itertools.count()
         self._before: list[Message] = []
-        self._view: Sequence[Message] = ()
 
     def hear(self, words: str) -> None:
         """Take in a turn of the user."""
@@ -81,8 +80,7 @@ class Script:
 
     def say(self, words: str, *calls: tuple[str, Mapping[str, Any]], results: Mapping[str, str] | None = None) -> None:
         """Make a request and answer it with words and calls; `results` has a tool's result other than a file's text."""
-        self._view = self.conversation.request().messages
-        self._count(self._view)
+        self._count(self.conversation.request().messages)
         entries = [
             {"id": f"c{next(self._numbers)}", "type": "function", "function": {"name": name, "arguments": dumped(data)}}
             for name, data in calls

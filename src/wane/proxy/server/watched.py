@@ -22,7 +22,7 @@ from wane.proxy.wire.base import Body, Round, Wire
 # Not shown: it holds keys of the client, and what was said.
 @dataclass(eq=False, repr=False)
 class WatchedRequest:
-    """A model request that Wane changes nothing of. It is not even read before it is sent, unless its cost counts.
+    """A model request that passes unchanged. It is not read before it is sent, unless a limit of cost applies.
 
     Attributes:
         upstream: the provider.
