@@ -204,9 +204,10 @@ def test_texts_are_split_where_rounds_met() -> None:
     assert one["content"] == [{"type": "text", "text": "One."}]
     assert two["content"] == [{"type": "text", "text": "Two.", **marker}]
     [one, _, two] = CHAT.expand({**shown, "content": "Other."}, answered(CHAT, rounds))
-    assert (one["content"], two["content"]) == (None, "Other.")
+    # It takes the last place of a text that did not come back; the round before stays as it was.
+    assert (one["content"], two["content"]) == ("One.", "Other.")
     [one, _, two] = CHAT.expand({**shown, "content": "One. Then"}, answered(CHAT, rounds))
-    assert (one["content"], two["content"]) == ("One.", " Then")
+    assert (one["content"], two["content"]) == ("One. Then", None)
 
 
 def test_a_round_of_which_nothing_came_back_stays_as_it_was() -> None:

@@ -1,6 +1,7 @@
-"""Hidden rounds put back into messages of blocks: each block of a client goes into the round that it came from.
+"""Hidden rounds put back into what a client sends: each piece of its message goes into the round that it came from.
 
-Shared by the protocols whose messages are lists of blocks (Anthropic) or parts (Gemini).
+All protocols share it. A piece is a block of a message (Anthropic), a part (Gemini), an item (Responses), or a part of
+one of the texts that Chat Completions keeps apart.
 """
 
 from __future__ import annotations
@@ -22,14 +23,37 @@ _LocatedBlock: TypeAlias = tuple[_BlockLocation, Block]
 _START: Final = -1
 
 
-class BlockReader(ABC):
+class PieceReader(ABC):
+    """What the pieces of a message are recognised by."""
+
+    @abstractmethod
+    def text(self, block: Block) -> str:
+        """Return the text of a block, stripped because clients strip it; empty for other blocks."""
+
+    @abstractmethod
+    def keys(self, block: Block) -> Sequence[object]:
+        """Return keys by which a block is recognised anywhere, the surest first; none for text without an id."""
+
+    def restored(self, block: Block, original: Block) -> Block:  # noqa: ARG002 - most blocks are the client's
+        """Return a client's block with what the provider recognises in the original, such as its signature."""
+        return block
+
+    def is_call(self, block: Block) -> bool:  # noqa: ARG002 - some pieces are none
+        """Whether a block is a call that the client answers."""
+        return False
+
+
+class BlockReader(PieceReader):
     """What a protocol's blocks are.
 
     Attributes:
         ends_in_reasoning: whether the provider takes a message whose last block is reasoning.
+        keeps_unseen: whether a round of which the client sent nothing back stays as it was. Otherwise only its own
+            calls stay, as Anthropic and Gemini take blocks of any kind alone.
     """
 
     ends_in_reasoning = False
+    keeps_unseen = False
 
     @abstractmethod
     def blocks(self, message: Message) -> list[Block]:
@@ -48,38 +72,20 @@ class BlockReader(ABC):
         """Whether a block is an own call."""
 
     @abstractmethod
-    def is_call(self, block: Block) -> bool:
-        """Whether a block is a call that the client answers."""
-
-    @abstractmethod
     def is_reasoning(self, block: Block) -> bool:
         """Whether a block is reasoning."""
-
-    @abstractmethod
-    def text(self, block: Block) -> str:
-        """Return the text of a block, stripped because clients strip it; empty for other blocks."""
-
-    @abstractmethod
-    def key(self, block: Block) -> object:
-        """Return a key by which a block is recognised anywhere; None for text."""
-
-    @abstractmethod
-    def restored(self, block: Block, original: Block) -> Block:
-        """Return a client's block with what the provider recognises in the original, such as its signature."""
 
 
 def expanded(message: Message, rounds: Sequence[AnsweredRound], reader: BlockReader) -> list[Message]:
     """Return the messages that a client's message stands for, as `Wire.expand` does.
-
-    The round of each of a client's blocks is recognised: reasoning by its signature, calls by their ids, text by its
-    words. Blocks are matched in order, so that each belongs to the round of the block before it or to a later one;
-    an unknown block goes with the block before it.
 
     Reasoning is kept in full or not at all. A client that leaves out all of it may have turned it off, and Anthropic
     then refuses any in the current turn. With thinking on, the turn must begin with it, and none may be missing in
     between. So the reasoning of a round of which nothing else is left stays only if the client has kept other
     reasoning.
     """
+    if not rounds:
+        return [message]
     own = reader.own(rounds)
     sent = reader.blocks(message)
     thinks = any(map(reader.is_reasoning, sent))
@@ -90,13 +96,12 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound], reader: BlockRea
         if not reader.is_own(block, own)
     ]
     by_round: list[list[tuple[int, Block]]] = [[] for _ in rounds]
-    for (number, position), block in _Aligner(visible, len(rounds) - 1, reader).placed(sent):
+    for (number, position), block in placed(sent, visible, len(rounds) - 1, reader):
         by_round[number].append((position, block))
-    history = (
-        _expanded(round_, client_blocks, own, reader, thinks=thinks)
-        for round_, client_blocks in zip(rounds, by_round, strict=True)
-    )
-    return [message for messages in history for message in messages]
+    history: list[Message] = []
+    for round_, client_blocks in zip(rounds, by_round, strict=True):
+        history += _expanded(round_, client_blocks, own, reader, thinks=thinks)
+    return history
 
 
 def _expanded(
@@ -110,7 +115,9 @@ def _expanded(
     """Yield a round with the client's blocks in it; nothing if it is empty."""
     recorded = list(enumerate(reader.blocks(round_.message)))
     ours = [(position, block) for position, block in recorded if reader.is_own(block, own)]
-    if ours and thinks and not client_blocks:
+    if not client_blocks and reader.keeps_unseen:
+        ours = recorded
+    elif ours and thinks and not client_blocks:
         client_blocks = [(position, block) for position, block in recorded if reader.is_reasoning(block)]
     content = [block for _, block in sorted([*ours, *client_blocks], key=lambda pair: pair[0])]
     while content and reader.is_reasoning(content[-1]) and not reader.ends_in_reasoning:
@@ -118,58 +125,97 @@ def _expanded(
         content.pop()
     if content:
         yield reader.with_blocks(round_.message, content)
-    yield from round_.results
+        yield from round_.results
 
 
-class _Aligner:
-    """Finds the place of each of a client's blocks among those that it has seen.
+def placed(
+    sent: Sequence[Block], visible: Sequence[_LocatedBlock], last: int, reader: PieceReader
+) -> Iterator[_LocatedBlock]:
+    """Yield a client's blocks with their places among those that it has seen, in ascending order.
+
+    The round of each block is recognised: reasoning by its signature, calls by their ids, text by its words. Blocks are
+    matched in order, so that each belongs to the round of the block before it or to a later one. Texts that are not
+    known take the places of the last ones that the client has left out between the same two known blocks; any other
+    unknown block goes with the block before it.
 
     Args:
+        sent: the client's blocks.
         visible: the blocks that it has seen, in order, with their places.
         last: number of the last round, which has all of the client's calls.
         reader: reads the blocks.
     """
+    texts = [reader.text(block) for _, block in visible]
+    location: _BlockLocation = (0, _START)
+    for block, matches, known in _Aligner(visible, texts, reader).matched(sent):
+        rest = block
+        for match in matches[:-1]:
+            location = max(location, visible[match][0])
+            yield location, visible[match][1]
+            rest = {**rest, "text": rest["text"].lstrip()[len(texts[match]) :].lstrip()}
+        if matches:
+            location = max(location, visible[matches[-1]][0])
+            rest = reader.restored(rest, visible[matches[-1]][1]) if known else rest
+        if reader.is_call(block):
+            location = max(location, (last, _START))
+        yield location, rest
 
-    def __init__(self, visible: Sequence[_LocatedBlock], last: int, reader: BlockReader) -> None:
-        self._visible, self._reader = visible, reader
-        self._texts = [reader.text(block) for _, block in visible]
+
+_Match: TypeAlias = tuple[Block, list[int], bool]
+"""A client's block, the blocks that it has seen which it stands for, and whether it is known to be them."""
+
+
+class _Aligner:
+    """Finds each of a client's blocks among those that it has seen.
+
+    Args:
+        visible: the blocks that it has seen, in order, with their places.
+        texts: their texts.
+        reader: reads the blocks.
+    """
+
+    def __init__(self, visible: Sequence[_LocatedBlock], texts: Sequence[str], reader: PieceReader) -> None:
+        self._reader, self._texts = reader, texts
         self._by_key: dict[object, list[int]] = {}  # in order, for blocks that are equal
         for number, (_, block) in enumerate(visible):
-            if (key := reader.key(block)) is not None:
+            for key in reader.keys(block):
                 self._by_key.setdefault(key, []).append(number)
-        self._last = last
         self._next = 0  # the first block of `visible` that was not matched or skipped
 
-    def placed(self, sent: Sequence[Block]) -> Iterator[_LocatedBlock]:
-        """Yield the blocks with their places, in ascending order."""
-        reader = self._reader
+    def matched(self, sent: Sequence[Block]) -> list[_Match]:
+        """Return the client's blocks with what they stand for."""
         anchors = [self._anchor(block) for block in sent]
-        location: _BlockLocation = (0, _START)
+        matched: list[_Match] = []
+        unknown: list[int] = []  # texts since the last known block
         for block, anchor, ahead in zip(sent, anchors, _following(anchors), strict=True):
+            before, text = self._next, self._reader.text(block)
             matches = [] if anchor is None else [anchor]
             if anchor is not None:
                 self._next = max(self._next, anchor + 1)
-            elif text := reader.text(block):
-                matches = self._find(text, ahead if ahead is not None and ahead >= self._next else len(self._visible))
-            rest = block
-            for match in matches[:-1]:
-                location = max(location, self._visible[match][0])
-                yield location, self._visible[match][1]
-                rest = {**rest, "text": rest["text"].lstrip()[len(self._texts[match]) :].lstrip()}
+            elif text:
+                stop = ahead if ahead is not None and ahead >= self._next else len(self._texts)
+                matches = self._find(text, stop)
             if matches:
-                location = max(location, self._visible[matches[-1]][0])
-                rest = reader.restored(rest, self._visible[matches[-1]][1])
-            if reader.is_call(block):
-                location = max(location, (self._last, _START))
-            yield location, rest
+                self._settle(matched, unknown, range(before, matches[0]))
+                unknown = []
+            elif text:
+                unknown.append(len(matched))
+            matched.append((block, matches, True))
+        self._settle(matched, unknown, range(self._next, len(self._texts)))
+        return matched
+
+    def _settle(self, matched: list[_Match], unknown: Sequence[int], between: range) -> None:
+        """Let unknown texts take the places of the last ones that the client has left out, if there are enough."""
+        free = [number for number in between if self._texts[number]]
+        if len(free) >= len(unknown):
+            for index, number in zip(reversed(unknown), reversed(free), strict=False):
+                matched[index] = matched[index][0], [number], False
 
     def _anchor(self, block: Block) -> int | None:
-        """Find the original with a block's key; of several, each in its turn."""
-        key = self._reader.key(block)
-        numbers = [] if key is None else self._by_key.get(key, [])
-        if not numbers:
-            return None
-        return numbers.pop(0) if len(numbers) > 1 else numbers[0]
+        """Find the original with one of a block's keys; of several, each in its turn."""
+        for key in self._reader.keys(block):
+            if numbers := self._by_key.get(key):
+                return numbers.pop(0) if len(numbers) > 1 else numbers[0]
+        return None
 
     def _find(self, text: str, stop: int) -> list[int]:
         """Find the originals of a client's text: the one that equals it or begins with it, or those that it joins."""

@@ -34,17 +34,17 @@ class _AnthropicBlocks(BlockReader):
     def text(self, block: Block) -> str:
         return str(block["text"]).strip() if block.get("type") == "text" and not is_blank(block) else ""
 
-    def key(self, block: Block) -> object:
+    def keys(self, block: Block) -> Sequence[object]:
         kind = str(block.get("type"))
         if kind == "text":
-            return None
+            return ()
         if kind in THINKING:
-            return "thinking", str(block.get("signature") or block.get("data") or block.get("thinking"))
+            return [("thinking", str(block.get("signature") or block.get("data") or block.get("thinking")))]
         if kind.endswith("tool_use"):
-            return "call", str(block.get("id"))
+            return [("call", str(block.get("id")))]
         if kind.endswith("tool_result"):
-            return "result", str(block.get("tool_use_id"))
-        return jsons.dumps(plain(block))
+            return [("result", str(block.get("tool_use_id")))]
+        return [jsons.dumps(plain(block))]
 
     def restored(self, block: Block, original: Block) -> Block:
         # The provider accepts only unchanged thinking, so the original is sent and not the client's copy.

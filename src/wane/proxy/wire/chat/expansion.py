@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.formats.openai import REASONING_LISTS, REASONING_TEXTS, says_something
+from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Message, Round
+from wane.proxy.wire.blocks import Block, PieceReader, placed
 from wane.proxy.wire.openai import unmarked
 from wane.proxy.wire.reply import joint
 
@@ -79,35 +81,25 @@ def next_index(entries: object) -> int:
 def expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
     """Return the provider's messages that a client's assistant message stands for, as `Wire.expand` does.
 
-    Texts are split by the recorded texts of the rounds; from the first change on they belong to the last round.
-    Calls are recognised by id.
+    The parts of each text and list are recognised by themselves (`placed`), and calls by their ids. A round of which
+    the client sent nothing back stays as it was.
     """
     if not rounds:
         return [message]
-    parts = _parts_of(message, rounds)
+    shares = {key: _shares(message.get(key), [round_.message.get(key) for round_ in rounds]) for key in _SHARED}
     calls = _calls_of(message, rounds)
-    edited = any(changed for _, changed in parts.values())
     history: list[Message] = []
     for number, round_ in enumerate(rounds):
         last = number == len(rounds) - 1
-        share = {key: shares[number] for key, (shares, _) in parts.items() if shares[number]}
-        fields = _other_fields(message if last else round_.message)
+        share = {key: of_rounds[number] for key, of_rounds in shares.items() if of_rounds[number]}
         has_client_calls = any(not _is_own(call, round_) for call in calls[number])
-        if share or has_client_calls or edited or (last and fields):
-            sent = _kept_message(round_.message, share, calls[number], fields)
-        else:
-            # The client has kept nothing of the round, so it is sent as recorded.
-            sent = round_.message
+        fields = _other_fields(message if last else round_.message)
+        sent = round_.message
+        if share or has_client_calls or (last and fields):
+            sent = _kept_message(sent, share, calls[number], fields)
         if says_something(sent):
             history += [sent, *round_.results]
     return history or [message]
-
-
-def _parts_of(message: Message, rounds: Sequence[AnsweredRound]) -> dict[str, tuple[Sequence[Any], bool]]:
-    """Return each round's share of each text or list, by key, and whether the client has changed it."""
-    recorded = {key: [round_.message.get(key) for round_ in rounds] for key in _SHARED}
-    shares: dict[str, tuple[Sequence[Any], bool]] = {key: _shares(message.get(key), recorded[key]) for key in TEXTS}
-    return shares | {key: (_list_shares(message.get(key), recorded[key]), False) for key in REASONING_LISTS}
 
 
 def _calls_of(message: Message, rounds: Sequence[AnsweredRound]) -> list[list[dict[str, Any]]]:
@@ -146,49 +138,32 @@ def _other_fields(message: Message) -> dict[str, Any]:
     return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
 
 
-def _shares(content: Content, recorded: Sequence[Content]) -> tuple[list[Content], bool]:
-    """Split a content that a client sent for all rounds into each round's share.
-
-    Returns:
-        The shares, None for a round without one, and whether the client changed the text: everything from the first
-        change on is then the last round's share.
-    """
+def _shares(content: Content, recorded: Sequence[Content]) -> list[Content]:
+    """Split what a client sent for all rounds into each round's share; None for a round without one."""
     if content == joined(recorded):
-        return list(recorded), False
-    shares: list[Content] = [None] * len(recorded)
-    parts = as_parts(content)
-    missed = False
-    for number, own in enumerate(recorded[:-1]):
-        text = text_of(own)
-        split = _take(parts, text) or _take(parts, text.strip())
-        if split is None:
-            missed = missed or bool(text)
-            continue
-        following = next(filter(None, map(text_of, recorded[number + 1 :])), "")
-        shares[number], parts = _like(content, split[0]), _after_joint(split[1], joint(text, following))
-    shares[-1] = _like(content, parts) if any(_text(part) != "" for part in parts) else None
-    return shares, missed and shares[-1] is not None
+        return list(recorded)
+    visible = [((n, at), part) for n, of_round in enumerate(recorded) for at, part in enumerate(as_parts(of_round))]
+    shares: list[_Parts] = [[] for _ in recorded]
+    for (number, _), part in placed(as_parts(content), visible, len(recorded) - 1, _PARTS):
+        shares[number].append(part)
+    return [_like(content, parts) if parts else None for parts in shares]
 
 
-def _list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] | None]:
-    """Split a list that a client sent, such as `reasoning_details`, into each round's share.
+class _PartReader(PieceReader):
+    def text(self, block: Block) -> str:
+        return (_text(block) or "").strip()
 
-    Args:
-        entries: the client's list.
-        recorded: the lists of the rounds. An entry's `index` has no meaning outside its round.
-    """
-    remaining = list(entries) if isinstance(entries, list) else []
-    shares: list[list[Any] | None] = []
-    for recorded_entries in recorded:
-        own_entries = list(recorded_entries) if isinstance(recorded_entries, list) else []
-        same = bool(own_entries) and [_plain(entry) for entry in remaining[: len(own_entries)]] == [
-            _plain(entry) for entry in own_entries
-        ]
-        shares.append(own_entries if same else None)
-        remaining = remaining[len(own_entries) :] if same else remaining
-    if remaining and shares:
-        shares[-1] = [*(shares[-1] or ()), *remaining]
-    return shares
+    def keys(self, block: Block) -> Sequence[object]:
+        # The index of an entry of reasoning has no meaning outside its round.
+        plain = {key: value for key, value in unmarked(block).items() if key != "index"}
+        return () if self.text(block) else [jsons.dumps(plain)]
+
+    def restored(self, block: Block, original: Block) -> Block:
+        same = self.text(block) == self.text(original)
+        return {**block, **{key: original[key] for key in ("text", "index") if same and key in original}}
+
+
+_PARTS: Final = _PartReader()
 
 
 def text_of(content: Content) -> str:
@@ -211,10 +186,6 @@ def _is_indexed(entry: object) -> bool:
     return isinstance(entry, Mapping) and isinstance(entry.get("index"), int)
 
 
-def _plain(entry: object) -> object:
-    return {k: v for k, v in entry.items() if k != "index"} if isinstance(entry, Mapping) else entry
-
-
 def _text(part: object) -> str | None:
     """The text of a part; None for other kinds of parts."""
     if not isinstance(part, Mapping) or part.get("type") not in _TEXT_TYPES:
@@ -233,32 +204,3 @@ def as_parts(content: Content) -> _Parts:
 
 def _like(content: Content, parts: _Parts) -> Content:
     return "".join(part["text"] for part in parts) if isinstance(content, str) else parts
-
-
-def _take(parts: _Parts, text: str) -> tuple[_Parts, _Parts] | None:
-    """Split a content after a text; None if it does not begin with the text."""
-    if not text:
-        return None
-    beginning: _Parts = []
-    for number, part in enumerate(parts):
-        own = _text(part)
-        if own is None:
-            return None
-        if len(own) > len(text):
-            if not own.startswith(text):
-                return None
-            # A cache marker applies to everything before it, so it stays at the end.
-            beginning.append({**unmarked(part), "text": text})
-            return beginning, [{**part, "text": own[len(text) :]}, *parts[number + 1 :]]
-        if not text.startswith(own):
-            return None
-        beginning.append(part)
-        text = text[len(own) :]
-        if not text:
-            return beginning, parts[number + 1 :]
-    return None
-
-
-def _after_joint(parts: _Parts, between: str) -> _Parts:
-    split = _take(parts, between)
-    return parts if split is None else split[1]

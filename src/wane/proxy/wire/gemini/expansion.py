@@ -77,15 +77,15 @@ class _GeminiParts(BlockReader):
     def text(self, block: Block) -> str:
         return said(block).strip()
 
-    def key(self, block: Block) -> object:
+    def keys(self, block: Block) -> Sequence[object]:
         if is_reasoning(block):
-            return "thought", str(block.get("text") or seal_of(block))
+            return [("thought", str(block.get("text") or seal_of(block)))]
         if (call := field(block, "functionCall")) is not None:
             # Some clients give calls ids of their own.
-            return "call", str(call.get("name")), jsons.dumps(call.get("args") or {}, canonical=True)
+            return [("call", str(call.get("name")), jsons.dumps(call.get("args") or {}, canonical=True))]
         if block.get("text") is not None:
-            return None
-        return jsons.dumps(without_signature(block), canonical=True)
+            return ()
+        return [jsons.dumps(without_signature(block), canonical=True)]
 
     def restored(self, block: Block, original: Block) -> Block:
         if (text := self.text(block)) and text == self.text(original):

@@ -10,8 +10,9 @@ from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
+from wane.proxy.wire.blocks import expanded
 from wane.proxy.wire.openai import OpenAIWire, without_markers
-from wane.proxy.wire.responses.expansion import expanded
+from wane.proxy.wire.responses.expansion import ITEMS
 from wane.proxy.wire.responses.reply import (
     Item,
     ResponseRounds,
@@ -124,7 +125,7 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
         """Return the messages that a client's message stands for; see `Wire.expand`."""
-        return expanded(message, rounds)
+        return expanded(message, rounds, ITEMS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's message for a reply of these rounds."""

@@ -251,11 +251,12 @@ def _own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) ->
 def _client_calls(items: Sequence[Item], own: Container[str]) -> int:
     """Return how many calls of a round the client must answer: neither own ones nor those that the provider ran."""
     answered = {call_id_of(item) for item in items if str(item.get("type")).endswith("_output")} - {None}
-    calls = [item for item in items if _is_call(item) and not _is_own(item, own)]
+    calls = [item for item in items if is_call(item) and not _is_own(item, own)]
     return sum(call_id_of(item) not in answered for item in calls)
 
 
-def _is_call(item: Mapping[str, Any]) -> bool:
+def is_call(item: Mapping[str, Any]) -> bool:
+    """Whether an item is a call that the client may have to answer: none that the provider runs."""
     kind = str(item.get("type"))
     if kind == "tool_search_call":
         return bool(item.get("call_id"))
