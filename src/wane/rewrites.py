@@ -1,6 +1,6 @@
 """Why a provider's cached prefix was paid again: the causes, and how they are known.
 
-Wane's proxy compares requests (`wane.proxy.sessions.prefix`); who holds only a recording infers a cause
+Wane's proxy compares requests (`wane.proxy.sessions.caching`); who holds only a recording infers a cause
 (`wane.lab.cache.rewrites`).
 """
 

@@ -19,7 +19,7 @@ from tests.marks import then_full, wide
 from tests.proxy.agents import RESULT
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.parentage import NOBODY, Sender
+from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire

@@ -17,7 +17,7 @@ from wane.proxy.server.status import figures_of
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.server.workers import with_agents
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.parentage import NOBODY, Sender
+from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.store.disk import DiskStore
 from wane.testing import Call, Reply, Request
 

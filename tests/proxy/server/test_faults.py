@@ -33,7 +33,7 @@ from tests.proxy.server.support import (
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.parentage import NOBODY, Sender
+from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Body, Round, Wire

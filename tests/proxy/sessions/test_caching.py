@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wane.prices import TokenUsage
-from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch
-from wane.proxy.sessions.prefix import SentPrefix
+from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, SentPrefix
 from wane.rewrites import Cause, Certainty, Explanation
 
 Body = dict[str, Any]

@@ -17,11 +17,10 @@ from tests.proxy.server.test_managed import replies
 from tests.proxy.store.support import Place
 from tests.proxy.team.test_proxy import by, session_of, turns
 from wane.cli.proxy.statusline import chosen
-from wane.proxy.agents.known import sender_of
 from wane.proxy.server.run import Running
 from wane.proxy.server.workers import GONE, WORKERS, Workers, merged_metrics, merged_sessions, published
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.parentage import NOBODY, Sender
+from wane.proxy.sessions.sender import NOBODY, Sender, sender_of
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.team.members import Team
 

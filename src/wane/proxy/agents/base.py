@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from wane.core.errors import ConfigError
-from wane.proxy.http.head import Headers, first
-from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.settings import UpstreamUrl
 
 Api = Literal["anthropic", "openai", "gemini"]
@@ -23,7 +21,6 @@ OPENAI: Final = "https://api.openai.com/v1"
 GOOGLE: Final = "https://generativelanguage.googleapis.com"
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-_LONGEST_ID: Final = 64
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -94,24 +91,10 @@ class Agent(ABC):
     Attributes:
         program: name of its program.
         install: the command that installs it; empty if unknown.
-        user_agents: beginnings of the header `user-agent` of its requests.
     """
 
     program: str
     install = ""
-    user_agents: tuple[str, ...] = ()
-
-    def compacts(self, sent: Headers) -> bool:
-        """Whether a request with these headers is its own, so that its client compacts by the usage of a reply."""
-        return self.is_sender(sent)
-
-    def sender(self, sent: Headers, body: Mapping[str, Any]) -> Sender:  # noqa: ARG002 - most tell nothing
-        """Return who sent a request, as far as its client tells."""
-        return NOBODY
-
-    def is_sender(self, sent: Headers) -> bool:
-        """Whether a request's headers name this agent as its client."""
-        return (first(sent, b"user-agent") or b"").decode("latin-1").startswith(self.user_agents)
 
     @abstractmethod
     def upstream(self, command: AgentCommand) -> str:
@@ -188,11 +171,6 @@ def text(data: Mapping[str, Any], name: str) -> str | None:
     """Return a text from settings; None if it is missing or empty."""
     value = data.get(name)
     return value if isinstance(value, str) and value else None
-
-
-def client_id(sent: Headers, name: bytes) -> str:
-    """Return an id of the client's from a header; empty if it sends none."""
-    return (first(sent, name) or b"").decode("latin-1")[:_LONGEST_ID]
 
 
 def cannot(program: str, what: str) -> ConfigError:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from wane.proxy.agents.base import ANTHROPIC, Agent, AgentCommand, Start, cannot, client_id, read_json, table, text
-from wane.proxy.http.head import Headers
-from wane.proxy.sessions.parentage import NOBODY, Sender
+from wane.proxy.agents.base import ANTHROPIC, Agent, AgentCommand, Start, cannot, read_json, table, text
 from wane.proxy.settings import UpstreamUrl
 
 _VARIABLE: Final = "ANTHROPIC_BASE_URL"
@@ -19,8 +16,6 @@ _ELSEWHERE: Final = {
     "CLAUDE_CODE_USE_VERTEX": "Google Vertex AI",
     "CLAUDE_CODE_USE_FOUNDRY": "Microsoft Foundry",
 }
-# `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
-_SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
@@ -29,19 +24,6 @@ class ClaudeCode(Agent):
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
-    user_agents = ("claude-cli/",)
-
-    def sender(self, sent: Headers, body: Mapping[str, Any]) -> Sender:
-        """Return the ids in its headers; that of the session is in `metadata.user_id` in versions before the header."""
-        if not self.is_sender(sent):
-            return NOBODY
-        session = client_id(sent, b"x-claude-code-session-id")
-        if not session:
-            metadata = body.get("metadata")
-            match = _SESSION.search(str(metadata.get("user_id"))) if isinstance(metadata, dict) else None
-            session = match[1] if match else ""
-        agent, parent = client_id(sent, b"x-claude-code-agent-id"), client_id(sent, b"x-claude-code-parent-agent-id")
-        return Sender(session, agent, parent)
 
     def upstream(self, command: AgentCommand) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""

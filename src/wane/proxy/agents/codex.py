@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,15 +13,12 @@ from wane.proxy.agents.base import (
     AgentCommand,
     Start,
     cannot,
-    client_id,
     openai_base,
     read_json,
     read_toml,
     table,
     text,
 )
-from wane.proxy.http.head import Headers
-from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.settings import UpstreamUrl
 
 _CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
@@ -36,15 +33,6 @@ class Codex(Agent):
 
     program = "codex"
     install = "npm install -g @openai/codex"
-    user_agents = ("codex_", "codex-")
-
-    def sender(self, sent: Headers, body: Mapping[str, Any]) -> Sender:  # noqa: ARG002 - its headers tell all
-        """Return the ids in its headers: each agent is a thread, and the session has the id of the main one."""
-        if not self.is_sender(sent):
-            return NOBODY
-        session, thread = client_id(sent, b"session-id"), client_id(sent, b"thread-id")
-        parent = client_id(sent, b"x-codex-parent-thread-id")
-        return Sender(session, "" if thread == session else thread, "" if parent == session else parent)
 
     def upstream(self, command: AgentCommand) -> str:
         """Return the configured provider, or else ChatGPT if the user is logged in there, or else OpenAI."""

@@ -34,7 +34,6 @@ class GeminiCli(Agent):
 
     program = "gemini"
     install = "npm install -g @google/gemini-cli"
-    user_agents = ("GeminiCLI",)
 
     def upstream(self, command: AgentCommand) -> str:
         """Return the provider, by the environment; Google by default."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Final
 
 from wane.core.errors import ConfigError
 from wane.proxy.agents.base import ANTHROPIC, GOOGLE, OPENAI, Agent, AgentCommand, Api, Start, openai_base
@@ -12,18 +11,10 @@ from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.gemini_cli import VARIABLE, GeminiCli
 from wane.proxy.agents.pi import Pi
-from wane.proxy.http.head import Headers
-from wane.proxy.sessions.parentage import NOBODY, Sender
 from wane.proxy.settings import UpstreamUrl
 
 AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Pi())
 """The agents that Wane knows."""
-
-
-def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
-    """Return who sent a request, as far as its client tells."""
-    senders = (agent.sender(sent, body) for agent in AGENTS)
-    return next((sender for sender in senders if sender != NOBODY), NOBODY)
 
 
 _ENDINGS: Final = (".exe", ".cmd", ".bat", ".ps1")

@@ -19,11 +19,7 @@ from wane.proxy.agents.base import (
     table,
     text,
 )
-from wane.proxy.http.head import Headers, first
 from wane.proxy.settings import UpstreamUrl
-
-_BESIDE_SDK: Final = {b"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", b"OpenAI/JS": b"session_id"}
-"""Headers of versions before 0.84, which name only the provider's SDK. Other programs rarely send them."""
 
 _COMMANDS: Final = ("install", "remove", "uninstall", "update", "list", "config", "auth")
 """Subcommands of pi that run no agent; they take no extension."""
@@ -57,12 +53,6 @@ class Pi(Agent):
 
     program = "pi"
     install = "npm install -g @earendil-works/pi-coding-agent"
-    user_agents = ("pi (", "pi/")
-
-    def compacts(self, sent: Headers) -> bool:
-        """Whether a request is pi's, by the headers of any version."""
-        beside = _BESIDE_SDK.get((first(sent, b"user-agent") or b"").partition(b" ")[0])
-        return super().compacts(sent) or (beside is not None and first(sent, beside) is not None)
 
     def upstream(self, command: AgentCommand) -> str:
         """Return the address of its model's provider."""

@@ -156,13 +156,15 @@ class Upstream:
     Attributes:
         url: the provider's base URL.
         host: the value of `Host`.
+        origin: its URL without a path.
         stopped: whether the proxy was stopped; cancelled requests are then refused.
     """
 
     def __init__(self, url: UpstreamUrl, timeouts: Timeouts) -> None:
         self.url = url
         self.stopped = False
-        self._url = httpx2.URL(url.origin)
+        self.origin = url.origin
+        self._url = httpx2.URL(self.origin)
         self.host = url.netloc.encode()
         self._prefix = url.prefix.encode()
         version = self._prefix[self._prefix.rfind(b"/") :]
@@ -196,7 +198,7 @@ class Upstream:
 
     def address(self, path: bytes) -> str:
         """Return the URL for a client's path and query, without the query, which may hold a key."""
-        return self.url.origin + self.target(path).partition(b"?")[0].decode("latin-1")
+        return self.origin + self.target(path).partition(b"?")[0].decode("latin-1")
 
     async def send(
         self,
@@ -231,7 +233,7 @@ class Upstream:
                 await response.aclose()
                 raise httpx2.RemoteProtocolError("not an HTTP status")
         except httpx2.HTTPError as error:
-            kind, status, message = _fault(error, self.url.origin)
+            kind, status, message = _fault(error, self.origin)
             exchange.upstream_error(kind)
             exchange.outcome = "unreachable"
             raise RefusedError(status, message, unsent=isinstance(error, _UNSENT)) from error
@@ -239,7 +241,7 @@ class Upstream:
             await response.aclose()
             exchange.upstream_error("malformed")
             exchange.outcome = "broken"
-            raise RefusedError(502, f"{self.url.origin} answered with {length:,} bytes of headers")
+            raise RefusedError(502, f"{self.origin} answered with {length:,} bytes of headers")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Stoppable(response.stream, self)
         if response.status_code >= 400:

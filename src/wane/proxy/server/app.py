@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from wane.proxy.agents.known import AGENTS
 from wane.proxy.http import head
 from wane.proxy.http.client import (
     Client,
@@ -24,6 +23,7 @@ from wane.proxy.server.spending import Allowance, allowance_of
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.sender import compacts
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.team.members import Member
@@ -325,7 +325,7 @@ def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
     """
     if usage != "auto":
         return usage == "sum"
-    return not any(agent.compacts(sent) for agent in AGENTS)
+    return not compacts(sent)
 
 
 def known_wires() -> dict[str, Wire]:

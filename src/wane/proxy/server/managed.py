@@ -13,7 +13,6 @@ import httpx2
 
 from wane.core.errors import WaneError
 from wane.proxy import jsons
-from wane.proxy.agents.known import sender_of
 from wane.proxy.http import head
 from wane.proxy.http.client import LARGE, Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
@@ -22,6 +21,7 @@ from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse,
 from wane.proxy.server.spending import Allowance, Payment, ReplyReader, paying
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.sender import sender_of
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wane.proxy.agents.known import sender_of
 from wane.proxy.http import head
 from wane.proxy.http.client import LARGE, Client, read_object
 from wane.proxy.http.head import RequestHead
@@ -15,6 +14,7 @@ from wane.proxy.server.managed import ENCODINGS, framed, report
 from wane.proxy.server.spending import Allowance, ReplyReader, paying
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.sender import sender_of
 from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import Body, Round, Wire
 

@@ -1,18 +1,159 @@
-"""What a session's requests paid again although the provider had cached it, and why."""
+"""What a session's requests paid again although the provider had cached it, and why.
+
+A provider caches a request by what it begins with. Two requests are compared to tell what changed in that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from wane.journal import NoteRecord
 from wane.prices import TokenUsage, prices_of
-from wane.proxy.sessions.prefix import SentPrefix
+from wane.proxy import jsons
+from wane.proxy.wire.openai import MARKERS
 from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
-_HOUR: Final = 3_600.0
+_HOUR_SECONDS: Final = 3_600.0
+_LOOKBACK: Final = 20
+"""Positions that Anthropic checks from each breakpoint, itself included; a run of calls or results is one."""
+
+_HOUR: Final = b'"ttl":"1h"'
+_INSTRUCTING: Final = ("system", "developer")
+_ANSWERING: Final = ("assistant", "model")
+_SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
+_SETTINGS: Final = (
+    "thinking",
+    "tool_choice",
+    "reasoning",
+    "reasoning_effort",
+    "output_config",
+    "prompt_cache_key",
+    "text",
+    "response_format",
+    "verbosity",
+    "service_tier",
+    "speed",
+)
+"""Settings that a provider's cache depends on besides model, tools and system prompt."""
+_LONG: Final = 1 << 20
+"""Characters above which a text is digested by itself, so that no second copy of it is needed."""
+_DIFF: Final = 4_000
+"""Characters of a difference to keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentPrefix:
+    """All of a request that a provider's cache depends on.
+
+    Attributes:
+        model: its model.
+        tools: its tools in order: their names, and their definitions as JSON.
+        system: the system prompt, as text.
+        settings: the settings that caches depend on, by name, as JSON.
+        messages: digests of its messages, without cache breakpoints.
+        answers: which of them are the model's.
+        breakpoints: for each cache breakpoint of Anthropic's, how many positions of the messages it covers.
+        hour: whether any of them asks for a lifetime of an hour.
+    """
+
+    model: str
+    tools: tuple[tuple[str, str], ...]
+    system: str
+    settings: tuple[tuple[str, str], ...]
+    messages: tuple[bytes, ...]
+    answers: tuple[bool, ...]
+    breakpoints: tuple[int, ...]
+    hour: bool
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], *, large: bool = False) -> SentPrefix:
+        """Return the prefix of a request.
+
+        Args:
+            body: the request.
+            messages: the messages in it.
+            large: whether it may have texts so long that no second copy of them should be made.
+        """
+        first = messages[:1] if messages and messages[0].get("role") in _INSTRUCTING else ()
+        system = [message.get("content") for message in first] + [body[name] for name in _SYSTEM if name in body]
+        beginning = jsons.dumps([system, body.get("tools")])
+        breakpoints = [0] if _is_marked(beginning) else []
+        hour, covered, digests = _HOUR in beginning, 0, []
+        for message in messages:
+            content = _without_long_texts(message) if large else message
+            data = jsons.dumps(content)
+            positions, marked = _positions(message)
+            if _is_marked(data):
+                breakpoints += [covered + position for position in marked]
+                hour = hour or _HOUR in data
+                data = jsons.dumps(_unmarked(content))
+            covered += positions
+            digests.append(hashlib.blake2b(data, digest_size=12).digest())
+        return cls(
+            str(body.get("model", "")),
+            # Most sessions of a client have the same ones, which are in memory once.
+            tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(body)),
+            sys.intern("\n".join(_spoken(entry) for entry in system)),
+            tuple((name, _plain(body[name])) for name in _SETTINGS if name in body),
+            tuple(digests),
+            tuple(map(_is_answer, messages)),
+            tuple(breakpoints),
+            hour,
+        )
+
+    def explain(self, before: SentPrefix, *, evicted: bool) -> Explanation:
+        """Return why this request could not read all that was cached of the one before.
+
+        Args:
+            before: the request before.
+            evicted: whether a pass of Wane ran for this request.
+        """
+        if self.model != before.model:
+            return _recorded(Cause.MODEL, f"the model was {before.model}, and is {self.model}")
+        if self.tools != before.tools:
+            return _changed_tools(before.tools, self.tools)
+        if self.system != before.system:
+            return _recorded(Cause.SYSTEM, "the system prompt changed", _diff(before.system, self.system))
+        for name in _SETTINGS:
+            was, value = dict(before.settings).get(name), dict(self.settings).get(name)
+            if was != value:
+                return _recorded(Cause.SETTINGS, f"{name} was {was or 'not set'}, and is {value or 'not set'}")
+        if before.breakpoints and not self.breakpoints:
+            return _recorded(Cause.BREAKPOINTS, "the request has no cache_control, and the one before had")
+        for number, digest in enumerate(before.messages):
+            if self.messages[number : number + 1] != (digest,):
+                return self._changed_message(before, number, evicted=evicted)
+        return self._lost_breakpoint(before) or Explanation(
+            Cause.UNEXPLAINED,
+            Certainty.UNKNOWN,
+            f"model, tools, system prompt, settings and all {len(before.messages)} messages are the same as before",
+        )
+
+    def _changed_message(self, before: SentPrefix, number: int, *, evicted: bool) -> Explanation:
+        """Return why the messages are not the same from a number on."""
+        what = f"message {number + 1} of the {len(before.messages)} sent before is not the same"
+        if evicted:
+            return _recorded(Cause.EVICTION, what)
+        # Whoever changes a message in the middle repeats the answers after it.
+        if number and not any(self.answers[number:]):
+            return _recorded(Cause.BRANCH, f"{what}, and no answer follows it")
+        return _recorded(Cause.MESSAGES, what)
+
+    def _lost_breakpoint(self, before: SentPrefix) -> Explanation | None:
+        """Return whether no breakpoint finds the end of what was cached of the request before."""
+        end = max(before.breakpoints, default=0)
+        if not end or any(end <= place < end + _LOOKBACK for place in self.breakpoints):
+            return None
+        far = [place - end for place in self.breakpoints if place >= end]
+        where = f"the first breakpoint after it is {min(far)} blocks on" if far else "no breakpoint is at or after it"
+        return _recorded(Cause.BREAKPOINTS, f"the cached prefix ended {end} blocks into the messages, and {where}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +256,7 @@ class CacheWatch:
         if answer.upstream != before.upstream:
             what = f"{answer.upstream or 'the first upstream'} answered, which has a cache of its own"
             return Explanation(Cause.UPSTREAM, Certainty.RECORDED, what + besides, change.diff)
-        lifetime = _HOUR if before.prefix.hour else lifetime
+        lifetime = _HOUR_SECONDS if before.prefix.hour else lifetime
         seconds = (answer.at - before.at).total_seconds()
         if seconds < lifetime or answer.usage.cache_read > self._head + SMALLEST:
             return change
@@ -132,3 +273,116 @@ def _dollars(answer: AnsweredPrefix, tokens: int) -> float | None:
     if prices is None:
         return None
     return prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=answer.prefix.hour)
+
+
+def _recorded(cause: Cause, evidence: str, diff: str = "") -> Explanation:
+    return Explanation(cause, Certainty.RECORDED, evidence, diff)
+
+
+def _changed_tools(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> Explanation:
+    """Say which tools came, went or changed."""
+    old, new = dict(before), dict(after)
+    changes = {
+        "added": [name for name in new if name not in old],
+        "removed": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and new[name] != old[name]],
+    }
+    words = [f"{what}: {', '.join(names)}" for what, names in changes.items() if names]
+    diffs = [f" {name}\n{_diff(_indented(old[name]), _indented(new[name]))}" for name in changes["changed"]]
+    what = f"tools {'; '.join(words)}" if words else "the same tools in another order"
+    return _recorded(Cause.TOOLS, what, _cut("\n".join(diffs)))
+
+
+def _diff(before: str, after: str) -> str:
+    """Return the lines in which two texts differ."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    return _cut("\n".join(line for line in lines if not line.startswith(("---", "+++", "@@"))))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _DIFF else f"{text[:_DIFF]}…"
+
+
+def _indented(definition: str) -> str:
+    return json.dumps(json.loads(definition), indent=1, ensure_ascii=False)
+
+
+def _plain(value: object) -> str:
+    """Return a text as it is, and any other value as JSON without cache breakpoints."""
+    return value if isinstance(value, str) else jsons.dumps(_unmarked(value)).decode()
+
+
+def _spoken(value: Any) -> str:
+    """Return the text of a system prompt, which may be in blocks."""
+    blocks = value.get("parts", value) if isinstance(value, Mapping) else value
+    texts = [block.get("text") for block in _list(blocks) if isinstance(block, Mapping)]
+    if texts and all(isinstance(text, str) for text in texts):
+        return "\n".join(map(str, texts))
+    return _plain(value)
+
+
+def _is_marked(data: bytes) -> bool:
+    return any(mark.encode() in data for mark in MARKERS)
+
+
+def _unmarked(value: Any) -> Any:
+    """Return JSON data without cache breakpoints."""
+    if isinstance(value, Mapping):
+        return {key: _unmarked(entry) for key, entry in value.items() if key not in MARKERS}
+    if isinstance(value, list):
+        return [_unmarked(entry) for entry in value]
+    return value
+
+
+def _positions(message: Mapping[str, Any]) -> tuple[int, list[int]]:
+    """Return how many positions a message has, and those of its breakpoints of Anthropic's, from 1.
+
+    Each block is a position, but a run of calls or of results is one.
+    """
+    last, count, marked = "", 0, []
+    for block in _list(message.get("content")):
+        kind = str(block.get("type")) if isinstance(block, Mapping) else ""
+        is_run = kind == last and kind.endswith(("tool_use", "tool_result"))
+        count, last = count + (not is_run), kind
+        if isinstance(block, Mapping) and block.get("cache_control"):
+            marked.append(count)
+    return max(count, 1), marked
+
+
+def _without_long_texts(value: Any) -> Any:
+    """Return JSON data with digests in place of its long texts; the same object if it has none."""
+    if isinstance(value, str) and len(value) > _LONG:
+        digest = hashlib.blake2b(digest_size=12)
+        for start in range(0, len(value), _LONG):
+            digest.update(value[start : start + _LONG].encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+    entries = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    shorter = [_without_long_texts(entry) for entry in entries]
+    if all(entry is short for entry, short in zip(entries, shorter, strict=True)):
+        return value
+    return dict(zip(value, shorter, strict=True)) if isinstance(value, Mapping) else shorter
+
+
+def _is_answer(message: Mapping[str, Any]) -> bool:
+    kind = str(message.get("type"))
+    return message.get("role") in _ANSWERING or kind == "reasoning" or kind.endswith("_call")
+
+
+def _tools(body: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the definitions of tools; Gemini groups them."""
+    for tool in _list(body.get("tools")):
+        group = tool.get("functionDeclarations") if isinstance(tool, Mapping) else None
+        yield from _list(group) or [tool]
+
+
+def _tool_name(tool: Any) -> str:
+    """Return the name of a tool's definition in any API; its type if it has none."""
+    if not isinstance(tool, Mapping):
+        return ""
+    function = tool.get("function")
+    named = function if isinstance(function, Mapping) else tool
+    return str(named.get("name") or tool.get("type") or ", ".join(tool))
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()

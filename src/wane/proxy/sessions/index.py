@@ -33,7 +33,8 @@ from wane.proxy.sessions.messages import (
     prefix,
     root_of,
 )
-from wane.proxy.sessions.parentage import NOBODY, Parentage, Sender
+from wane.proxy.sessions.parentage import Parentage
+from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import StrategyName

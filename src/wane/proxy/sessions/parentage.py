@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy import jsons
+from wane.proxy.sessions.sender import Sender
 from wane.proxy.store.base import Store, StoreError
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -27,34 +27,6 @@ AGENTS: Final = "agent"
 
 _Row: TypeAlias = tuple[str, str]
 """The id of a session, and the id that its client has for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Who sent a request, as far as its client tells.
-
-    Attributes:
-        session: the client's own id of the session, which its sub-agents share; empty if it tells none.
-        agent: its id of the sub-agent; empty for the main agent, and if it tells none.
-        parent: its id of the sub-agent that started this one; empty if the main agent did.
-    """
-
-    session: str = ""
-    agent: str = ""
-    parent: str = ""
-
-    @property
-    def starter(self) -> Sender:
-        """The agent that started this sub-agent."""
-        return Sender(self.session, self.parent)
-
-    def is_other(self, other: Sender) -> bool:
-        """Whether another request is from another agent of the same client's session."""
-        return bool(self.session) and self.session == other.session and self.agent != other.agent
-
-
-NOBODY: Final = Sender()
-"""The sender of a request whose client tells nothing."""
 
 
 class Parentage:

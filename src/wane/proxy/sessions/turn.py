@@ -16,12 +16,11 @@ from wane.core import DELIMITER, ContextWindow, Kind
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Receipts, Record
 from wane.prices import NO_USAGE
-from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, RewrittenPrefix
+from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, RewrittenPrefix, SentPrefix
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.keys import SessionsInMemory
-from wane.proxy.sessions.parentage import NOBODY, Sender
-from wane.proxy.sessions.prefix import SentPrefix
+from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError, in_thread_if
 from wane.proxy.store.marks import SessionDigests
