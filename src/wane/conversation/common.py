@@ -183,7 +183,9 @@ class Common(Generic[MessageT]):
             self.tell()
 
     def here(self) -> tuple[Scope, ...]:
-        """Return the scopes in which the program is now."""
+        """Return the scopes in which the program is now, if it marks episodes."""
+        if self.line.engine.host is None:
+            return ()
         scopes = path(self.owner)
         inside = scopes and scopes[-1].type is not EpisodeType.TASK
         return scopes if inside or self.worker is None else (*scopes, self.worker)

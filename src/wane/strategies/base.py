@@ -241,12 +241,9 @@ class Settings:
         if self.overhead < 0:
             raise ConfigError(f"overhead is {self.overhead} tokens; it must be at least 0")
 
-    def annotator(self) -> Annotator:
-        """Return the annotator for this budget. It is stopped from the start if the agent marks its own episodes."""
-        annotator = Annotator(Limits.of(self.budget))
-        if self.annotate != "infer":
-            annotator.stop()
-        return annotator
+    def annotator(self) -> Annotator | None:
+        """Return the annotator for this budget; None if episodes are not inferred."""
+        return Annotator(Limits.of(self.budget)) if self.annotate == "infer" else None
 
     def marker(self) -> HostMarker | None:
         """Return what marks episodes for the program around the model; None if that marks none."""

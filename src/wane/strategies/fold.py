@@ -54,7 +54,8 @@ class Fold(Resumable):
         Raises:
             HistoryError: as `ContextWindow.add` does.
         """
-        added = self._annotator.add_to(self._window, item, part)
+        window, annotator = self._window, self._annotator
+        added = window.add(item) if annotator is None else annotator.add_to(window, item, part)
         self.follow(item, part, added)
         return added
 

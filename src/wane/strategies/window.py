@@ -142,7 +142,10 @@ class WindowStrategy(Strategy):
         """
         if self.host is not None and marks is None:
             marks = self.host.ahead(self.window, item)
-        added = self._annotator.add_to(self.window, item, part, marks)
+        if self._annotator is None:
+            added = self.window.add(item, marks or ())
+        else:
+            added = self._annotator.add_to(self.window, item, part, marks)
         if self.host is not None:
             self.host.note(item, part, added.episode, added.marks)
         self._view.append(added.index)

@@ -22,7 +22,7 @@ from wane.journal import Journal, RequestRecord, SessionStore, default_root
 from wane.journal.redaction import rewrite, without_messages
 from wane.journal.store import id_of, matching_ids
 from wane.proxy.store.base import is_session_id
-from wane.proxy.store.disk_index import DiskIndex
+from wane.proxy.store.files import DiskIndex
 from wane.rebuilding import rebuild
 
 if TYPE_CHECKING:

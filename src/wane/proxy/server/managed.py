@@ -17,7 +17,7 @@ from wane.proxy.http import head
 from wane.proxy.http.client import LARGE, Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import RefusedError, RequestHead
-from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, pass_on, relay, streams_in
+from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, relay, streams_in
 from wane.proxy.server.spending import Allowance, Payment, ReplyReader, paying
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
@@ -138,23 +138,21 @@ class ManagedRequest:
         if reason:
             extra = [(head.UNMANAGED, head.text(reason))]
             shortened = await self._shortened()
-            await (self._pass_on(extra) if shortened is None else self._relay(shortened, extra))
+            await (self._relay(self.raw, extra) if shortened is None else self._relay(shortened, extra))
         return bool(reason)
 
     async def _relay(self, content: bytes, extra: head.Headers) -> None:
-        """Send another body than the client's, and relay the answer."""
+        """Send the client's body or another one, and relay the answer."""
         self.client.watch()
+        own = content is self.raw
+        # Usage can be read only in a reply that is not encoded.
+        dropped = (ENCODINGS if self.allowances else frozenset()) | (frozenset() if own else head.REWRITTEN)
         async with self._paying(content) as payment:
-            sent = head.to_upstream(self.request.headers, self.upstream.host, drop=self._dropped | head.REWRITTEN)
+            sent = head.to_upstream(self.request.headers, self.upstream.host, drop=dropped)
             async with await self._send(sent, content) as answer:
-                if not answer.ok:
+                if not (answer.ok or own):
                     self.exchange.outcome = "provider_error"
                 await self._metered(answer, extra, payment)
-
-    @property
-    def _dropped(self) -> frozenset[bytes]:
-        """Headers that are not sent, so that the usage in a reply can be read where its cost counts."""
-        return ENCODINGS if self.allowances else frozenset()
 
     def _paying(self, content: bytes) -> AbstractAsyncContextManager[Payment | None]:
         """Send a request within the cost limits, if its cost counts."""
@@ -430,17 +428,7 @@ class ManagedRequest:
         if self.strict:
             raise RefusedError(500, message)
         self.exchange.failed_open()
-        await self._pass_on([(head.WARNING, head.text(f"not managed: {brief(error)}"))])
-
-    async def _pass_on(self, extra: head.Headers) -> None:
-        if not self.allowances and self.failover is None:
-            await pass_on(self.upstream, self.client, self.request, self.exchange, self.raw, extra)
-            return
-        self.client.watch()
-        async with self._paying(self.raw) as payment:
-            sent = head.to_upstream(self.request.headers, self.upstream.host, drop=self._dropped)
-            async with await self._send(sent, self.raw) as answer:
-                await self._metered(answer, extra, payment)
+        await self._relay(self.raw, [(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
     def _warn(self, error: BaseException) -> None:
         report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])

@@ -91,7 +91,6 @@ class Allowance:
         store: where the spend is recorded.
         limit: dollars that they may cost; None for no limit.
         period: what the limit is for.
-        clock: returns the time, in UTC.
         owner: the member; empty for everyone.
     """
 
@@ -100,10 +99,9 @@ class Allowance:
         store: Store,
         limit: float | None,
         period: CostPeriod,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         owner: str = "",
     ) -> None:
-        self._store, self._clock, self._owner = store, clock, owner
+        self._store, self._owner = store, owner
         self._lock = asyncio.Lock()
         self._late: dict[str, int] = {}  # costs that the store could not be told
         self.allow(limit, period)
@@ -194,7 +192,7 @@ class Allowance:
         async with self._lock:
             for _ in range(_TRIES):
                 document = await self._store.document(LEDGER, self._owner)
-                ledger, late = Ledger.read(document).on(self._clock()), dict(self._late)
+                ledger, late = Ledger.read(document).on(datetime.now(UTC)), dict(self._late)
                 for name, cost in late.items():
                     ledger = ledger.settled(name, cost)
                 if await self._store.replace_document(LEDGER, self._owner, document, change(ledger).write()):

@@ -36,8 +36,7 @@ from wane.proxy.store.base import (
     root_of,
     uninterrupted,
 )
-from wane.proxy.store.disk_index import DiskIndex
-from wane.proxy.store.files import FileDatabase
+from wane.proxy.store.files import DiskIndex, FileDatabase
 from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 _LOGGER: Final = logging.getLogger(__name__)

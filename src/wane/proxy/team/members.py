@@ -116,8 +116,8 @@ def checked_name(name: str) -> str:
 class Team:
     """The names of a store."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def members(self) -> Mapping[str, Member]:
         """Return all members by name, in order.
@@ -143,7 +143,7 @@ class Team:
             if member is not None and member.digest not in ("", digest_of(token.encode())):
                 raise ConfigError(f"{name} has a token; revoke it first (wane proxy tokens revoke {name})")
             kept = member.limits if member is not None else Limits()
-            return Member(name, digest_of(token.encode()), self._clock(), kept if limits is None else limits)
+            return Member(name, digest_of(token.encode()), datetime.now(UTC), kept if limits is None else limits)
 
         await self._change(checked_name(name), added)
         return token
@@ -159,7 +159,7 @@ class Team:
         def revoked(member: Member | None) -> Member:
             if member is None or not member.digest:
                 raise ConfigError(f"{name} has no token; wane proxy tokens lists the names")
-            return replace(member, digest="", since=self._clock())
+            return replace(member, digest="", since=datetime.now(UTC))
 
         await self._change(name, revoked)
 
