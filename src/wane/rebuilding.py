@@ -13,7 +13,7 @@ from typing import Any
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.host import Adapter
-from wane.conversation.past import follow
+from wane.conversation.recorded import follow
 from wane.conversation.timeline import Setup, Timeline
 from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars
 from wane.core.errors import ConfigError, JournalError

@@ -1,14 +1,17 @@
-"""What the fronts of a conversation share: its timeline, what it knows of its host's history, and its own calls."""
+"""What the fronts of a conversation share: its timeline, what it knows of its host's history, and its own calls.
+
+It also goes back in a timeline, for a fork, and puts another strategy in force. What left the view at a request leaves
+it again, whatever the settings are now (R14).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from threading import RLock
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from wane.conversation import past
 from wane.conversation.calls import Call, Verdicts, WaitingCalls, still_open
 from wane.conversation.context import ContextSettings
 from wane.conversation.events import Listener
@@ -21,6 +24,7 @@ from wane.core import Added, ContextWindow, EpisodeType, Kind
 from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat
 from wane.formats.writing import writing
+from wane.journal.records import MessageRecord, Record, UsageRecord
 from wane.recall import answer
 from wane.strategies.host import CLOSING, OPENING, Scope
 
@@ -140,7 +144,7 @@ class Common(Generic[MessageT]):
         after = setup.settings
         indexes = after.policy.index_share and not before.policy.index_share  # the index tells of what left before, too
         if indexes or after.strategy != before.strategy:
-            self.line = past.under(self.line, setup)
+            self.line = under(self.line, setup)
         self.line.setup = self.setup = setup
         self.line.configure()
 
@@ -151,7 +155,7 @@ class Common(Generic[MessageT]):
         branch.hosted, branch.owner, branch.asked_in = self.hosted, self.owner, self.asked_in
         messages = self.line.transcript.messages
         count = len(messages) if count is None else count
-        line, shared = past.back_to(self.line, count, branch.setup)
+        line, shared = back_to(self.line, count, branch.setup)
         branch.begin(line)
         branch.known.extend(line.transcript.messages)
         branch.append(messages[shared:count], 0)
@@ -283,3 +287,87 @@ class Common(Generic[MessageT]):
         if own_calls := [call for call in calls if call.name in own]:
             parts = (part for message in later for part in self.format.parts(message))
             self.waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])
+
+
+def answer_within(line: Timeline[MessageT], count: int) -> bool:
+    """Whether a model made one of a history's first messages."""
+    adapter, take = line.setup.adapter, line.setup.format.parts
+    return any(adapter.answers(message, take(message)) for message in line.transcript.messages[:count])
+
+
+def back_to(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> tuple[Timeline[MessageT], int]:
+    """Return a timeline of the first messages and their number; it is empty if no answer is among them.
+
+    What was done for them is repeated. If that is no longer known, their requests are made again.
+    """
+    return (_again(line, count, setup), count) if answer_within(line, count) else (_afresh(line, setup), 0)
+
+
+def under(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT]:
+    """Return a timeline of the same messages under another strategy.
+
+    What that strategy did here before is repeated; what others did is not.
+    """
+    switched = _again(line, len(line.transcript.messages), setup)
+    switched.shown = None
+    return switched
+
+
+def _again(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
+    repeated = _repeated(line, count, setup)
+    if count == len(line.transcript.messages):
+        # With the time of the latest request, and what a state told.
+        repeated.asked, repeated.answered = line.asked, line.answered
+    return repeated
+
+
+def _repeated(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
+    messages = line.transcript.messages[:count]
+    prepared = [message for message in Timeline(setup).prepare(messages) if message is not None]
+    if count >= line.base:
+        try:
+            return _redone(line, prepared, setup)
+        except HistoryError:
+            pass  # tool classes were others before a state was restored, so other items would be evicted
+    repeated = _afresh(line, replace(setup, events=[]))
+    for number, message in enumerate(prepared):
+        repeated.take(message, at=line.times.get(number))
+    repeated.setup = setup
+    return repeated
+
+
+def _redone(
+    line: Timeline[MessageT], prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]
+) -> Timeline[MessageT]:
+    same = setup.settings.strategy == line.setup.settings.strategy
+    repeated = line.origin(setup) if line.origin is not None and same else Timeline(setup)
+    repeated.host_overhead = line.host_overhead
+    for record in _about(line, repeated.base, len(prepared)):
+        if isinstance(record, MessageRecord):
+            number = len(repeated.transcript.messages)
+            repeated.follow(record, prepared[number], at=line.times.get(number))
+        else:
+            repeated.follow(record)
+    repeated.host_overhead = line.host_overhead
+    repeated.configure()
+    return repeated
+
+
+def _about(line: Timeline[MessageT], first: int, stop: int) -> Iterator[Record]:
+    """The records on some messages, by their numbers, up to the request behind them."""
+    number, transcript = 0, line.transcript
+    items = transcript.first(stop) if stop < len(transcript.messages) else transcript.item_count + 1
+    for record in line.history.log:
+        message = isinstance(record, MessageRecord)
+        if message and number == stop:
+            return
+        # The usage of the request behind them is in an answer that is not among them.
+        if number >= first and not (isinstance(record, UsageRecord) and record.items >= items):
+            yield record
+        number += message
+
+
+def _afresh(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT]:
+    empty = Timeline(setup)
+    empty.host_overhead = line.host_overhead
+    return empty

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any, Generic
 
-from wane.conversation import past
 from wane.conversation.calls import Call, WaitingCalls
-from wane.conversation.common import Common, serialised
+from wane.conversation.common import Common, answer_within, back_to, serialised
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.conversation.host import Change
 from wane.conversation.scopes import stamp
@@ -81,7 +80,7 @@ class Host(Generic[MessageT]):
         line = common.line
         length, shared, fresh = len(line.transcript.messages), common.known.taken(alignment.kept), alignment.fresh
         if shared < length:
-            line, shared = past.back_to(line, shared, common.setup)
+            line, shared = back_to(line, shared, common.setup)
             fresh = fresh if shared else messages
         prepared = line.prepare(fresh, check=True, first=len(messages) - len(fresh))
         for number, message in common.known.renewed(alignment):
@@ -104,7 +103,7 @@ class Host(Generic[MessageT]):
         """Return how many first messages a history shares with the conversation's; 0 if no answer is among them."""
         known = self._common.known
         shared = known.taken(known.align(self._common.setup.read(history)).kept)
-        return shared if past.answer_within(self._common.line, shared) else 0
+        return shared if answer_within(self._common.line, shared) else 0
 
     @serialised
     def digests(self, history: Sequence[Any]) -> list[str]:

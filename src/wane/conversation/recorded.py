@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Generic
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic
 
-from wane.conversation import past
 from wane.conversation.common import Common, serialised
-from wane.conversation.history import Taken
-from wane.conversation.timeline import Prepared
-from wane.formats.base import MessageT
+from wane.conversation.history import Taken, replay
+from wane.conversation.timeline import Prepared, Timeline
+from wane.core.errors import ConfigError, JournalError
+from wane.formats.base import Format, MessageT, StoredFormat
 from wane.journal.receipts import Receipts
-from wane.journal.records import ConfigRecord, Record
+from wane.journal.records import ConfigRecord, MessageRecord, Record
 
 
 class Log(Generic[MessageT]):
@@ -38,7 +39,7 @@ class Log(Generic[MessageT]):
         Raises:
             ConfigError: if messages of the format cannot be written as JSON.
         """
-        return past.records(self._common.line, first)
+        return records_of(self._common.line, first)
 
     @serialised
     def sent(self, body: bytes, url: str = "") -> None:
@@ -54,7 +55,7 @@ class Log(Generic[MessageT]):
         log = self._common.line.history.log
         if log is not self._followed:  # after a fork the records begin anew
             self._receipts, self._followed, self._seen = Receipts(), log, 0
-        self._receipts.follow(past.records(self._common.line, self._seen))
+        self._receipts.follow(records_of(self._common.line, self._seen))
         self._seen = len(log)
         log.append(self._receipts.of(body, url))
 
@@ -81,6 +82,65 @@ class Log(Generic[MessageT]):
             if prepared is not None:
                 common.judged(prepared, [item.added for item in items])
 
-        for _ in past.follow(common.line, records, note):
+        for _ in follow(common.line, records, note):
             pass
         common.line.configure()
+
+
+def follow(
+    line: Timeline[MessageT],
+    records: Iterable[Record],
+    taken_in: Callable[[MessageT, Prepared[MessageT] | None, list[Taken]], object] = lambda *_: None,
+) -> Iterator[tuple[Record, list[Taken]]]:
+    """Repeat the records of a session, without events, and yield each with what it added.
+
+    Args:
+        line: a timeline of the format that the session was recorded in, at its beginning.
+        records: the records.
+        taken_in: called with each message, as it was taken in: None if it was left out.
+
+    Raises:
+        ConfigError: if messages of the format cannot be read from JSON.
+        FormatError: if a message is not in the format.
+        JournalError: if the records contradict each other; see `replay`.
+    """
+    records = list(records)
+    recorded = [record.message for record in records if isinstance(record, MessageRecord)]
+    messages = _stored(line.setup.format).load(recorded)
+    if len(messages) != len(recorded):
+        raise JournalError("the session does not replay: its records hold parts of messages, not whole ones")
+    coming = iter(messages)
+
+    def step(record: Record) -> list[Taken]:
+        if not isinstance(record, MessageRecord):
+            return line.follow(record)
+        message = next(coming)
+        (prepared,) = line.prepare([message])
+        items = [] if prepared is None else line.follow(record, prepared)
+        taken_in(message, prepared, items)
+        return items
+
+    return replay(records, step)
+
+
+def records_of(line: Timeline[MessageT], first: int) -> list[Record]:
+    """Return the records of a timeline, with the content of its messages.
+
+    Raises:
+        ConfigError: if messages of the format cannot be written as JSON.
+    """
+    log, stored = line.history.log, _stored(line.setup.format)
+    number = sum(isinstance(record, MessageRecord) for record in log[:first])
+    messages = iter(line.transcript.messages[number:])
+
+    def whole(record: MessageRecord) -> MessageRecord:
+        message: Any = next(messages)
+        return replace(record, message=message if isinstance(message, Mapping) else stored.dump([message])[0])
+
+    return [whole(record) if isinstance(record, MessageRecord) else record for record in log[first:]]
+
+
+def _stored(format: Format[MessageT]) -> StoredFormat[MessageT]:  # noqa: A002 - the field's word
+    if not isinstance(format, StoredFormat):
+        raise ConfigError(f"messages of the format {format.name!r} cannot be kept as JSON")
+    return format

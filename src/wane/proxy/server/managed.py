@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -156,7 +156,7 @@ class ManagedRequest:
 
     def _paying(self, content: bytes) -> AbstractAsyncContextManager[Payment | None]:
         """Send a request within the cost limits, if its cost counts."""
-        return paying(self.allowances, self.body, len(content))
+        return paying(self.allowances, self.body, len(content)) if self.allowances else nullcontext()
 
     async def _metered(self, answer: UpstreamResponse, extra: head.Headers, payment: Payment | None) -> None:
         """Relay an answer as it is, and read what it cost."""

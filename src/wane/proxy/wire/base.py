@@ -118,7 +118,7 @@ class Rounds:
     Args:
         own: names of the proxy's own tools.
         sums: whether the client is told the usage of all rounds, not of the latest that reported one.
-        head: keys of a reply, such as its id, that the client gets from the first round.
+        head: keys of a reply that the client gets from the first round; the first of them is that of its id.
 
     Attributes:
         own: see above.
@@ -136,11 +136,11 @@ class Rounds:
     @property
     def id(self) -> object:
         """The reply's id, which is that of the first round; None if it is unknown."""
-        return self._head.get("id")
+        return self._head.get(self._keys[0])
 
     def identify(self, beginning: dict[str, Any]) -> None:
         """Take the head from the beginning of a reply; the very first may have an empty one."""
-        if not self._head and beginning.get("id"):
+        if not self._head and beginning.get(self._keys[0]):
             self._head = {key: beginning[key] for key in self._keys if key in beginning}
 
     def under_head(self, part: dict[str, Any]) -> dict[str, Any]:

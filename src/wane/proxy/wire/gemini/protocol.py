@@ -27,12 +27,13 @@ from wane.proxy.wire.base import (
     OwnCall,
     Reply,
     Round,
+    Rounds,
     ViewMessage,
     Wire,
 )
 from wane.proxy.wire.blocks import Block, expanded
 from wane.proxy.wire.gemini.expansion import PARTS, listed, spaced, tool_of, without_signature
-from wane.proxy.wire.gemini.reply import GeminiRounds, StreamedContents, WholeContents, error_body
+from wane.proxy.wire.gemini.reply import StreamedContents, WholeContents, error_body
 
 VERBS: Final = re.compile(r"/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)/?$")
 """The end of a path: the model and what is asked of it."""
@@ -202,7 +203,7 @@ class GeminiWire(Wire):
 
     def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
         """Return the object that makes the client's reply."""
-        rounds = GeminiRounds(own, ("responseId", "modelVersion"), sums=sums)
+        rounds = Rounds(own, ("responseId", "modelVersion"), sums=sums)
         if not body.get("stream"):
             return WholeContents(rounds)
         return StreamedContents(rounds, array=bool(body.get("array")))

@@ -35,20 +35,6 @@ _STATUSES: Final = {
 }
 
 
-class GeminiRounds(Rounds):
-    """The completed rounds of one reply, whose id is called `responseId`."""
-
-    def identify(self, beginning: dict[str, Any]) -> None:
-        """Take the head from the beginning of a reply."""
-        if not self._head and beginning.get("responseId"):
-            self._head = {key: beginning[key] for key in self._keys if key in beginning}
-
-    @property
-    def id(self) -> object:
-        """The reply's id."""
-        return self._head.get("responseId")
-
-
 class StreamedContents(StreamedReply):
     """A reply as server-sent events or, if the client asked for it, as an array.
 
