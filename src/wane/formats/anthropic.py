@@ -30,14 +30,11 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor, turn_part
+from wane.formats.base import Couplings, Located, Part, PlainFormat, anchor, turn_part
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
-    check_each,
     compact,
-    expect_list,
-    messages_in,
     raw_text,
     sealed_tokens,
     string,
@@ -58,20 +55,11 @@ _IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "t
 _TOOL_SEARCH: Final = "tool_search_tool"
 
 
-class AnthropicFormat(NativeFormat[Message]):
+class AnthropicFormat(PlainFormat):
     """Messages of Anthropic's Messages API."""
 
     name = "anthropic"
-
-    def load(self, data: object) -> list[Message]:
-        """Return the messages of a list, or of a request body's `messages`.
-
-        Raises:
-            FormatError: if a message is not in this format; it names the first such message.
-        """
-        messages = expect_list(messages_in(data), "Anthropic messages")
-        check_each(messages, self.parts)
-        return messages
+    called = "Anthropic messages"
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return messages without what an answer says about itself, which requests must not hold.
@@ -88,10 +76,6 @@ class AnthropicFormat(NativeFormat[Message]):
         for block in message["content"] if isinstance(message["content"], list) else []:
             if block["type"] == "tool_result":
                 ANTHROPIC.check_contents(block.get("content"), _IN_RESULTS, "a block of a result", adds_fields)
-
-    def dump(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages, which are JSON data already."""
-        return list(messages)
 
     def located(self, message: Message) -> list[Located[int]]:
         """Return the items of a message, each with the position of its block in `content`.

@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 from wane.core import Counter, Item, Kind, chars
 from wane.core.items import ASSISTANT
 from wane.formats.notices import is_notice, stated_in
+from wane.formats.values import check_each, expect_list
 from wane.tools import class_of_call
 
 MessageT = TypeVar("MessageT")
@@ -188,6 +189,37 @@ class NativeFormat(Format[MessageT]):
     def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
         """Whether the application answers a call: always, because what a provider runs by itself is text here."""
         return True
+
+
+class PlainFormat(NativeFormat[dict[str, Any]]):
+    """A format whose messages are JSON data as they are.
+
+    Attributes:
+        holds: the key of a request's body under which they stand.
+        called: what they are called.
+    """
+
+    holds = "messages"
+    called: str
+
+    def load(self, data: object) -> list[dict[str, Any]]:
+        """Return the messages of a list, or of a request's body.
+
+        Raises:
+            FormatError: if a message is not in this format; it names the first such message.
+        """
+        listed = data[self.holds] if isinstance(data, dict) and self.holds in data else data
+        messages = self.completed(expect_list(listed, self.called))
+        check_each(messages, self.parts)
+        return messages
+
+    def completed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return messages with what they leave out; the same in most formats."""
+        return messages
+
+    def dump(self, messages: Sequence[dict[str, Any]]) -> list[Any]:
+        """Return the messages, which are JSON data already."""
+        return list(messages)
 
 
 def check_message(

@@ -31,11 +31,10 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Located, NativeFormat, Part, turn_part
+from wane.formats.base import Couplings, Located, Part, PlainFormat, turn_part
 from wane.formats.gemini_calls import OpenCall, as_called, call_ids, completed, field
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
-    check_each,
     compact,
     expect_list,
     raw_text,
@@ -64,21 +63,16 @@ _OUTPUTS: Final = ("output", "result", "error")
 """Keys of a response under which its text stands: Gemini's guide names the first and the last."""
 
 
-class GeminiFormat(NativeFormat[Message]):
+class GeminiFormat(PlainFormat):
     """Contents of Gemini's `generateContent`."""
 
     name = "gemini"
+    holds = "contents"
+    called = "Gemini contents"
 
-    def load(self, data: object) -> list[Message]:
-        """Return the contents of a list, or of a request body's `contents`.
-
-        Raises:
-            FormatError: if a content is not in this format; it names the first such content.
-        """
-        listed = data["contents"] if isinstance(data, dict) and "contents" in data else data
-        messages = completed(expect_list(listed, "Gemini contents"))
-        check_each(messages, self.parts)
-        return messages
+    def completed(self, messages: list[Message]) -> list[Message]:
+        """Return contents whose results name their calls."""
+        return completed(messages)
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return contents; of a whole answer its content, and of an object of Google's SDK its data."""
@@ -95,10 +89,6 @@ class GeminiFormat(NativeFormat[Message]):
             GEMINI.check_fields(part, "part", "a part", adds_fields)
             if part.keys().isdisjoint(GEMINI.blocks["data"]):
                 raise FormatError(f"a part needs one of {', '.join(_SHOWN)}; found {', '.join(part) or 'none'}")
-
-    def dump(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the contents, which are JSON data already."""
-        return list(messages)
 
     def located(self, message: Message) -> list[Located[int]]:
         """Return the items of a content, each with the position of its part.

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Located, NativeFormat, Part, turn_part
+from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.notices import is_notice
-from wane.formats.values import check_each, expect_list, messages_in, string, type_name
+from wane.formats.values import expect_list, string, type_name
 from wane.formats.vocabulary import CHAT, as_data
 
 Message = dict[str, Any]
@@ -30,20 +30,11 @@ _TEXT_KEYS: Final = ("content", "refusal")
 _CALL_TYPES: Final = frozenset({"function", "custom"})
 
 
-class OpenAIFormat(NativeFormat[Message]):
+class OpenAIFormat(PlainFormat):
     """OpenAI chat messages as plain dicts."""
 
     name = "openai"
-
-    def load(self, data: object) -> list[Message]:
-        """Return the messages of a list, or of a request body's `messages`.
-
-        Raises:
-            FormatError: if a message is not in this format; it names the first such message.
-        """
-        messages = expect_list(messages_in(data), "chat messages")
-        check_each(messages, self.parts)
-        return messages
+    called = "chat messages"
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return messages; of a whole answer its message, and of an object of OpenAI's SDK its data."""
@@ -58,10 +49,6 @@ class OpenAIFormat(NativeFormat[Message]):
         # Some servers leave out the type of a call.
         calls = [{"type": "function", **call} for call in message.get("tool_calls") or []]
         CHAT.check_contents(calls, _CALL_TYPES, "a call", adds_fields)
-
-    def dump(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages, which are JSON data already."""
-        return list(messages)
 
     def located(self, message: Message) -> Sequence[tuple[Any, Part]]:
         """Take a message apart: reasoning, content and calls in this order, one result (R1), or a turn (R15).

@@ -219,10 +219,7 @@ class SessionIndex:
         self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender, problem: str
     ) -> SessionTurn:
         """Let a new session take in the whole history of a request, whose own session cannot be continued."""
-        has_answers = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
-        parent = await self._parent(sender, arrivals)
-        session = Session(wire, self._settings(parent), root, infer=has_answers)
-        cached = await self._begun(session, root, [], parent)
+        cached = await self._fresh(wire, arrivals, root, sender)
         cached.remark = f"{problem}; it starts over as {cached.id}"
         _LOGGER.warning("%s", cached.remark)
         async with cached.held():
@@ -472,7 +469,7 @@ class SessionIndex:
         Raises:
             StoreError: in strict mode, if it may be the session that could not be read.
         """
-        has_answers = any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+        has_answers = _has_answers(arrivals)
         shared = self._sessions.sharing(arrivals) if has_answers else Counter[CachedSession]()
         alike = [cached for cached, _ in shared.most_common(_CANDIDATES) if cached.session.wire is wire]
         rows = [(cached, row) for cached in alike if (row := cached.session.overlap(arrivals)) is not None]
@@ -481,12 +478,15 @@ class SessionIndex:
             return await self._retaken(best, root, sender, row)
         if has_answers and unread and self._strict:
             raise StoreError(unread)
-        # A history that began without marks has none to read.
-        parent = await self._parent(sender, arrivals)
-        session = Session(wire, self._settings(parent), root, infer=has_answers)
-        cached = await self._begun(session, root, [], parent)
+        cached = await self._fresh(wire, arrivals, root, sender)
         cached.remark = unread if has_answers else ""
         return cached
+
+    async def _fresh(self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender) -> CachedSession:
+        """A new session that knows nothing of any other. A history that began without marks has none to read."""
+        parent = await self._parent(sender, arrivals)
+        session = Session(wire, self._settings(parent), root, infer=_has_answers(arrivals))
+        return await self._begun(session, root, [], parent)
 
     async def _retaken(
         self, cached: CachedSession, root: str, sender: Sender, shared: Overlap | None = None
@@ -528,7 +528,7 @@ class SessionIndex:
         """
         if source is not None and not sender.agent:
             return source.parent
-        opening = [] if any(arrival.shape[:1] == ASSISTANT for arrival in arrivals) else arrivals
+        opening = [] if _has_answers(arrivals) else arrivals
         texts = [part.text for arrival in opening for part in arrival.parts if part.kind is Kind.USER]
         prompts = [prompt for text in texts[-_MOST_TEXTS:] for prompt in handed_over(text)]
         return await self._parentage.parent(sender, prompts)
@@ -655,7 +655,11 @@ def _knows(cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arriv
     """Whether a request continues a session at its end, and has no answer that the session does not know."""
     if cached.lost or not 0 < len(cached.session.entries) == alignment.common:
         return False
-    return all(arrival.shape[:1] != ASSISTANT for arrival in arrivals[max(alignment.common, alignment.answered) :])
+    return not _has_answers(arrivals[max(alignment.common, alignment.answered) :])
+
+
+def _has_answers(arrivals: Sequence[Arrival]) -> bool:
+    return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
 
 
 def _fit(cached: CachedSession, alignment: Alignment) -> tuple[int, bool, int]:
