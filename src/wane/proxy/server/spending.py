@@ -22,7 +22,6 @@ from wane.proxy.wire.base import Body, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _MILLION: Final = 1_000_000
-_TRIES: Final = 100
 _OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 
 BYTES_PER_TOKEN: Final = 2
@@ -190,17 +189,17 @@ class Allowance:
     async def _change(self, change: Callable[[Ledger], Ledger]) -> None:
         """Change the ledger, and settle what could not be settled before."""
         async with self._lock:
-            for _ in range(_TRIES):
-                document = await self._store.document(LEDGER, self._owner)
-                ledger, late = Ledger.read(document).on(datetime.now(UTC)), dict(self._late)
+            late = dict(self._late)
+
+            def changed(document: str | None) -> str:
+                ledger = Ledger.read(document).on(datetime.now(UTC))
                 for name, cost in late.items():
                     ledger = ledger.settled(name, cost)
-                if await self._store.replace_document(LEDGER, self._owner, document, change(ledger).write()):
-                    for name in late:
-                        del self._late[name]
-                    return
-                await asyncio.sleep(0)
-        raise StoreError("other processes keep changing the record of the spend")
+                return change(ledger).write()
+
+            await self._store.change_document(LEDGER, self._owner, changed, "the record of the spend")
+            for name in late:
+                del self._late[name]
 
 
 def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:

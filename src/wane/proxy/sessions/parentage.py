@@ -18,7 +18,6 @@ from wane.proxy.sessions.sender import Sender
 from wane.proxy.store.base import Store, StoreError
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_TRIES: Final = 20
 _KEPT: Final = timedelta(days=7)
 _TIDIED: Final = timedelta(hours=1)
 
@@ -101,17 +100,18 @@ class Parentage:
 
     async def _changed(self, name: str, change: Callable[[list[_Row]], list[_Row]]) -> list[_Row]:
         """Change the rows of a document, and return them; none if the store fails."""
+
+        def changed(before: str | None) -> str | None:
+            rows = change(_read(before)[1])
+            if before is not None and rows == _read(before)[1]:
+                return before
+            return self._written(rows) if rows else None
+
         try:
-            for _ in range(_TRIES):
-                before = await self._store.document(AGENTS, name)
-                rows = change(_read(before)[1])
-                after = self._written(rows) if rows else None
-                unchanged = before is None if after is None else rows == _read(before)[1]
-                if unchanged or await self._store.replace_document(AGENTS, name, before, after):
-                    return rows
+            return _read(await self._store.change_document(AGENTS, name, changed, "what is known of sub-agents"))[1]
         except StoreError as error:
             _LOGGER.warning("which session started a sub-agent's is not known: %s", error)
-        return []
+            return []
 
     def _agent(self, sender: Sender) -> str:
         return self._name("agent", sender.session, sender.agent)

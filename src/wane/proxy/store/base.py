@@ -33,6 +33,7 @@ MANY: Final = 500
 WAIT: Final = 15.0
 """Seconds that a request waits for another one of the same session in the same process."""
 
+_TRIES: Final = 100  # to change a document while other processes do so too
 _ROOT: Final = re.compile(r"[0-9a-f]{24}")
 _SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
 
@@ -251,6 +252,29 @@ class Store:
         if after is not None:
             documents[name] = after
         return True
+
+    async def change_document(
+        self, kind: str, name: str, change: Callable[[str | None], str | None], what: str
+    ) -> str | None:
+        """Replace a document by what is made of it, and return that.
+
+        Args:
+            kind: its kind.
+            name: its name.
+            change: returns another document for the one that is there, or the same; None stands for none. It is called
+                again if another process has changed the document meanwhile.
+            what: what the document is, for the error.
+
+        Raises:
+            StoreError: if other processes change it again and again.
+        """
+        for _ in range(_TRIES):
+            before = await self.document(kind, name)
+            after = change(before)
+            if after == before or await self.replace_document(kind, name, before, after):
+                return after
+            await asyncio.sleep(0)
+        raise StoreError(f"other processes keep changing {what}; try again")
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
         """Return the sessions whose last record is older than this many seconds, the oldest first."""

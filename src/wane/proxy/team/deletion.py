@@ -19,8 +19,6 @@ from wane.proxy.team.rate import RATES
 _SETTLED: Final = 2.0
 """Seconds after its end in which a token may still have begun sessions."""
 
-_TRIES: Final = 20
-
 
 async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSession], int]:
     """Delete the sessions of a name; return those that were deleted, and the number of those that a process has open.
@@ -57,11 +55,7 @@ async def delete_name(store: Store, name: str) -> None:
         StoreError: if the store cannot be reached.
     """
     for kind in (LEDGER, RATES, MEMBERS):
-        for _ in range(_TRIES):
-            if await store.replace_document(kind, name, await store.document(kind, name), None):
-                break
-        else:
-            raise StoreError(f"other processes keep changing the record of {name}; try again")
+        await store.change_document(kind, name, lambda _: None, f"the record of {name}")
     for digest, document in (await store.documents(AGENTS)).items():
         if jsons.loads(document.encode()).get("owner") == name:
             await store.replace_document(AGENTS, digest, document, None)

@@ -179,9 +179,7 @@ class Team:
         await self._change(name, limited)
 
     async def _change(self, name: str, change: Callable[[Member | None], Member]) -> None:
-        for _ in range(_TRIES):
-            document = await self._store.document(MEMBERS, name)
-            member = change(None if document is None else Member.read(name, document))
-            if await self._store.replace_document(MEMBERS, name, document, member.write()):
-                return
-        raise StoreError(f"other processes keep changing the record of {name}; try again")
+        def changed(document: str | None) -> str:
+            return change(None if document is None else Member.read(name, document)).write()
+
+        await self._store.change_document(MEMBERS, name, changed, f"the record of {name}")

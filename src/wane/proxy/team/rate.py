@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from wane.proxy.store.base import Store, StoreError
+from wane.proxy.store.base import Store
 
 RATES: Final = "rate"
 """Kind of the documents with a member's bucket each."""
 
 _MINUTE: Final = 60.0
-_TRIES: Final = 100
+_LEAST: Final = 1e-6  # seconds worth waiting
 
 
 async def wait_before(store: Store, name: str, requests: int, clock: Callable[[], float] = time.time) -> int:
@@ -33,16 +33,18 @@ async def wait_before(store: Store, name: str, requests: int, clock: Callable[[]
         StoreError: if the store cannot be reached.
     """
     interval = _MINUTE / requests
-    for _ in range(_TRIES):
-        document, now = await store.document(RATES, name), clock()
+    wait = 0.0
+
+    def taken(document: str | None) -> str | None:
+        nonlocal wait
+        now = clock()
         # A clock that was ahead must not close the bucket for longer than it takes to fill.
         full_at = min(max(_seconds(document), now), now + _MINUTE)
         wait = full_at + interval - _MINUTE - now
-        if wait > 1e-6:
-            return math.ceil(wait)
-        if await store.replace_document(RATES, name, document, repr(full_at + interval)):
-            return 0
-    raise StoreError("other processes keep changing the number of requests")
+        return document if wait > _LEAST else repr(full_at + interval)
+
+    await store.change_document(RATES, name, taken, "the number of requests")
+    return math.ceil(wait) if wait > _LEAST else 0
 
 
 def _seconds(document: str | None) -> float:
