@@ -7,6 +7,7 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, get_args
@@ -194,9 +195,12 @@ class SessionIndex:
         """
         cached, entry_count = None, 1
         try:
-            cached = await self._find(wire, arrivals, root, sender)
-            async with cached.held():
-                alignment, entry_count = cached.session.align(arrivals), len(cached.session.entries)
+            async with AsyncExitStack() as holds:
+                cached, alignment = await self._find(wire, arrivals, root, sender, holds)
+                if alignment is None:
+                    await holds.enter_async_context(cached.held())
+                    alignment = cached.session.align(arrivals)
+                entry_count = len(cached.session.entries)
                 if alignment.common == entry_count:
                     return await self._take(cached, body, arrivals, alignment, sender)
         except SessionChangedError:
@@ -318,16 +322,22 @@ class SessionIndex:
 
     # Which session a request belongs to
 
-    async def _find(self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender) -> CachedSession:
-        """The session that a request continues: a known one, a fork of one, or a new one."""
+    async def _find(
+        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, holds: AsyncExitStack
+    ) -> tuple[CachedSession, Alignment | None]:
+        """The session that a request continues: a known one with its alignment, a fork of one, or a new one.
+
+        Sessions that it compares stay held by `holds`, so that the one that it returns is up to date. A new one is not
+        held yet.
+        """
         aligned, unread = list[tuple[CachedSession, Alignment]](), ""
         for candidate, _ in self._alike(root, arrivals)[:_CANDIDATES]:
-            for cached in await self._current([candidate]):
-                aligned.append((cached, cached.session.align(arrivals)))
+            aligned += await self._current([candidate], arrivals, holds)
             if aligned and _knows(*aligned[-1], arrivals):
                 break
         else:
-            further, unread = await self._further(wire, root, arrivals, {cached.id for cached, _ in aligned})
+            tried = {cached.id for cached, _ in aligned}
+            further, unread = await self._further(wire, root, arrivals, tried, holds)
             aligned += further
         # Two agents may begin alike. One that goes on from what another has done, is a fork of it.
         aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(sender)]
@@ -339,15 +349,15 @@ class SessionIndex:
             or not alignment.common
             or not (alignment.answered or alignment.common == len(best.session.entries))
         ):
-            return await self._unknown(wire, arrivals, root, sender, unread)
+            return await self._unknown(wire, arrivals, root, sender, unread), None
         if best.lost:
-            return await self._stored_anew(best, root, sender)
+            return await self._stored_anew(best, root, sender), None
         drift = best.session.drift(best.session.edits(arrivals, alignment))
         if drift > best.session.budget * _EDITED_SHARE:
-            return await self._retaken(best, root, sender)
+            return await self._retaken(best, root, sender), None
         if alignment.common < len(best.session.entries) or best.log is None or best.sender.is_other(sender):
-            return await self._forked(best, alignment, root, sender)
-        return best
+            return await self._forked(best, alignment, root, sender), None
+        return best, alignment
 
     def _alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
         """The sessions in memory with this root that may be the request's, the most likely first."""
@@ -356,20 +366,26 @@ class SessionIndex:
         aligned = [(cached, cached.session.align(arrivals)) for cached in alike]
         return sorted(aligned, key=lambda pair: _fit(*pair), reverse=True)
 
-    async def _current(self, sessions: Sequence[CachedSession]) -> list[CachedSession]:
-        """These sessions, brought up to date with other processes, without those whose records do not fit."""
+    async def _current(
+        self, sessions: Sequence[CachedSession], arrivals: Sequence[Arrival], holds: AsyncExitStack
+    ) -> list[tuple[CachedSession, Alignment]]:
+        """Hold sessions, and compare them as other processes have left them; leave out those whose records do not fit.
+
+        One that another process has open is compared as it was read.
+        """
         sound = []
         for cached in sessions:
             try:
-                async with cached.held():
-                    sound.append(cached)
+                if cached.log is not None:
+                    await holds.enter_async_context(cached.held())
+                sound.append((cached, cached.session.align(arrivals)))
             except (JournalError, HistoryError) as error:
                 _LOGGER.warning("%s", error)
                 await self._forget(cached)
         return sound
 
     async def _further(
-        self, wire: Wire, root: str, arrivals: Sequence[Arrival], tried: Collection[str]
+        self, wire: Wire, root: str, arrivals: Sequence[Arrival], tried: Collection[str], holds: AsyncExitStack
     ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
         """Further sessions with this root that may be the request's; and why one could not be read, if any.
 
@@ -378,10 +394,11 @@ class SessionIndex:
             root: the root.
             arrivals: the request's messages.
             tried: ids of sessions that have been compared already.
+            holds: keeps those that are compared held.
         """
         trail = Trail(root, arrivals)
         answered = [cached for cached in self._sessions.answered(trail.sought) if cached.id not in tried]
-        aligned = [(cached, cached.session.align(arrivals)) for cached in await self._current(answered[:_CANDIDATES])]
+        aligned = await self._current(answered[:_CANDIDATES], arrivals, holds)
         try:
             matches = await self.store.find(root, trail.sought)
             # The marks of those in memory are on their way.
@@ -398,9 +415,8 @@ class SessionIndex:
         compared, problem = {*tried, *(cached.id for cached in answered)}, next(filter(None, unread), "")
         for match in [match for match in likely if match.id not in compared][:_CANDIDATES]:
             try:
-                in_memory = self._sessions.get(match.id)
-                current = [await self._open(wire, match.id)] if in_memory is None else await self._current([in_memory])
-                aligned += [(cached, cached.session.align(arrivals)) for cached in current]
+                cached = self._sessions.get(match.id) or await self._open(wire, match.id)
+                aligned += await self._current([cached], arrivals, holds)
             except (StoreError, JournalError, HistoryError) as error:
                 problem = _skipped(match.id, error)
             if aligned and _knows(*aligned[-1], arrivals):
