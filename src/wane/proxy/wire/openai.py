@@ -10,9 +10,8 @@ from typing import Any, Final
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, Correction, Wire
-from wane.proxy.wire.reply import count, parsed
+from wane.proxy.wire.reply import count, error_in
 
-_LONGEST: Final = 2_000  # characters of an error body that is not JSON
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 # Errors of OpenAI, and of gateways that speak its protocols, about reasoning that cannot be sent back.
 _REASONING: Final = re.compile(
@@ -69,11 +68,8 @@ class OpenAIWire(Wire):
 
 def error_of(status: int, body: bytes) -> dict[str, Any]:
     """Return the error object in a provider's error body, or one made from its text if it has none."""
-    error = (parsed(body) or {}).get("error")
-    if isinstance(error, dict):
-        return error
-    text = error if isinstance(error, str) else body.decode("utf-8", "replace")[:_LONGEST]
-    return _error(status, text.strip() or f"the provider answered with HTTP {status}")
+    error = error_in(status, body)
+    return _error(status, error) if isinstance(error, str) else error
 
 
 def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[str, Any]:

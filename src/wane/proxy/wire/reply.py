@@ -13,6 +13,7 @@ from wane.proxy.wire.base import BrokenReplyError, Reply, Round, Rounds
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Bytes that one event may have; the largest hold a picture."""
 
+_LONGEST_ERROR: Final = 2_000  # characters of an error body that is not JSON
 _DONE: Final = b"[DONE]"
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
@@ -359,6 +360,15 @@ def parsed(data: bytes | str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def error_in(status: int, body: bytes) -> dict[str, Any] | str:
+    """Return the error object in a provider's error body, or its text if it has none."""
+    error = (parsed(body) or {}).get("error")
+    if isinstance(error, dict):
+        return error
+    text = error if isinstance(error, str) else body.decode("utf-8", "replace")[:_LONGEST_ERROR]
+    return text.strip() or f"the provider answered with HTTP {status}"
 
 
 def count(usage: object, *path: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
-from wane.proxy.wire.reply import ServerSentEvent, Splitter, StreamedReply, WholeReply, count, encode, parsed
+from wane.proxy.wire.reply import ServerSentEvent, Splitter, StreamedReply, WholeReply, count, encode, error_in, parsed
 
 Block = dict[str, Any]
 """A content block of a message."""
@@ -321,10 +321,8 @@ def error_body(status: int, message: str) -> bytes:
 
 def as_error(status: int, body: bytes) -> bytes:
     """Return a provider's error body as one line of JSON in Anthropic's format, whatever format it has."""
-    error = parsed(body)
-    if error is not None and isinstance(error.get("error"), dict):
-        return jsons.dumps(error)
-    return error_body(status, body.decode("utf-8", "replace").strip() or f"the provider answered with HTTP {status}")
+    error = error_in(status, body)
+    return error_body(status, error) if isinstance(error, str) else jsons.dumps(parsed(body))
 
 
 def _object(value: object) -> dict[str, Any]:

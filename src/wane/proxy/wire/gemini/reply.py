@@ -17,10 +17,9 @@ from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.blocks import Block
 from wane.proxy.wire.gemini.expansion import listed, said, spaced, tool_of
-from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, count, encode, joint, parsed
+from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, count, encode, error_in, joint, parsed
 
 _COMPLETE: Final = "STOP"
-_LONGEST: Final = 2_000  # characters of an error body that is not JSON
 _STATUSES: Final = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -241,11 +240,8 @@ def error_body(status: int, message: str) -> bytes:
 
 def error_of(status: int, body: bytes) -> bytes:
     """Return a provider's error body as one line of JSON in Gemini's format, whatever format it has."""
-    error = parsed(body)
-    if error is not None and isinstance(error.get("error"), dict):
-        return jsons.dumps(error)
-    text = body.decode("utf-8", "replace")[:_LONGEST].strip()
-    return error_body(status, text or f"the provider answered with HTTP {status}")
+    error = error_in(status, body)
+    return error_body(status, error) if isinstance(error, str) else jsons.dumps(parsed(body))
 
 
 def _joined(parts: Sequence[Block]) -> list[Block]:
