@@ -175,7 +175,7 @@ def step_table(steps: Sequence[Step], *, limit: int | None = None) -> Table:
         table.add_row(
             f"{number}" if number == end else f"{number}-{end}",
             printable(name_of(first.number, first.episode)),
-            ", ".join(step.level.value for _, step in run),
+            ", ".join(dict.fromkeys(step.level.value for _, step in run)),
             f"{first.tokens_before - last.tokens_after:,}",
             f"{last.tokens_after:,}",
         )
