@@ -12,8 +12,10 @@ import gc
 import inspect
 import logging
 import signal
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -66,10 +68,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave tests of real servers to the full run; a parameter that asks for one says so itself."""
+    """Leave to the full run what needs real servers, and some cases of tests with many."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if SERVED.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.full)
+        elif item.get_closest_marker("quick") and not item.get_closest_marker("wide"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for name, same in cases.items():
+        marker = same[0].get_closest_marker("quick")
+        assert marker is not None
+        # Others of each test of a file, so that together they have all.
+        first, step = crc32(name.encode()) % len(same), max(1, len(same) // marker.args[0])
+        chosen = {(first + step * number) % len(same) for number in range(marker.args[0])}
+        for number, item in enumerate(same):
+            if number not in chosen:
+                item.add_marker(pytest.mark.full)
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 

@@ -6,9 +6,12 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 BENCHMARK: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "tasks.py"))
 
 
+@pytest.mark.full
 def test_lines_keep_what_descriptions_lose() -> None:
     without, with_tasks = (
         dict(zip(("descriptions", "lines", "tokens", "seen", "recalled", "lost"), row[2:8], strict=True))

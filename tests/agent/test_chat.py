@@ -212,6 +212,7 @@ def test_clear_begins_an_empty_session_and_a_path_is_no_command(served: Serve, r
         assert said == ["/etc/hosts is a file"]
 
 
+@pytest.mark.full
 def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:
     echoes = tuple(Call("shell", {"command": f"echo needle {number}"}) for number in range(5))
     with (
@@ -247,6 +248,7 @@ def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:
         assert play(at, scene) == 0
 
 
+@pytest.mark.full
 def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(served: Serve, repository: Path) -> None:
     def shell(command: str) -> Reply:
         return Reply(calls=(Call("shell", {"command": command}),))
@@ -568,6 +570,7 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
         assert "later or now" in server.requests[-1].texts(Kind.USER)
 
 
+@pytest.mark.full
 def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve, repository: Path) -> None:
     command = "seq 20; touch begun; exec sleep 60"
 

@@ -118,6 +118,7 @@ def smooth() -> dict[str, Course]:
     return {}
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("api", "name"), cross_quick(APIS, PASSING))
 def test_a_passing_fault_changes_nothing_but_the_time(
     repository: Path, api: str, name: str, smooth: dict[str, Course]
@@ -139,6 +140,7 @@ def _kinds(session: AgentSession) -> list[object]:
     return [[part["part_kind"] for part in message["parts"]] for message in dumped(session.history)]  # type: ignore[index]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("api", "kind"), cross_quick(APIS, LASTING))
 def test_a_lasting_fault_ends_the_turn_by_its_name(repository: Path, api: str, kind: str) -> None:
     with ScriptedServer([*task([Reply(error=LASTING[kind])]), Reply("Again.")]) as server:
@@ -193,6 +195,7 @@ WORDINGS = {
 """Refusals for which Pydantic AI has no category."""
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("wording", WORDINGS)
 def test_refusals_are_known_by_their_words(repository: Path, wording: str) -> None:
     kind, refusal = WORDINGS[wording]
@@ -209,6 +212,7 @@ def test_what_the_agent_sent_wrong_is_no_fault_of_the_provider(repository: Path)
     assert (result.outcome, result.fault, result.waited) == (Outcome.FAILED, None, 0)
 
 
+@pytest.mark.full
 def test_patience_ends(repository: Path) -> None:
     events: list[SessionEvent] = []
     with ScriptedServer(task([Reply(error=HttpError(529))] * 50)) as server:
@@ -236,6 +240,7 @@ def test_no_wait_that_the_patience_does_not_allow(repository: Path) -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.full
 def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) -> None:
     slow = Reply(error=HttpError(500), delay=3.5)  # longer than the limit
     with ScriptedServer(task([slow])) as server:
@@ -249,6 +254,7 @@ def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) 
     assert "0.02 minutes" in (result.error or "")
 
 
+@pytest.mark.full
 def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Path) -> None:
     stalled = replace(ANSWER, breaks=Break(5, "reset", stall=5))  # beyond the limit
     with ScriptedServer(task([stalled])) as server:
@@ -257,6 +263,7 @@ def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Pat
     assert result.waited > 5
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("events", [0, 2, 5])
 @pytest.mark.parametrize("api", first_quick(*APIS))
 def test_a_call_fails_if_nothing_more_comes(repository: Path, api: str, events: int) -> None:
@@ -298,6 +305,7 @@ def test_a_turn_can_be_stopped_while_it_waits(repository: Path) -> None:
         assert run(session).outcome is Outcome.DONE
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", APIS)
 def test_a_broken_answer_is_paid_for_and_its_cost_a_bound(repository: Path, api: str) -> None:
     broken = replace(ANSWER, breaks=Break(5), usage=Usage(1000, 10))

@@ -77,6 +77,7 @@ def test_the_model_sees_a_status_once_at_the_tail_and_never_in_the_history(repos
     assert shown(history) == []
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", ["anthropic_model", "openai_model", "openai_responses_model"])
 def test_the_status_stays_behind_the_prefix_on_the_wire(repository: Path, api: str) -> None:
     pytest.importorskip("anthropic" if api == "anthropic_model" else "openai")

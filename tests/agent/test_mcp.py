@@ -59,6 +59,7 @@ def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(served: Serve, rep
     assert [entry.tools for entry in session.servers.servers] == [("sums_add", "sums_fail", "sums_count"), ()]
 
 
+@pytest.mark.full
 def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, repository: Path, tmp_path: Path) -> None:
     file, log = tmp_path / "servers.json", platformdirs.user_log_path("wane", appauthor=False) / "mcp-sad.log"
     fails = "import sys; sys.exit('no token\\nset TOKEN first')"

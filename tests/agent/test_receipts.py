@@ -26,6 +26,7 @@ def rebuilt(session: AgentSession) -> list[SentRequest]:
     return list(sent_requests(read(session.journal.path).records))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("strategy", first_quick("cwl", "compact", "none"))
 @pytest.mark.parametrize("api", WIRES)
 def test_the_journal_gives_back_each_request_as_the_provider_received_it(

@@ -83,6 +83,7 @@ def stopped_after(session: AgentSession, prompt: str, seen: Callable[[SessionEve
     return run(session, prompt, on_event=watch)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("api", first_quick(*APIS))
 def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Path, api: str) -> None:
     events: list[SessionEvent] = []
@@ -162,6 +163,7 @@ def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(s
     assert (project / "app.py").read_text().endswith("41\n")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", APIS)
 def test_stopping_in_a_tool_closes_its_calls_and_the_session_goes_on(project: Path, api: str) -> None:
     replies = [
@@ -190,6 +192,7 @@ def test_stopping_in_a_tool_closes_its_calls_and_the_session_goes_on(project: Pa
     assert not (project / "never").exists()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", APIS)
 def test_stopping_in_the_middle_of_an_answer(project: Path, api: str) -> None:
     with ScriptedServer([Reply("A long answer. " * 50), Reply("Short.")]) as server:
@@ -238,6 +241,7 @@ def test_a_cancelled_caller_leaves_the_session_in_order(served: Serve, project: 
         assert list(server.requests[1].results.values()) == [INTERRUPTED]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", APIS)
 def test_a_model_error_ends_the_turn_and_not_the_session(project: Path, api: str) -> None:
     replies = [*task(0)[:1], Reply(error=HttpError(400, body="that is too much")), Reply("Better.")]

@@ -181,6 +181,7 @@ def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(served: Serve, pro
     assert resumed.account.output_tokens == session.account.output_tokens
 
 
+@pytest.mark.full
 def test_summaries_are_paid_for(served: Serve, project: Path) -> None:
     model = Model(TASKS, marks=False)
     with served(model) as server:
@@ -194,6 +195,7 @@ def test_summaries_are_paid_for(served: Serve, project: Path) -> None:
         assert session.account.input_tokens == sum(request.tokens for request in server.requests)
 
 
+@pytest.mark.full
 def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(served: Serve, project: Path) -> None:
     inner = Model(TASKS, marks=False)
 
@@ -228,6 +230,7 @@ def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(
     assert "summary 1" in server.requests[asked[1]].texts(Kind.USER)[0]
 
 
+@pytest.mark.full
 def test_work_starts_again_from_the_question_and_a_summary(served: Serve, project: Path) -> None:
     model = Model(TASKS, marks=False)
     with served(model) as server:
@@ -346,6 +349,7 @@ def test_another_strategy_begins_with_all_that_has_happened(served: Serve, proje
         assert server.refusals == ()
 
 
+@pytest.mark.full
 def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(served: Serve, project: Path) -> None:
     with served(Model(TASKS, marks=False)) as server:
         given = config(project, server.model(), strategy="truncate", budget=BUDGET)

@@ -119,6 +119,7 @@ def test_commands_do_not_see_keys(repository: Path, monkeypatch: pytest.MonkeyPa
     assert "ripgreprc" not in result
 
 
+@pytest.mark.full
 def test_results_are_bounded(repository: Path) -> None:
     (repository / "large.txt").write_text("x" * 50_000_000)
     (repository / "lines.txt").write_text("line\n" * 500_000)

@@ -6,6 +6,7 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.profiles import ModelProfile
@@ -51,12 +52,14 @@ def test_no_request_is_over_the_budget_and_the_history_is_longer(repository: Pat
     assert len(sent[-1]) < 18
 
 
+@pytest.mark.full
 def test_the_cut_stays_until_the_next_one(repository: Path) -> None:
     sent = read_often(repository)
     moved = [later[1] is not earlier[1] for earlier, later in pairwise(sent[1:])]
     assert 2 <= sum(moved) <= len(moved) // 2
 
 
+@pytest.mark.full
 def test_calls_keep_their_results_and_the_first_of_the_user_stays(repository: Path) -> None:
     for messages in read_often(repository):
         calls = {p.tool_call_id for m in messages for p in m.parts if isinstance(p, ToolCallPart)}

@@ -24,6 +24,7 @@ def results(request: Request) -> list[str]:
     return list(request.results.values())
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", APIS)
 def test_a_prompt_with_bytes_that_are_no_text(repository: Path, api: str) -> None:
     with ScriptedServer([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
@@ -45,6 +46,7 @@ HALVES = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("api", "where"), cross_quick(APIS, HALVES))
 def test_half_a_character_from_the_model(repository: Path, api: str, where: str) -> None:
     with ScriptedServer([HALVES[where], Reply("One."), Reply("Two."), Reply("Three.")]) as server:
@@ -87,6 +89,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("api", "number"), cross_quick(APIS, NUMBERS))
 def test_a_number_that_cannot_be_read_is_told_to_the_model(repository: Path, api: str, number: str) -> None:
     tool, raw, words = NUMBERS[number]

@@ -107,6 +107,7 @@ def refused(done: Outcome, why: str) -> None:
     assert why in done.err
 
 
+@pytest.mark.quick(20)
 @pytest.mark.parametrize(("content", "why"), CONTENTS.values(), ids=CONTENTS)
 @pytest.mark.parametrize("as_json", [False, True], ids=["picture", "json"])
 def test_a_file(run: Run, tmp_path: Path, content: bytes, why: str, as_json: bool) -> None:

@@ -414,6 +414,7 @@ class TestSweep:
 
 
 class TestTune:
+    @pytest.mark.full
     def test_what_is_recommended_can_be_pasted(self, run: Run, chat: Path, tmp_path: Path) -> None:
         done = run("tune", chat, "--budgets", "1k,2k,3k", "--json", "--workers", "1")
         assert (done.code, done.err) == (0, "")
@@ -434,6 +435,7 @@ class TestTune:
         config = done.out.partition("config.toml):")[2]
         assert tomllib.loads(config)["budget"] in {1000, 2000}
 
+    @pytest.mark.full
     def test_a_choice_at_the_edge_of_what_was_tried_says_how_to_try_more(self, run: Run, chat: Path) -> None:
         done = json.loads(run("tune", chat, "--budgets", "2k,20k", "--json", "--workers", "1").out)
         edge = "smallest" if done["recommended"]["budget"] == 2000 else "largest"

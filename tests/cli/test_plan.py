@@ -297,6 +297,7 @@ class TestPicture:
 
 
 class TestTerminal:
+    @pytest.mark.full
     def test_colour_where_it_is_wanted(self, spawn: Run, chat: Path) -> None:
         plain, colour = spawn("plan", chat), spawn("plan", chat, env={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
         assert "\x1b" not in plain.out

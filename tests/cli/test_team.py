@@ -71,6 +71,7 @@ def test_what_cannot_be_done_is_said(arguments: tuple[str, ...], words: str, run
     assert words in done.err
 
 
+@pytest.mark.full
 def test_all_that_belongs_to_a_name_is_deleted(run: Run, tmp_path: Path) -> None:
     run("proxy", "tokens", "add", "alice")
     ids: list[str] = []

@@ -84,6 +84,7 @@ def test_the_contract_covers_every_strategy() -> None:
     assert set(OURS) == set(STRATEGY_NAMES)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", STRATEGY_NAMES)
 @times(0.7)
 @given(case=cases(histories()))
@@ -152,6 +153,7 @@ def told_of(name: str, items: list[Item], settings: Settings) -> Resumable:
     return revived
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", RESUMABLE)
 @times(0.7)
 @given(case=cases(histories()))
@@ -170,6 +172,7 @@ def test_what_was_done_can_be_done_again(name: str, case: tuple[list[Item], Sett
     assert look(revived, len(items)) == look(life.strategy, len(items))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", RESUMABLE)
 @times(0.7)
 @given(case=cases(histories()))

@@ -140,6 +140,7 @@ def test_a_view_says_whether_it_lost_anything(scenario: Scenario, cold: bool) ->
     assert not strategy.fit().ran or fitted.report is None or not fitted.report.satisfied
 
 
+@pytest.mark.full
 def test_the_conformance_cases(shared_cases: list[dict[str, Any]], subtests: pytest.Subtests) -> None:
     for case in shared_cases:
         policy = policy_of(case)

@@ -212,6 +212,7 @@ def test_a_format_that_writes_nothing_does_for_histories_of_a_framework() -> Non
 # Strategies
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 @times(0.4)
 @given(session=histories(), budget=st.integers(1, 400), annotate=st.sampled_from(("model", "infer")))

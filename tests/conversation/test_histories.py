@@ -35,6 +35,7 @@ USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
 BUDGETS = st.integers(1, 400)
 
 
+@pytest.mark.quick(2)
 @every_dialect
 @times(0.7)
 @given(session=histories(), budget=BUDGETS, policy=policies(), usages=USAGES)
@@ -136,6 +137,7 @@ def missing(some: list[Part], whole: list[Part]) -> list[Part]:
 # Forks
 
 
+@pytest.mark.quick(2)
 @every_dialect
 @times(0.5)
 @given(session=histories(), other=histories(), budget=BUDGETS, usages=USAGES, data=st.data())

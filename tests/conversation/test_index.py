@@ -84,6 +84,7 @@ def test_it_is_no_part_of_the_history(dialect: Dialect) -> None:
     assert run.search("This has left your context window").startswith("Nothing matches")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 def test_gone_on_in_any_way_it_is_the_same_to_the_byte(dialect: Dialect) -> None:
     messages = dialect.write(work())

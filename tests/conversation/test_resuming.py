@@ -40,6 +40,7 @@ def by_records(lived: Conversation[Any], revived: Conversation[Any], messages: l
 every_door = pytest.mark.parametrize("door", [by_state, by_records])
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 @every_door
 @times(0.6)

@@ -36,6 +36,7 @@ def stored(conversation: Conversation[Any]) -> Any:
     return json.loads(json.dumps(conversation.state()))
 
 
+@pytest.mark.quick(2)
 @every_dialect
 @times(0.3)
 @given(session=histories(), other=histories(), budget=st.integers(1, 400))
@@ -200,6 +201,7 @@ def session_of(episodes: int, description: str = "it is a thing") -> Session:
     return messages
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("annotate", ["model", "infer"])
 def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
     sizes = []
@@ -215,6 +217,7 @@ def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
     assert sizes[1] < 20_000
 
 
+@pytest.mark.full
 def test_so_is_a_state_with_many_notices() -> None:
     sizes = []
     for episodes in (60, 400):
@@ -232,6 +235,7 @@ def test_so_is_a_state_with_many_notices() -> None:
     assert sizes[1] < 1.2 * sizes[0]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 def test_so_is_the_state_under_any_strategy(strategy: str) -> None:
     sizes, views = [], []
@@ -252,6 +256,7 @@ def test_so_is_the_state_under_any_strategy(strategy: str) -> None:
         assert sizes[1] < 1.3 * sizes[0]
 
 
+@pytest.mark.full
 def test_descriptions_that_stay_in_view_do_not_make_the_state_larger_than_it() -> None:
     messages = session_of(150, "it is a thing, " * 20)
     conversation = Conversation(budget=20_000, policy=Policy.paper())

@@ -12,6 +12,7 @@ from tests.lives import rules_of
 from tests.oracle import State, items_of, read, run_pass, visible
 
 
+@pytest.mark.quick(60)
 @pytest.mark.parametrize("case", conformance_cases())
 def test_conformance(case: dict[str, Any]) -> None:
     items = items_of(case["messages"])

@@ -312,6 +312,7 @@ def _encloses(outer: Any, inner: Any) -> bool:
     return inner.task is not None and (inner.task is outer or _encloses(outer, inner.task))
 
 
+@pytest.mark.full
 @times(4)
 @given(scenarios(max_moves=40, tasks=True))
 def test_a_line_is_dropped_only_when_no_description_is_free(scenario: Scenario) -> None:

@@ -45,6 +45,8 @@ CASES = (
     Case("gemini-joined", get_format("gemini"), lambda messages: to_gemini(messages, joined=True)),
 )
 
+pytestmark = pytest.mark.quick(3)
+
 every_format = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
 
@@ -247,6 +249,7 @@ def test_a_message_with_parallel_calls_is_split(case: Case) -> None:
     assert len(view) == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", first_quick(*CASES[:0:-1]), ids=lambda case: case.id)
 def test_the_conformance_cases_come_out_the_same(
     case: Case, shared_cases: list[dict[str, Any]], subtests: pytest.Subtests

@@ -189,6 +189,7 @@ def test_management_is_switched_between_runs() -> None:
 # Events
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("way", ["events", "iter", "handler"])
 def test_the_runs_event_stream_tells_what_happens(way: str) -> None:
     seen: list[Any] = []
@@ -467,6 +468,7 @@ def test_a_delimiter_call_from_inside_another_tool_marks_nothing() -> None:
     assert all(episode.implicit for episode in conversation.episodes)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("protocol", ["openai_model", "anthropic_model"])
 def test_tools_that_were_revealed_stay_so_whatever_is_evicted(protocol: str) -> None:
     extra: Capability[Any] = Capability(id="extra", description="More.", instructions="Use more.", defer_loading=True)

@@ -308,6 +308,7 @@ class TestTune:
         cheapest = [it["cost_and_again_usd"] for it in data["frontier"]]
         assert cheapest == sorted(cheapest)
 
+    @pytest.mark.full
     def test_it_is_told_against_the_other_budgets_and_strategies(self, data: dict[str, Any]) -> None:
         told = [(it["what"], it["value"]) for it in data["alternatives"]]
         chosen = data["recommended"]["budget"]

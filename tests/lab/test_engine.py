@@ -53,6 +53,7 @@ def bad(at: int) -> list[Job]:
 
 
 class TestProcesses:
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("workers", [1, 2, 3])
     def test_the_same_results_as_in_process(self, workers: int) -> None:
         told: list[tuple[int, int]] = []

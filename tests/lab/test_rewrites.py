@@ -170,6 +170,7 @@ def test_says_of_real_sessions_only_what_is_known() -> None:
 LOST = "everything but its first part was written again"
 
 
+@pytest.mark.quick(5)
 @needs_sessions
 @pytest.mark.parametrize("number", [20, 57, 90])
 @pytest.mark.parametrize(

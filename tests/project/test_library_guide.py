@@ -77,6 +77,7 @@ def scripted(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"{name.removesuffix('_GEMINI')}_API_KEY", "scripted")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("number", "format_name"), [*enumerate(FORMATS)])
 def test_the_loops_of_the_conversation_guide_run(
     number: int, format_name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -20,6 +20,7 @@ TALK = [
 ]
 
 
+@pytest.mark.quick(3)
 @every_protocol
 @streamed_or_not
 def test_a_conversation(protocol: str, stream: bool) -> None:
@@ -75,6 +76,7 @@ def test_usage_counts_characters_by_default(protocol: str, stream: bool) -> None
     assert usage.output_tokens == sum(reply.tokens for reply in TALK)
 
 
+@pytest.mark.quick(6)
 @every_protocol
 @streamed_or_not
 @pytest.mark.parametrize("arguments", ['{"path": ', "[1]", '"x"', "nonsense"])
@@ -149,6 +151,7 @@ def test_a_full_context_window(protocol: str) -> None:
             agent.run_sync("long " * 500)
 
 
+@pytest.mark.quick(3)
 @every_protocol
 @streamed_or_not
 def test_an_orphan_result_is_refused(protocol: str, stream: bool) -> None:

@@ -128,6 +128,7 @@ def naive(studied: Studied, call: int, view: Sequence[Slot]) -> float | None:
 
 
 class TestFigures:
+    @pytest.mark.quick(3)
     @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
     def test_what_is_watched_is_what_the_definitions_say(self, chat: Studied, strategy: str) -> None:
         evidence, material = Evidence(chat.recording.session), chat.subject.material
@@ -190,6 +191,7 @@ class TestCommand:
         again = json.loads(captured.out)
         assert again == whole
 
+    @pytest.mark.full
     def test_a_check_measures_again(
         self, folder: Path, sources: list[Source], tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -212,6 +214,7 @@ class TestCommand:
         # What was not asked for is not measured.
         assert measured(folder, sources, **{**options, "strategy": "truncate"}) == 0
 
+    @pytest.mark.quick(3)
     @pytest.mark.parametrize(
         ("change", "why"),
         [

@@ -31,6 +31,7 @@ def test_the_notice_holds_the_end_of_a_long_output_and_nothing_ends_it_early(tmp
     assert is_notice(ran.notice)
 
 
+@pytest.mark.full
 def test_a_command_that_is_stopped_has_ended(tmp_path: Path) -> None:
     async def stopped() -> int:
         # It ignores the interruption, so it is killed.

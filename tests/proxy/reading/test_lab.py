@@ -39,6 +39,7 @@ def only(path: Path) -> RecordedSession:
     return check(session)
 
 
+@pytest.mark.quick(1)
 @every_client
 @pytest.mark.parametrize("seed", first_quick(*range(3)))
 def test_each_call_has_the_usage_that_was_reported_of_it(make: type[Client], seed: int, keep: Keep) -> None:
@@ -56,6 +57,7 @@ def test_each_call_has_the_usage_that_was_reported_of_it(make: type[Client], see
     assert {call.model for call in session.calls} == {kept.facts.model}
 
 
+@pytest.mark.quick(1)
 @every_client
 def test_it_can_be_planned(make: type[Client], keep: Keep, run: Run) -> None:
     kept = keep(make())
@@ -81,6 +83,7 @@ def test_passes_and_marks_are_read(make: type[Client], keep: Keep) -> None:
     assert session.system_tokens > 0
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("make", "strategy"), cross_quick(CLIENTS, ("truncate", "clear-tools")))
 def test_what_other_strategies_left_out_is_read(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)

@@ -28,6 +28,7 @@ each_strategy_and_client = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.quick(2)
 @each_strategy_and_client
 def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)
@@ -41,6 +42,7 @@ def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Kee
     assert sum(block.tokens for block in blocks) == facts.history
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("make", "strategy"), cross_quick(CLIENTS, ("cwl", "paper")))
 def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
     make: type[Client], strategy: str, keep: Keep
@@ -51,6 +53,7 @@ def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
     assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
+@pytest.mark.quick(1)
 @each_strategy_and_client
 def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Client], strategy: str, keep: Keep) -> None:
     worker = Worker(1)

@@ -77,6 +77,7 @@ async def test_an_unreachable_upstream_is_replaced_at_once(tools: bool, caplog: 
     assert KEY not in caplog.text
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("status", [500, 502, 529])
 async def test_an_error_is_tried_once_more_before_the_second_is_asked(status: int) -> None:
     async with (
@@ -171,6 +172,7 @@ async def test_a_later_round_of_a_reply_that_has_begun_is_not_continued_elsewher
         assert (len(first.asked), len(second.asked)) == (2, 0)
 
 
+@pytest.mark.full
 async def test_later_rounds_go_where_the_first_one_went() -> None:
     async def then_down(asked: Asked, writer: asyncio.StreamWriter) -> None:
         if len(first.asked) > 1:
@@ -244,6 +246,7 @@ def signing(name: str) -> Any:
     return answer
 
 
+@pytest.mark.full
 async def test_reasoning_that_another_provider_signed_is_left_out_there_and_comes_back_with_the_first() -> None:
     down = False
 
@@ -284,6 +287,7 @@ async def test_reasoning_that_another_provider_signed_is_left_out_there_and_come
         assert len(first.asked) == asked + 2
 
 
+@pytest.mark.full
 async def test_the_cause_of_a_cold_cache_is_told() -> None:
     def said(read: int, written: int) -> bytes:
         usage = {"input_tokens": 10, "cache_read_input_tokens": read, "cache_creation_input_tokens": written}

@@ -93,6 +93,7 @@ async def watched(make: type[Client], store: Store, turns: int = 9) -> tuple[lis
         return sent, up.asked, status.facts.session
 
 
+@pytest.mark.quick(1)
 @every_client
 async def test_every_request_and_reply_passes_byte_for_byte(make: type[Client], tmp_path: Path) -> None:
     sent, asked, _ = await watched(make, DiskStore(SessionStore(tmp_path), fsync=False))
@@ -100,6 +101,7 @@ async def test_every_request_and_reply_passes_byte_for_byte(make: type[Client], 
     assert [entry.body for entry in asked] == sent
 
 
+@pytest.mark.quick(1)
 @every_client
 async def test_it_predicts_what_a_replay_of_the_session_says(make: type[Client], tmp_path: Path, run: Run) -> None:
     _, _, session = await watched(make, DiskStore(SessionStore(tmp_path), fsync=False))

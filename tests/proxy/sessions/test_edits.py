@@ -45,6 +45,7 @@ def said(body: dict[str, Any]) -> str:
     return json.dumps(body.get("messages", body.get("input")))
 
 
+@pytest.mark.quick(1)
 @every_client
 @pytest.mark.parametrize("edit", [turned, padded])
 @pytest.mark.parametrize("seed", first_quick(*range(2)))
@@ -81,6 +82,7 @@ async def test_what_a_user_adds_to_a_message_whose_results_are_gone_is_shown() -
     assert all(f"Mind number {number}!" in said(done.bodies[0]) for number in wanted)
 
 
+@pytest.mark.quick(1)
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
 async def test_a_client_may_go_back_to_a_message_that_it_has_edited(

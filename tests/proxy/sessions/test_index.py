@@ -51,6 +51,7 @@ def worker(client: Client, seed: int, **options: Any) -> Upstream:
     return Upstream(client.provider, Worker(seed, **options))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("make", "seed"), cross_quick(CLIENTS, range(3)))
 async def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
     client = make()
@@ -85,6 +86,7 @@ async def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_t
                 break
 
 
+@pytest.mark.quick(1)
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("seed", first_quick(*range(2)))
@@ -204,6 +206,7 @@ async def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
     assert all("delimiter" not in request.tools for request in upstream.requests)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("make", "strategy"),
     cross_quick((AnthropicClient, ChatClient, ResponsesClient), ("paper", "truncate", "clear-tools", "none")),

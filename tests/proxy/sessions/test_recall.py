@@ -70,6 +70,7 @@ async def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:
     assert not set(first) & set(recalled(upstream.requests[-1]))
 
 
+@pytest.mark.quick(1)
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
 async def test_a_fork_recalls_what_was_before_it_and_its_own(make: type[Client], stored: bool, tmp_path: Path) -> None:

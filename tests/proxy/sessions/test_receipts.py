@@ -35,6 +35,7 @@ def own_requests(root: Path) -> dict[str, list[SentRequest]]:
     return sessions
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("make", "restarts"), cross_quick(CLIENTS, (True, False)), ids=lambda value: getattr(value, "__name__", str(value))
 )
@@ -99,6 +100,7 @@ def marks(root: Path) -> list[bytes]:
         return [key for (key,) in connection.execute("SELECT key FROM key")]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 async def test_a_turn_can_be_deleted_and_its_client_goes_on(make: type[Client], tmp_path: Path) -> None:
     client = make()

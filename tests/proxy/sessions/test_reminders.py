@@ -95,6 +95,7 @@ class Endless(Worker):
         return Reply(calls=(Call("delimiter", {"action": "start", "name": "endless", "type": "expl"}),))
 
 
+@pytest.mark.quick(1)
 @every_client
 def test_a_model_that_never_ends_is_told_what_it_holds_is_going(make: type[Client]) -> None:
     settings = replace(SETTINGS, budget=3_000)

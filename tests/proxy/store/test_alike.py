@@ -43,6 +43,7 @@ async def begun(
     return client, upstream, done.facts.session
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("steps", "make"), cross_quick((3, 2), CLIENTS))
 async def test_all_of_them_are_resumed_after_a_restart(make: type[Client], steps: int, place: Place) -> None:
     opening = new_root()  # others have used the server

@@ -144,6 +144,7 @@ async def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request
     await store.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
 def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:

@@ -174,6 +174,7 @@ async def test_the_log_is_in_order_over_months_and_a_part_of_it_can_be_read(plac
     await store.close()
 
 
+@pytest.mark.full
 async def test_all_that_belongs_to_a_name_is_deleted_and_nothing_else(place: Place) -> None:
     store, team = place.store(), Team(place.store())
     await team.add("grace")
@@ -209,6 +210,7 @@ async def test_all_that_belongs_to_a_name_is_deleted_and_nothing_else(place: Pla
     await store.close()
 
 
+@pytest.mark.full
 async def test_a_session_that_a_process_has_open_is_said(tmp_path: object) -> None:
     place = Place("disk", str(tmp_path))
     store, other = place.store(), place.store()

@@ -86,6 +86,7 @@ async def test_who_has_no_valid_token_is_refused() -> None:
             assert not any(alice in value for _, value in up.asked[-1].headers)
 
 
+@pytest.mark.full
 async def test_a_name_whose_token_was_revoked_is_out_within_a_second_while_the_proxy_runs() -> None:
     store = MemoryStore()
     team = Team(store)
@@ -226,6 +227,7 @@ async def test_each_name_has_its_own_cost_limit_and_spend() -> None:
     assert [event.by for event in refusals] == ["alice"]
 
 
+@pytest.mark.full
 async def test_a_spent_limit_says_what_to_do() -> None:
     store = MemoryStore()
     alice = await Team(store).add("alice", Limits(3.0 * EACH))

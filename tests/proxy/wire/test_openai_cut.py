@@ -33,6 +33,7 @@ EACH = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.quick(3)
 @EACH
 @pytest.mark.parametrize("breaks", [False, True])
 @pytest.mark.parametrize("text", ["", "Looking."])
