@@ -61,6 +61,11 @@ class Rebuilt:
         """Whether only whole levels of episodes can have left the view."""
         return self.engine.evicts
 
+    @property
+    def bounded(self) -> bool:
+        """Whether anything keeps it within the budget now."""
+        return self.strategy is None or traits(self.strategy).bounded
+
 
 def rebuild(
     records: Iterable[Record],

@@ -197,6 +197,16 @@ class TestShow:
         assert "nothing; 4 over the budget: needed by an unfinished act 62, system prompt and tools 56, " in shown
         assert "user turns 52, active episode 'bump-version' 34" in shown
 
+    def test_a_session_that_nothing_manages_has_no_budget_to_be_over(
+        self, run: Run, store: SessionStore, here: Path
+    ) -> None:
+        with store.create(here, message_format="openai", session_id="0b5e", fsync=False) as journal:
+            journal.append(ConfigRecord(budget=100, policy=Policy(), strategy="none"))
+            journal.append(MessageRecord(message={"role": "user", "content": 1_000 * "Hello. "}))
+        shown = " ".join(run("show", "0b5e").out.split())
+        assert "1,750 tokens; with all that was evicted 1,750" in shown
+        assert " over " not in shown
+
     def test_what_every_request_carries_counts_in_the_whole_as_in_the_view(
         self, run: Run, store: SessionStore, saved: Path, here: Path
     ) -> None:

@@ -109,6 +109,8 @@ class TestSources:
         path = folder / "pi.jsonl"
         path.write_bytes(path.read_bytes()[:-1] + b" ")
         (folder / "chat.json").unlink()
+        with pytest.raises(RecordingError, match=r"there is no folder .*nothing.*--sources"):
+            check_recordings(sources, folder / "nothing")
         with pytest.raises(RecordingError, match=r"not the file .*pi\.jsonl; missing in .*chat\.json.*--sources"):
             measured(folder, sources)
 

@@ -117,8 +117,11 @@ def check_recordings(sources: Iterable[Source], folder: Path) -> None:
     """Check that a folder holds all recordings, byte for byte.
 
     Raises:
-        RecordingError: if one is missing or differs; it names each of them.
+        RecordingError: if the folder or a recording is missing, or one differs; it names each of them.
     """
+    how = f"How to fetch them: wane lab bench {shlex.quote(str(folder))} --sources"
+    if not folder.is_dir():
+        raise RecordingError(f"there is no folder {folder} with the recordings. {how}")
     by_state: dict[State, list[str]] = {"missing": [], "different": []}
     for _, recording, state in states(sources, folder):
         if state != "present":
@@ -129,8 +132,7 @@ def check_recordings(sources: Iterable[Source], folder: Path) -> None:
     if by_state["missing"]:
         told.append(f"missing in {folder}: {', '.join(by_state['missing'])}")
     if told:
-        how = f"wane lab bench {shlex.quote(str(folder))} --sources"
-        raise RecordingError(f"{'; '.join(told)}. How to fetch them: {how}")
+        raise RecordingError(f"{'; '.join(told)}. {how}")
 
 
 def script(sources: Sequence[Source], folder: Path) -> Iterator[str]:

@@ -90,7 +90,9 @@ def _run_live(options: DoctorOptions) -> int:
         sessions = proxy_status(base)["sessions"]
     except (OSError, ValueError, LookupError):
         # Not the address itself, which may hold a token.
-        raise failure.InputError("no proxy answers there; start wane proxy, or give its address: --live URL") from None
+        raise failure.InputError(
+            "no proxy answers at that address; start wane proxy, or give its own: wane doctor --live http://127.0.0.1:8484"
+        ) from None
     totals = merged_totals(entry["rewritten"] for entry in sessions)
     if options.as_json:
         write_json({"sessions": [{"name": entry["id"], "rewritten": entry["rewritten"]} for entry in sessions]})

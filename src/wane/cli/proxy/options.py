@@ -13,6 +13,7 @@ from wane.cli.proxy.shadow import Shadow
 from wane.cli.values import NO_SHARE
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
+from wane.strategies.base import traits
 
 if TYPE_CHECKING:
     from wane.conversation.context import ContextSettings
@@ -82,9 +83,12 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         raise UsageError(
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
-    if treatment.shadow and context.agent_budget is not None:
-        raise UsageError("--shadow says what one --budget would do for all sessions: leave --agent-budget out")
     settings = context_settings(context)
+    if context.agent_budget is not None:
+        if treatment.shadow:
+            raise UsageError("--shadow says what one --budget would do for all sessions: leave --agent-budget out")
+        if not traits(settings.strategy).bounded:
+            raise UsageError("--strategy none keeps to no budget: leave --agent-budget out")
     shadow = Shadow.of(settings, store) if treatment.shadow else None
     # The server takes seconds to load, so report mistakes in the options before that.
     from wane.proxy.server.run import ProxyOptions
@@ -133,7 +137,6 @@ def context_settings(options: ContextOptions) -> ContextSettings:
         ConfigError: for a value that cannot work.
     """
     from wane.conversation.context import SETTING_NAMES, ContextSettings
-    from wane.strategies.base import traits
 
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
     values["budget"] = parse_budget(options.budget, window=options.window)

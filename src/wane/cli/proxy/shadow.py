@@ -38,10 +38,13 @@ class Shadow:
             store: where sessions are stored; None for memory only.
 
         Raises:
-            UsageError: if there is nothing to predict, or the sessions cannot be read back.
+            UsageError: if there is nothing to predict, a setting needs a tool, or the sessions cannot be read back.
         """
         if not traits(context.strategy).bounded:
             raise UsageError("--shadow says what a strategy would do, and --strategy none does nothing: name another")
+        if context.recall or context.tasks:
+            tool = "--recall" if context.recall else "--tasks"
+            raise UsageError(f"--shadow gives the model no tool, so {tool} has no effect: leave it out")
         if store is None:
             raise UsageError("--shadow reads sessions back from their store: leave out --no-store")
         return cls(store, context)

@@ -143,7 +143,8 @@ def tree(session: Session, *, full: bool) -> list[Row]:
         rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
     # Other strategies spare nothing for the reasons that eviction by episode has.
-    return rows if session.rebuilt.by_episode else [replace(row, level="", why="") for row in rows]
+    evicts = session.rebuilt.by_episode and session.rebuilt.bounded
+    return rows if evicts else [replace(row, level="", why="") for row in rows]
 
 
 def describe_usage(usage: Account) -> str:
@@ -229,11 +230,9 @@ def _summary(session: Session) -> RenderableType:
         without = f"; without {unread:,} that cannot be read" if unread else ""
         table.add_row("sub-agents", f"{names}{more}: {describe_usage(session.usage_of_agents)}{without}")
         table.add_row("with them", describe_usage(session.usage + session.usage_of_agents))
-    table.add_row(
-        "window",
-        f"{view.tokens:,} of {rebuilt.window.budget:,} tokens; with all that was evicted {session.history_tokens:,}",
-    )
-    if rebuilt.by_episode and view.tokens > rebuilt.window.budget:
+    budget = f" of {rebuilt.window.budget:,}" if rebuilt.bounded else ""
+    table.add_row("window", f"{view.tokens:,}{budget} tokens; with all that was evicted {session.history_tokens:,}")
+    if rebuilt.by_episode and rebuilt.bounded and view.tokens > rebuilt.window.budget:
         excess, holders = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()
         table.add_row(
             "over", Text(printable(f"by {counted(excess, 'token')}; no pass may take: {holders}"), style="red")

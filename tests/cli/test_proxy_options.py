@@ -1,4 +1,4 @@
-"""Which workers `wane proxy` refuses to start."""
+"""What `wane proxy` refuses to start with."""
 
 from __future__ import annotations
 
@@ -14,6 +14,22 @@ def test_a_store_that_cannot_be_shared_is_refused(store: tuple[str, ...], run: R
     done = run("proxy", "--upstream", "http://127.0.0.1:1", "--workers", "2", *store)
     assert done.code == 2
     assert "several workers need a store that processes can share" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--shadow", "--recall"), "gives the model no tool, so --recall has no effect"),
+        (("--shadow", "--tasks"), "gives the model no tool, so --tasks has no effect"),
+        (("--shadow", "--agent-budget", "40k"), "leave --agent-budget out"),
+        (("--strategy", "none", "--agent-budget", "40k"), "leave --agent-budget out"),
+        (("--agent-budget", "200%"), "--agent-budget: budget '200%' is more than the whole window"),
+    ],
+)
+def test_an_option_without_effect_is_refused(options: tuple[str, ...], why: str, run: Run) -> None:
+    done = run("proxy", "--upstream", "http://127.0.0.1:1", *options)
+    assert done.code == 2
+    assert why in done.err
 
 
 def test_nobody_cannot_serve(run: Run) -> None:
