@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 
 from wane.lab.cache.rewrites import Comparison, examine
+from wane.lab.cache.rules import dates_prompt
 from wane.lab.readers import gather
 from wane.rewrites import SMALLEST, Cause
 
@@ -17,6 +18,7 @@ from wane.rewrites import SMALLEST, Cause
 def main(paths: list[str]) -> None:
     """Print the figures."""
     requests, broken, chances = Counter[str](), Counter[str](), dict[Cause, list[float]]()
+    within, nothing_read = Counter[str](), Counter[str]()
     tokens = after_pauses = 0
     for recording in gather(paths, sidechains=True).recordings:
         rewrites = {rewrite.call: rewrite for rewrite in examine(recording.session).rewrites}
@@ -26,14 +28,24 @@ def main(paths: list[str]) -> None:
             compacted = any(first < compaction.position <= last for compaction in recording.session.compactions)
             name = "pause" if pause >= sent.rules.lifetime else "compaction" if compacted else "neither"
             requests[name] += 1
+            if name == "neither" and sent.rules.lifetime == 300 and sent.rules.breakpoints:
+                dated = "dated prompts" if dates_prompt(recording.session.source, sent.call.at) else "others"
+                spoken = any(first < turn <= last for turn in recording.session.user_turns)
+                follows, length = "a turn of the user" if spoken else "a result", "over" if pause >= 30 else "under"
+                key = f"{dated}, after {follows}, {length} 30 s"
+                within[key] += 1
+                nothing_read[key] += not sent.usage.cache_read
             if rewrite is None:
                 continue
             broken[name] += 1
             tokens += rewrite.tokens
             after_pauses += rewrite.tokens if name == "pause" else 0
             width = {Cause.ROUTING: 8 * sent.rules.grid, Cause.REASONING: 2 * SMALLEST}.get(rewrite.explanation.cause)
-            if width is not None:
+            ends = rewrite.explanation.cause is Cause.REASONING or "before ended" in rewrite.explanation.evidence
+            if width is not None and ends:
                 chances.setdefault(rewrite.explanation.cause, []).append(min(1.0, width / before.cached))
+    for name, count in sorted(within.items()):
+        print(f"{name}: {nothing_read[name]:,} of {count:,} read nothing of a cache of five minutes")
     for name, count in requests.items():
         print(f"after {name}: {broken[name]:,} of {count:,} requests paid again")
     print(f"always answering idle would be right for {after_pauses / tokens:.1%} of the tokens at most")

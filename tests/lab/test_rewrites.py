@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum
 
 import pytest
@@ -31,6 +32,7 @@ class Event(Enum):
     PAUSE = "pause"
     OTHER_MODEL = "other model"
     COMPACTION = "compaction"
+    EFFORT = "another effort"
     NEW_SYSTEM = "new system prompt"
     NEW_FIRST_MESSAGE = "new first message"
     NEW_SYSTEM_REPORTED = "new system prompt, and the provider says so"
@@ -40,6 +42,7 @@ CAUSES = {
     Event.PAUSE: (Cause.IDLE, Certainty.RECORDED),
     Event.OTHER_MODEL: (Cause.MODEL, Certainty.RECORDED),
     Event.COMPACTION: (Cause.COMPACTION, Certainty.RECORDED),
+    Event.EFFORT: (Cause.SETTINGS, Certainty.RECORDED),
     Event.NEW_SYSTEM: (Cause.HEAD, Certainty.UNKNOWN),
     Event.NEW_FIRST_MESSAGE: (Cause.HEAD, Certainty.UNKNOWN),
     Event.NEW_SYSTEM_REPORTED: (Cause.SYSTEM, Certainty.REPORTED),
@@ -66,6 +69,9 @@ class Client:
         elif event is Event.COMPACTION:
             self.request[1:] = [f"summary {self.versions}", "kept", "kept too"]
             self.builder.compaction("a summary", at=self.clock)
+        elif event is Event.EFFORT:
+            # The messages cached under another effort are of no use.
+            self.builder.effort = self.request[1] = f"effort {self.versions}"
         elif event in (Event.NEW_SYSTEM, Event.NEW_SYSTEM_REPORTED):
             self.request[0] = f"system {self.versions}"
         elif event is Event.NEW_FIRST_MESSAGE:
@@ -93,6 +99,7 @@ class Client:
 
 def after(events: list[Event]) -> RecordedSession:
     client = Client()
+    client.builder.effort = "effort 0"
     client.turn(Event.NOTHING)
     client.turn(Event.NOTHING)
     for event in events:
@@ -149,6 +156,51 @@ def test_takes_no_pause_from_a_clock_that_went_back() -> None:
     assert rewrite.explanation.cause is Cause.HEAD
 
 
+@pytest.mark.parametrize(
+    ("year", "cause", "certainty"), [(2025, Cause.SYSTEM, Certainty.INFERRED), (2027, Cause.HEAD, Certainty.UNKNOWN)]
+)
+def test_knows_when_a_client_wrote_the_time_of_its_start(year: int, cause: Cause, certainty: Certainty) -> None:
+    client = Client(SessionBuilder("planted", "pi"), clock=datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    for event in (Event.NOTHING, Event.NEW_SYSTEM, Event.NOTHING, Event.NEW_FIRST_MESSAGE):
+        client.turn(event)
+    restarted, edited = examine(client.session()).rewrites
+    assert (restarted.call, *known(restarted)) == (1, cause, certainty)
+    # The system prompt was read, so it was the same.
+    assert (edited.call, *known(edited)) == (3, Cause.HEAD, Certainty.UNKNOWN)
+
+
+def explained(*usages: Usage, model: str, spoken: int = 0) -> list[tuple[int, Cause, Certainty]]:
+    """Return what is said of requests in one turn, of which the user interrupts one."""
+    builder = SessionBuilder("planted", "codex")
+    builder.user(Content("begin"))
+    for number, usage in enumerate(usages):
+        if number and number == spoken:
+            builder.user(Content("and this"))
+        builder.answer([Part(Kind.TEXT, "looking")], usage=usage, at=100.0 + number, model=model)
+    return [(rewrite.call, *known(rewrite)) for rewrite in examine(builder.build()).rewrites]
+
+
+def test_what_the_next_request_reads_again_was_there_all_along() -> None:
+    usages = (Usage(0, 0, 20_000, 9), Usage(0, 20_000, 2_000, 9), Usage(0, 0, 24_000, 9))
+    routed = [(2, Cause.ROUTING, Certainty.INFERRED)]
+    assert explained(*usages, Usage(0, 22_000, 4_000, 9), model="claude-opus-4-6") == [
+        *routed,
+        (3, Cause.UNEXPLAINED, Certainty.UNKNOWN),  # what the request before has written
+    ]
+    unknown = [(2, Cause.HEAD, Certainty.UNKNOWN)]
+    assert explained(*usages, Usage(0, 24_000, 2_000, 9), model="claude-opus-4-6") == unknown
+    # The next request reads what this one has written, which is shorter than what was cached before.
+    shorter = (*usages[:2], Usage(0, 0, 21_000, 9), Usage(0, 21_000, 1_000, 9))
+    assert explained(*shorter, model="claude-opus-4-6") == unknown
+
+
+@pytest.mark.parametrize(("spoken", "cause"), [(0, Cause.ROUTING), (2, Cause.HEAD)])
+def test_within_a_turn_an_automatic_cache_misses_by_itself(spoken: int, cause: Cause) -> None:
+    usages = (Usage(17_568, 2_432), Usage(600, 19_840), Usage(20_568, 2_432), Usage(900, 22_912))
+    ((call, found, _),) = explained(*usages, model="gpt-5.5", spoken=spoken)
+    assert (call, found) == (2, cause)
+
+
 @pytest.mark.full
 @needs_sessions
 def test_says_of_real_sessions_only_what_is_known() -> None:
@@ -164,7 +216,9 @@ def test_says_of_real_sessions_only_what_is_known() -> None:
     assert tokens > 5_000_000
     assert 0.25 * tokens < known
     assert totals[Cause.COMPACTION].requests == sum(len(session.compactions) for session in sessions)
-    assert totals[Cause.SYSTEM].certainty.keys() == {Certainty.REPORTED}
+    assert totals[Cause.SYSTEM].certainty.keys() == {Certainty.REPORTED, Certainty.INFERRED}
+    assert totals[Cause.SETTINGS].certainty.keys() == {Certainty.RECORDED}
+    assert 0.9 * tokens < tokens - sum(total.certainty.get(Certainty.UNKNOWN, 0) for total in totals.values())
 
 
 LOST = "everything but its first part was written again"

@@ -49,6 +49,7 @@ class ModelCall:
         inherited: whether another session made it, from which this one branches off; it counts there.
         cost: dollars, if the recording states what the provider or Wane itself made of it; None if not.
         id: its id, which its copies in other sessions of the same source share; empty if it has none.
+        effort: how much the model was to think, in the client's word; empty if that was not recorded.
     """
 
     first: int
@@ -60,6 +61,7 @@ class ModelCall:
     inherited: bool = False
     cost: float | None = None
     id: str = ""
+    effort: str = ""
 
     @property
     def priced_as(self) -> str | None:

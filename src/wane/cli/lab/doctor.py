@@ -91,7 +91,7 @@ def _run_live(options: DoctorOptions) -> int:
     except (OSError, ValueError, LookupError):
         # Not the address itself, which may hold a token.
         raise failure.InputError(
-            "no proxy answers at that address; start wane proxy, or give its own: wane doctor --live http://127.0.0.1:8484"
+            "no proxy answers there; start wane proxy, or give its address: wane doctor --live http://127.0.0.1:8484"
         ) from None
     totals = merged_totals(entry["rewritten"] for entry in sessions)
     if options.as_json:
@@ -149,7 +149,7 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
         of = f"{share(min(1.0, rewritten / written))} of the {rounded(written)} tokens written to a cache"
         lines.append(f"That is at most {of}, where writes were recorded.")
     if without := sum(entry.without_usage for entry in known):
-        lines.append(f"{counted(without, 'call')} recorded no usage, so these figures are lower bounds.")
+        lines.append(f"{counted(without, 'call')} recorded no usage: what was paid again there is not known.")
     if unknown:
         names = ", ".join(map(printable, unknown[:3])) + (", …" if len(unknown) > 3 else "")
         lines.append(f"Not known for {counted(len(unknown), 'session')} that recorded no cache reads: {names}.")
@@ -179,7 +179,7 @@ def _known(totals: Mapping[Cause, CauseTotals], everything: int) -> str:
     known = tokens[Certainty.RECORDED] + tokens[Certainty.REPORTED]
     parts = [f"The cause is recorded or reported for {share(known / everything)} of these tokens"]
     if inferred := tokens[Certainty.INFERRED]:
-        parts.append(f"inferred from where the read ended for {share(inferred / everything)}")
+        parts.append(f"inferred for {share(inferred / everything)}")
     if unknown := tokens[Certainty.UNKNOWN]:
         parts.append(f"not known for {share(unknown / everything)}")
     return f"{', '.join(parts)}."

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.lab.cache.rules import CacheRules, drops_reasoning, rules_for
+from wane.lab.cache.rules import CacheRules, dates_prompt, drops_reasoning, rules_for
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
@@ -221,6 +221,10 @@ class Comparison:
         if before.call.model != sent.call.model:
             what = f"the model was {before.call.model}, and is {sent.call.model}"
             return Explanation(Cause.MODEL, Certainty.RECORDED, what)
+        efforts = before.call.effort, sent.call.effort
+        if all(efforts) and efforts[0] != efforts[1]:
+            what = f"the client set how much the model thinks from {efforts[0]} to {efforts[1]}"
+            return Explanation(Cause.SETTINGS, Certainty.RECORDED, what)
         first, last = before.call.first, sent.call.first
         if any(first < compaction.position <= last for compaction in self._session.compactions):
             return Explanation(Cause.COMPACTION, Certainty.RECORDED, "the agent compacted its history")
@@ -258,19 +262,54 @@ class Comparison:
         """Return what the end of the read implies while the recorded history only grew."""
         sent = self.sent[position]
         read, seconds = sent.usage.cache_read, sent.seconds_since(before)
-        ago = "" if seconds is None else f" {seconds:,.0f} s before"
-        if read <= self._head:
-            what = f"{f'only {read:,} tokens were' if read else 'nothing was'} read"
-            return Explanation(Cause.HEAD, Certainty.UNKNOWN, f"{what}, though {before.cached:,} were cached{ago}")
-        for distance in range(2, min(_RECENT, position) + 1):
-            if not sent.rules.breakpoints and read == self.sent[position - distance].cached:
-                what = f"the read ends where the request {distance} before ended"
-                return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
         shrunk = before.usage.total_input - sent.usage.total_input
-        if shrunk > 0:
+        spoken = self._user_spoke(before, sent)
+        if again := self._read_again(position, before):
+            what = f"the next request read {again:,} tokens, of which the provider had more than {read:,} all along"
+            return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
+        what = f"the read ends at {read:,} tokens"
+        if read <= self._head:
+            ago = "" if seconds is None else f" {seconds:,.0f} s before"
+            what = f"{f'only {read:,} tokens were' if read else 'nothing was'} read"
+            what += f", though {before.cached:,} were cached{ago}"
+            if not read and spoken and dates_prompt(self._session.source, sent.call.at):
+                what += f"; {self._session.source} wrote the time of its start into its system prompt"
+                return Explanation(Cause.SYSTEM, Certainty.INFERRED, what)
+        elif distance := self._distance(position):
+            what = f"the read ends where the request {distance} before ended"
+            return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
+        elif shrunk > 0:
             what = f"the request is {shrunk:,} tokens smaller than the one before, though the history grew"
             return Explanation(Cause.MESSAGES, Certainty.INFERRED, what)
-        return Explanation(Cause.UNEXPLAINED, Certainty.UNKNOWN, f"the read ends at {read:,} tokens")
+        if not sent.rules.breakpoints and not spoken and shrunk <= 0:
+            what += "; this is within a turn, and the history only grew"
+            return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
+        return Explanation(Cause.HEAD if read <= self._head else Cause.UNEXPLAINED, Certainty.UNKNOWN, what)
+
+    def _read_again(self, position: int, before: SentRequest) -> int:
+        """Return what the next request read of what was cached before a request, which did not read it; or 0.
+
+        It was read from an older entry, so neither had it been lost nor had anything in front of its end changed.
+        """
+        sent, later = self.sent[position], self.sent[position + 1 : position + 2]
+        again = later[0].usage.cache_read if later else 0
+        if not sent.usage.cache_read < again <= min(before.cached, sent.cached - 1):
+            return 0
+        # An automatic cache also reads a part of this request's own entry, where the next one leaves it.
+        if self._event(later[0], sent) or (not sent.rules.breakpoints and self._user_spoke(sent, later[0])):
+            return 0
+        return again
+
+    def _distance(self, position: int) -> int:
+        """Return how many requests before this one the one was that ended where its read ends; 0 if none did lately."""
+        sent = self.sent[position]
+        if sent.rules.breakpoints:
+            return 0
+        ends = ((distance, self.sent[position - distance].cached) for distance in range(2, min(_RECENT, position) + 1))
+        return next((distance for distance, end in ends if end == sent.usage.cache_read), 0)
+
+    def _user_spoke(self, before: SentRequest, sent: SentRequest) -> bool:
+        return any(before.call.first < turn <= sent.call.first for turn in self._session.user_turns)
 
 
 def _dollars(sent: SentRequest, tokens: int) -> float | None:

@@ -17,6 +17,7 @@ _DEEPSEEK = "https://api-docs.deepseek.com/guides/kv_cache"
 _FIVE_MINUTES: Final = 300.0
 _HALF_HOUR: Final = 1800.0
 _HOUR: Final = 3600.0
+_PI_LEFT_OUT_THE_TIME: Final = 1773432356.0  # 13 March 2026, 20:05:56 UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +168,15 @@ def drops_reasoning(model: str) -> bool:
         return "claude-3" in model or bool(named and (int(named[2]), int(named[3] or 0)) < kept_since)
     version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)
     return bool(version and (int(version[1]), int(version[2] or 0)) < (5, 6))
+
+
+def dates_prompt(client: str, at: float | None) -> bool:
+    """Return whether a client wrote the time of its start, to the second, into its system prompt.
+
+    pi did before 0.58, of 13 March 2026 (https://github.com/badlogic/pi-mono/issues/2131): each restart changed it.
+
+    Args:
+        client: the client, by the name of its sessions' reader.
+        at: when it sent the request, in seconds since 1970 UTC; None if that is not known.
+    """
+    return client == "pi" and at is not None and at < _PI_LEFT_OUT_THE_TIME

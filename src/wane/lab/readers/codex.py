@@ -97,12 +97,19 @@ class _Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class _Effort:
+    """How much the model is to think from here on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class _RolloutLine:
     """One thing that happened, with its line and the current model; a `Part` did not come from the model."""
 
     line: int
     at: float | None
-    what: Part | _Output | _Cost | _Compacted | _Begun
+    what: Part | _Output | _Cost | _Compacted | _Begun | _Effort
     model: str | None = None
 
     @property
@@ -176,7 +183,7 @@ class _Collected:
         elif kind == "turn_context":
             self._model = text(payload.get("model")) or self._model
             self._builder.cwd = self._builder.cwd or text(payload.get("cwd")) or None
-            self.found = True
+            self._add(line, at, _Effort(text(payload.get("effort"))))
         elif not payload and kind in _ITEMS:
             self._item(line, at, data)  # the first version of the format had bare items
         elif not kind and ("instructions" in data or "record_type" in data):
@@ -293,6 +300,8 @@ class _Assembly:
         self._after.clear()
 
     def _take(self, step: _RolloutLine) -> None:
+        if isinstance(step.what, _Effort):
+            self._builder.effort = step.what.name
         if not isinstance(step.what, Part):
             return
         if step.what.kind in (Kind.USER, Kind.NOTICE):

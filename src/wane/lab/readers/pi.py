@@ -81,6 +81,7 @@ def _entries(path: Path, builder: SessionBuilder) -> list[_TreeLine]:
         kind = text(data.get("type"))
         if kind == "session":
             builder.cwd = builder.cwd or text(data.get("cwd")) or None
+            builder.effort = builder.effort or text(data.get("thinkingLevel"))
             names.append("")
             continue
         if kind not in _MESSAGES and kind not in _ASIDE and kind != "compaction":
@@ -125,6 +126,8 @@ class _Assembly:
                 self._turn(_branch_summary(text(entry.data["summary"])), notice=True)
             elif kind == "compaction":
                 self._compaction(entry)
+            elif kind == "thinking_level_change":
+                self._builder.effort = text(entry.data.get("thinkingLevel"))
 
     def _message(self, entry: _TreeLine, message: Mapping[str, Any]) -> None:
         role = text(message.get("role"))

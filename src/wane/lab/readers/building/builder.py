@@ -35,6 +35,7 @@ class SessionBuilder:
         self.problems = Problems() if problems is None else problems
         self.title = ""
         self.cwd: str | None = None
+        self.effort = ""  # of the calls to come
         self.system_tokens: int | None = None
         self.window: int | None = None
         self._inherited = 0  # calls
@@ -139,7 +140,9 @@ class SessionBuilder:
             self._open.pop(recorded, None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
-        self._session.calls.append(ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id))
+        self._session.calls.append(
+            ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id, effort=self.effort)
+        )
 
     def compaction(
         self,
