@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 
 from wane.lab.cache.rewrites import Comparison, examine
-from wane.lab.cache.rules import dates_prompt
+from wane.lab.cache.rules import UNSURE, dates_prompt
 from wane.lab.readers import gather
 from wane.rewrites import SMALLEST, Cause
 
@@ -18,7 +18,7 @@ from wane.rewrites import SMALLEST, Cause
 def main(paths: list[str]) -> None:
     """Print the figures."""
     requests, broken, chances = Counter[str](), Counter[str](), dict[Cause, list[float]]()
-    within, nothing_read = Counter[str](), Counter[str]()
+    within, nothing_read, unused = Counter[str](), Counter[str](), Counter[str]()
     tokens = after_pauses = 0
     for recording in gather(paths, sidechains=True).recordings:
         rewrites = {rewrite.call: rewrite for rewrite in examine(recording.session).rewrites}
@@ -28,6 +28,10 @@ def main(paths: list[str]) -> None:
             compacted = any(first < compaction.position <= last for compaction in recording.session.compactions)
             name = "pause" if pause >= sent.rules.lifetime else "compaction" if compacted else "neither"
             requests[name] += 1
+            if not sent.rules.breakpoints and pause < sent.rules.lifetime:
+                key = f"automatic caching, {'over' if pause > UNSURE else 'under'} {UNSURE:.0f} s"
+                unused[key] += 1
+                unused[f"{key}, paid again"] += rewrite is not None
             if name == "neither" and sent.rules.lifetime == 300 and sent.rules.breakpoints:
                 dated = "dated prompts" if dates_prompt(recording.session.source, sent.call.at) else "others"
                 spoken = any(first < turn <= last for turn in recording.session.user_turns)
@@ -46,6 +50,8 @@ def main(paths: list[str]) -> None:
                 chances.setdefault(rewrite.explanation.cause, []).append(min(1.0, width / before.cached))
     for name, count in sorted(within.items()):
         print(f"{name}: {nothing_read[name]:,} of {count:,} read nothing of a cache of five minutes")
+    for name, count in sorted(unused.items()):
+        print(f"{name}: {count:,}")
     for name, count in requests.items():
         print(f"after {name}: {broken[name]:,} of {count:,} requests paid again")
     print(f"always answering idle would be right for {after_pauses / tokens:.1%} of the tokens at most")

@@ -201,6 +201,18 @@ def test_within_a_turn_an_automatic_cache_misses_by_itself(spoken: int, cause: C
     assert (call, found) == (2, cause)
 
 
+@pytest.mark.parametrize(("pause", "cause"), [(590, Cause.HEAD), (610, Cause.IDLE)])
+def test_an_automatic_cache_may_be_gone_after_ten_minutes(pause: int, cause: Cause) -> None:
+    builder = SessionBuilder("planted", "codex")
+    for number, usage in enumerate((Usage(17_568, 2_432), Usage(600, 19_840), Usage(20_568, 2_432))):
+        builder.user(Content("go on"))
+        at = 100.0 + number + (pause if number == 2 else 0)
+        builder.answer([Part(Kind.TEXT, "done")], usage=usage, at=at, model="gpt-5.5")
+    (rewrite,) = examine(builder.build()).rewrites
+    certainty = Certainty.INFERRED if cause is Cause.IDLE else Certainty.UNKNOWN
+    assert known(rewrite) == (cause, certainty)
+
+
 @pytest.mark.full
 @needs_sessions
 def test_says_of_real_sessions_only_what_is_known() -> None:

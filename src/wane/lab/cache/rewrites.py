@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.lab.cache.rules import CacheRules, dates_prompt, drops_reasoning, rules_for
+from wane.lab.cache.rules import UNSURE, CacheRules, dates_prompt, drops_reasoning, rules_for
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
@@ -284,6 +284,9 @@ class Comparison:
         if not sent.rules.breakpoints and not spoken and shrunk <= 0:
             what += "; this is within a turn, and the history only grew"
             return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
+        if not sent.rules.breakpoints and seconds is not None and seconds > UNSURE:
+            what += f"; {seconds:,.0f} s had passed, after which providers no longer promise an entry"
+            return Explanation(Cause.IDLE, Certainty.INFERRED, what)
         return Explanation(Cause.HEAD if read <= self._head else Cause.UNEXPLAINED, Certainty.UNKNOWN, what)
 
     def _read_again(self, position: int, before: SentRequest) -> int:

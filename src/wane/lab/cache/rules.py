@@ -14,6 +14,9 @@ _OPENAI = "https://developers.openai.com/api/docs/guides/prompt-caching"
 _GOOGLE = "https://ai.google.dev/gemini-api/docs/caching"
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/kv_cache"
 
+UNSURE: Final = 600.0
+"""Seconds unused after which an automatic cache may be gone, whatever its lifetime: OpenAI says 5 to 10 minutes."""
+
 _FIVE_MINUTES: Final = 300.0
 _HALF_HOUR: Final = 1800.0
 _HOUR: Final = 3600.0
