@@ -1,7 +1,7 @@
 """Settings of the whole suite.
 
-Hypothesis profiles: `quick` (the default) and `full` (of `make test-all`) draw the same examples every time,
-so that a green suite stays green; `fuzz` looks for new ones, for long. Choose with
+Hypothesis profiles: `quick` (the default), `ci` (of `.ci/run`) and `full` (of `make test-all`) draw the same examples
+every time, so that a green suite stays green; `fuzz` looks for new ones, for long. Choose with
 `pytest --hypothesis-profile=fuzz`. A test that wants more or fewer says how many times the profile's number.
 """
 
@@ -25,7 +25,8 @@ from tests.conformance import conformance_cases
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 _same = settings(deadline=None, derandomize=True, database=None, suppress_health_check=_quiet)
 
-settings.register_profile("quick", _same, max_examples=6)
+settings.register_profile("quick", _same, max_examples=4)
+settings.register_profile("ci", _same, max_examples=6)
 settings.register_profile("full", _same, max_examples=50)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, print_blob=True, suppress_health_check=_quiet)
 settings.load_profile("quick")

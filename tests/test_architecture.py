@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -161,6 +162,7 @@ EXPORTED = """
 """
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -184,17 +186,21 @@ def floor_of(module: str) -> str | None:
     return names[1] if len(names) > 1 else ""
 
 
+@cache
+def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """The imports of a file, wherever in it."""
+    return [node for node in ast.walk(tree(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports(path: Path) -> Iterator[tuple[str, str]]:
-    """Each module that a file imports, wherever in it, and where; a relative one with its dots."""
-    for node in ast.walk(tree(path)):
+    """Each module that a file imports, and where; a relative one with its dots."""
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             names = ["." * node.level + (node.module or "")]
             if names == ["wane"]:
                 names += [f"wane.{alias.name}" for alias in node.names if (PACKAGE / alias.name).exists()]
-        else:
-            continue
         yield from ((place(path, node), name) for name in names)
 
 
@@ -240,10 +246,10 @@ def module_of(path: Path) -> str:
 
 def module_imports(path: Path) -> Iterator[str]:
     """What a file imports, without the packages that it is in."""
-    for node in ast.walk(tree(path)):
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue

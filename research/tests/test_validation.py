@@ -137,7 +137,7 @@ def test_recorded_sessions_are_met(validations: list[Validation]) -> None:
     assert sum(kept) / len(kept) < 0.001
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("source", "close", "total", "share"),
     [("pi", 0.94, 0.06, 0.05), ("claude-code", 0.97, 0.005, 0.015), ("codex", 0.92, 0.015, 0.03)],

@@ -375,6 +375,7 @@ def test_ctrl_c_at_a_question_refuses_and_stops(served: Serve, repository: Path)
     assert not (repository / "made").exists()
 
 
+@pytest.mark.full
 def test_what_was_being_typed_is_not_the_answer(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("do it")
@@ -505,6 +506,7 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
                 play(at, scene)
 
 
+@pytest.mark.full
 def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("go")
@@ -826,6 +828,7 @@ def test_short_numbers(tokens: int, shown: str) -> None:
     assert short(tokens) == shown
 
 
+@pytest.mark.full
 def test_the_prompt_does_not_wait_for_what_loads_slowly() -> None:
     slow = "pydantic_ai", "pydantic_ai_harness", "openai", "anthropic", "genai_prices", "rich.markdown"
     code = f"import sys, wane.cli.chat.interactive; print(*sorted(set({slow}) & set(sys.modules)))"

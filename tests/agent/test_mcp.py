@@ -123,6 +123,7 @@ def test_print_mode_calls_what_a_rule_allows(
     assert "noise" not in told, "what a server says is in a log"
 
 
+@pytest.mark.full
 def test_a_projects_servers_are_not_started_unless_the_user_says_so(
     served: Serve, repository: Path, servers: Path
 ) -> None:

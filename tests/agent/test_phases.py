@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.agent.provider import Serve
 from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
@@ -25,6 +27,7 @@ def model(request: Request) -> Reply:
     return Reply(calls=(PLAN[done],)) if done < len(PLAN) else Reply("Done.")
 
 
+@pytest.mark.full
 def test_turns_are_tasks_and_changes_tell_the_phases(served: Serve, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     with served(model) as provider:

@@ -271,6 +271,7 @@ def test_a_failed_start_has_the_fields_of_any_result(
     assert set(result) == RESULT_FIELDS
 
 
+@pytest.mark.full
 def test_a_server_that_cannot_be_reached_is_named_with_its_setting(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

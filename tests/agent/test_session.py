@@ -305,6 +305,7 @@ def test_the_journal_is_ahead_of_every_call(served: Serve, project: Path) -> Non
         session.close()
 
 
+@pytest.mark.full
 def test_one_writer(served: Serve, project: Path) -> None:
     with served([Reply("ok")]) as server:
         settings = config(project, server.model())

@@ -327,6 +327,7 @@ def changed(given: SessionConfig, strategy: str) -> SessionConfig:
     return replace(given, settings=given.settings.changed(strategy=strategy), chosen=frozenset({"strategy"}))  # type: ignore[arg-type]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strategy", first_quick("truncate", "compact", "clear-tools"))
 def test_another_strategy_begins_with_all_that_has_happened(served: Serve, project: Path, strategy: str) -> None:
     with served(Model(TASKS, marks=False)) as server:

@@ -7,6 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
+
 from wane.cli.commands import AGENT, installed
 from wane.cli.failure import UsageError
 from wane.cli.parser import parse
@@ -52,5 +54,6 @@ def trouble(line: str) -> str:
     return ""
 
 
+@pytest.mark.full
 def test_the_command_understands_each() -> None:
     assert not [f"{page.name}: {line}: {why}" for page, line in CASES if (why := trouble(line))]

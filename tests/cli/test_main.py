@@ -215,6 +215,7 @@ class TestLoading:
         assert done.code == 0
         assert self.loaded(done.err) - set(sys.stdlib_module_names) <= {"wane", "wane_research"}
 
+    @pytest.mark.full
     def test_a_plan_loads_rich_alone_and_only_for_the_picture(self, spawn: Run, tmp_path: Path) -> None:
         path = tmp_path / "chat.json"
         path.write_text('[{"role": "user", "content": "Hi."}]')

@@ -128,6 +128,7 @@ class TestTables:
 
 
 class TestLayout:
+    @pytest.mark.full
     def test_what_is_drawn_adds_up(self, shared_cases: list[dict[str, Any]], subtests: pytest.Subtests) -> None:
         for case in shared_cases:
             with subtests.test(case["name"]):

@@ -304,6 +304,7 @@ class TestTerminal:
         assert "\x1b[" in colour.out
         assert ESCAPE.sub("", colour.out) == plain.out
 
+    @pytest.mark.full
     def test_no_color_is_obeyed(self, spawn: Run, chat: Path) -> None:
         wanted = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"}
         codes = {
@@ -311,6 +312,7 @@ class TestTerminal:
         }
         assert not codes & {str(code) for code in (*range(30, 50), *range(90, 108))}
 
+    @pytest.mark.full
     def test_an_output_that_takes_ascii_only(self, spawn: Run, chat: Path) -> None:
         done = spawn("plan", chat, "--budget", "3200", env={"PYTHONIOENCODING": "ascii"})
         assert done.code == 0, done.err

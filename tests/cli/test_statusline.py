@@ -81,6 +81,7 @@ async def test_a_proxy_of_the_environment_gets_no_token_that_is_for_this_machine
         assert [it.target for it in other.asked] == [f"{url}/wane/status"] * asked
 
 
+@pytest.mark.full
 def test_a_real_proxy_is_asked() -> None:
     async def main() -> list[str]:
         lines = []

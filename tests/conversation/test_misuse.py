@@ -41,6 +41,7 @@ def test_a_budget_that_lacks_its_unit_is_refused(budget: Any) -> None:
     assert wane.Conversation(budget="0.08k").settings.budget == 80
 
 
+@pytest.mark.full
 def test_threads_share_a_conversation() -> None:
     """Each call is whole: nothing is lost or torn, and each request is within the budget."""
     conversation = wane.Conversation(budget="4k", remind_at=None)

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import json
 from tests.core.test_properties import long_session
@@ -24,6 +26,7 @@ def outcome(seed: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_the_same_view_in_any_process() -> None:
     first = outcome("1")
     assert "delimiter" not in first  # the window keeps no content

@@ -43,6 +43,7 @@ def conversation(server: ScriptedServer, protocol: str, stream: bool, **options:
     return asyncio.run(turns())
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "reply",
     [
@@ -82,6 +83,7 @@ def test_a_number_that_json_cannot_write_is_refused_and_the_conversation_goes_on
     assert "INVALID" not in str(response.tool_calls[0].args)
 
 
+@pytest.mark.quick(2)
 @every_protocol
 @pytest.mark.parametrize("tool", ["delimiter", "recall"])
 def test_our_own_tools_refuse_it_without_using_up_a_retry(protocol: str, tool: str) -> None:

@@ -249,6 +249,7 @@ def events_of(server: ScriptedServer, log: Log, runs: int) -> list[list[Any]]:
     return told
 
 
+@pytest.mark.full
 def test_a_continued_run_does_not_tell_earlier_events_again() -> None:
     log = Log()
     with ScriptedServer([*session(*"ab"), *session(*"cd"), Reply("Well."), *session("e")]) as server:

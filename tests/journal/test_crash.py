@@ -30,6 +30,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.full
 def test_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
     path = begin(tmp_path)
     holder = python("-c", HOLD, str(path))
@@ -85,6 +86,7 @@ def kill_a_writer(path: Path, seed: int) -> int:
     return seen[-1]
 
 
+@pytest.mark.full
 def test_kill_9_loses_at_most_the_record_being_written(tmp_path: Path) -> None:
     path = begin(tmp_path)
     for seed in range(40):

@@ -352,6 +352,7 @@ class TestTune:
         assert (done.chosen.budget, done.chosen.policy) == (DEFAULT_BUDGET, Policy())
         assert done.config() == f"budget = {DEFAULT_BUDGET}\n"
 
+    @pytest.mark.full
     def test_nothing_that_was_tried_is_better_than_the_choice(self, data: dict[str, Any]) -> None:
         chosen = data["recommended"]
         cost, kept = chosen["cost_and_again_usd"], chosen["kept"]

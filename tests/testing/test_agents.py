@@ -42,6 +42,7 @@ def test_a_conversation(protocol: str, stream: bool) -> None:
     assert not {"authorization", "x-api-key"} & set(second.headers)
 
 
+@pytest.mark.quick(2)
 @every_protocol
 @streamed_or_not
 def test_the_client_sees_what_was_scripted(protocol: str, stream: bool) -> None:

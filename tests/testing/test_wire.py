@@ -315,6 +315,7 @@ def test_with_a_budget_for_it_a_turn_begins_with_thinking() -> None:
         assert post(server, MESSAGES, ask)[1]["content"][0]["thinking"] == "So."
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("path", ASK)
 @pytest.mark.parametrize("reply", [FULL, Reply("Hello."), Reply(calls=(Call("f"),)), Reply(reasoning="T."), Reply()])
 def test_answers_are_of_the_providers_types(path: str, reply: Reply) -> None:

@@ -7,6 +7,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.cli.sample import Chat, save
 from wane.journal import Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 from wane.journal.records import SPENT_NOTE
@@ -55,6 +57,7 @@ def test_steps_in_sessions_of_their_own_are_summed(tmp_path: Path) -> None:
     assert figures_of(journal).since(figures_of(journal), 3_000) == (NOTHING, nothing)
 
 
+@pytest.mark.full
 def test_what_a_trial_did_is_what_its_session_did_after_the_trial_before(tmp_path: Path) -> None:
     arm = Arm("b", "test:model", "cwl", 3_000, "single")
     task = Task("two", tmp_path, None)

@@ -211,6 +211,7 @@ def test_runs_of_different_tasks_are_told(tmp_path: Path) -> None:
     assert any("its runs have different tasks" in remark for remark in found.remarks)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("tasks", "runs"), [(1, 1), (1, 2), (2, 1), (2, 2), (30, 1), (30, 3)])
 @pytest.mark.parametrize("reward", [0.0, 0.5, 1.0])
 def test_no_interval_is_without_a_width(tmp_path: Path, tasks: int, runs: int, reward: float) -> None:
@@ -344,6 +345,7 @@ def test_what_holds_of_all_arms_is_said_once(tmp_path: Path) -> None:
     assert not any("With one run" in it.text for it in each)
 
 
+@pytest.mark.full
 @trials.needs_trials
 def test_real_trials(tmp_path: Path) -> None:
     trials.write(tmp_path, "Qwen3.6-27B", "isolated")

@@ -71,6 +71,7 @@ def _plain(part: Part) -> Part:
     return replace(part, needs=(), call_id=part.call_id and re.sub(r"#\d+$", "", part.call_id))
 
 
+@pytest.mark.quick(2)
 @each_strategy_and_client
 def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)

@@ -141,6 +141,7 @@ def test_a_store_that_cannot_be_reached_is_told_at_the_start(store: str, variabl
     assert TOKEN not in done.stderr
 
 
+@pytest.mark.full
 async def test_a_key_in_the_path_of_the_upstream_or_the_client_is_never_told(tmp_path: Path) -> None:
     key = "s3cret-KEY"
 
@@ -212,6 +213,7 @@ async def test_second_interrupt_answers_what_has_no_answer_yet() -> None:
         assert b"the proxy was stopped" in answer.body
 
 
+@pytest.mark.full
 async def test_a_team_is_told_to_use_the_tokens_of_its_names(tmp_path: Path) -> None:
     options = ("--store", f"{tmp_path}/store", "--team")
     async with provider(says) as up, wane_proxy(up.url, *options, WANE_PROXY_TOKEN=TOKEN) as it:

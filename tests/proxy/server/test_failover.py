@@ -92,6 +92,7 @@ async def test_an_error_is_tried_once_more_before_the_second_is_asked(status: in
         assert len(first.asked) == (4 if status == 500 else 2)
 
 
+@pytest.mark.full
 async def test_an_error_that_passes_is_not_seen() -> None:
     async with (
         provider(replies(error(529), HI)) as first,

@@ -56,6 +56,7 @@ async def test_encoded_body_is_read_and_sent_plain(name: str) -> None:
         assert up.asked[0].json["messages"] == body()["messages"]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", ["gzip", "deflate", "zstd", "br"])
 @pytest.mark.parametrize("size", [1_000_001, 50_000_000])
 async def test_bomb_is_refused(name: str, size: int) -> None:
@@ -112,6 +113,7 @@ async def test_body_that_does_not_come_is_given_up(path: str) -> None:
         assert not up.asked
 
 
+@pytest.mark.full
 async def test_head_that_does_not_come_is_given_up() -> None:
     async with provider(says) as up, proxy(up.url, timeouts={"head": 0.5}) as running:
         async with support.connection(running) as it:

@@ -95,6 +95,7 @@ def check(protocol: Protocol, answer: Answer, asked: int) -> None:
     assert protocol.end in last
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", first_quick(*PROTOCOLS))
 @pytest.mark.parametrize("text", first_quick("Looking.", None))
 async def test_a_stream_that_breaks_in_a_round_of_own_calls_alone_is_never_an_empty_reply(

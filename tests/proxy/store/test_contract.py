@@ -365,6 +365,7 @@ async def test_who_begins_again_gets_all_records(shared: Place) -> None:
         assert topics(await add(log)) == []
 
 
+@pytest.mark.full
 async def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
 
@@ -378,6 +379,7 @@ async def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
         await (await there.open(log.id)).close()
 
 
+@pytest.mark.full
 async def test_a_killed_holder_frees_the_session(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
 

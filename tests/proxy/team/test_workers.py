@@ -239,6 +239,7 @@ def test_which_session_a_line_is_about() -> None:
     assert chosen([], "x") is None
 
 
+@pytest.mark.full
 async def test_a_line_is_about_the_session_of_its_agent() -> None:
     others = ID.replace("0", "7")
 

@@ -146,7 +146,7 @@ def concludes(request: Request) -> Reply:
 
 
 def test_the_guides_branches() -> None:
-    guide = Path(__file__).parents[2] / "docs" / "reference" / "marks.md"
+    guide = Path(__file__).parents[3] / "docs" / "reference" / "marks.md"
     code = next(part for part in guide.read_text(encoding="utf-8").split("```") if "StateGraph(" in part)
     with ScriptedServer(concludes) as server:
         model = ChatOpenAI(model="gpt-x", base_url=f"{server.url}/v1", api_key="k", max_retries=0)
