@@ -6,16 +6,33 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import pytest
+
 from tests.proxy.wire.cuts import pieces
 from wane.conversation.request import Tool
 from wane.proxy.wire.base import AnsweredRound, Body, Reply, Round, ViewMessage, Wire
+from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
+from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.wire import Provider
 
 DELIMITER = Tool("delimiter", "Mark episodes.", {"type": "object", "properties": {"action": {"type": "string"}}})
 OWN = frozenset({"delimiter"})
 GUIDANCE = "Mark your episodes."
+
+_TOOL: dict[str, Any] = {"name": "read", "parameters": {"type": "object"}}
+_HI: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
+CHAT: Body = {"model": "m", "messages": _HI, "tools": [{"type": "function", "function": _TOOL}]}
+RESPONSES: Body = {"model": "m", "input": _HI, "tools": [{"type": "function", **_TOOL}]}
+
+both_wires = pytest.mark.parametrize(
+    ("wire", "provider", "body"),
+    [(OpenAIChatWire(), OpenAIChat(), CHAT), (OpenAIResponsesWire(), OpenAIResponses(), RESPONSES)],
+    ids=["chat", "responses"],
+)
+"""A test of both of OpenAI's wires, each with a provider and the body of a request."""
 
 
 def mark(action: str = "start") -> Call:

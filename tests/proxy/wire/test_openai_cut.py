@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Upstream, mark
-from wane.proxy.wire.base import BrokenReplyError, Wire
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
-from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Upstream, both_wires, mark
+from wane.proxy.wire.base import Body, BrokenReplyError, Wire
 from wane.testing import Call
 from wane.testing import Reply as Scripted
-from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.wire import Provider
-
-TOOL: dict[str, Any] = {"name": "read", "parameters": {"type": "object"}}
-CHAT: dict[str, Any] = {
-    "model": "m",
-    "messages": [{"role": "user", "content": "Hi"}],
-    "tools": [{"type": "function", "function": TOOL}],
-}
-RESPONSES: dict[str, Any] = {
-    "model": "m",
-    "input": [{"role": "user", "content": "Hi"}],
-    "tools": [{"type": "function", **TOOL}],
-}
-EACH = pytest.mark.parametrize(
-    ("wire", "provider", "body"),
-    [(OpenAIChatWire(), OpenAIChat(), CHAT), (OpenAIResponsesWire(), OpenAIResponses(), RESPONSES)],
-    ids=["chat", "responses"],
-)
 
 
 @pytest.mark.quick(3)
-@EACH
+@both_wires
 @pytest.mark.parametrize("breaks", [False, True])
 @pytest.mark.parametrize("text", ["", "Looking."])
 def test_nothing_of_own_calls_is_given_wherever_a_stream_stops(
-    wire: Wire, provider: Provider, body: dict[str, Any], text: str, breaks: bool
+    wire: Wire, provider: Provider, body: Body, text: str, breaks: bool
 ) -> None:
     """Whether the connection breaks off or comes to an end."""
     asked = wire.equip({**body, "stream": True}, [DELIMITER], GUIDANCE).body
@@ -57,10 +35,10 @@ def test_nothing_of_own_calls_is_given_wherever_a_stream_stops(
         assert not [word for word in (b"delim", b"action", GUIDANCE.encode()) if word in out], (stop, out[-300:])
 
 
-@EACH
+@both_wires
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_later_round_without_a_body_is_broken_and_not_the_one_before_again(
-    wire: Wire, provider: Provider, body: dict[str, Any], streams: bool
+    wire: Wire, provider: Provider, body: Body, streams: bool
 ) -> None:
     asked = {**body, "stream": streams}
     reply = wire.reply(asked, OWN)
@@ -70,9 +48,9 @@ def test_a_later_round_without_a_body_is_broken_and_not_the_one_before_again(
         reply.end()
 
 
-@EACH
+@both_wires
 def test_the_end_of_an_answered_round_is_not_given_if_the_next_one_breaks_at_once(
-    wire: Wire, provider: Provider, body: dict[str, Any]
+    wire: Wire, provider: Provider, body: Body
 ) -> None:
     asked = {**body, "stream": True}
     reply = wire.reply(asked, OWN)
