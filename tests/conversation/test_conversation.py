@@ -148,11 +148,13 @@ def test_it_is_the_package_s_own_name() -> None:
 
 def test_with_management_off_all_that_is_new_is_shown_and_no_tool_offered() -> None:
     log = Log()
-    conversation = Conversation(budget="0.3k", manage=False, recall=True, on_event=log)
+    conversation = Conversation(budget="0.3k", manage=False, recall=True, remind_at=0.01, on_event=log)
     live(conversation, LONG)
-    assert conversation.request().view == LONG
+    request = conversation.request()
+    assert (request.view, request.reminder) == (LONG, None)
     assert (conversation.tools, conversation.instructions) == ([], "")
-    assert not log.of(PassRan)
+    assert not [event for kind in (PassRan, BudgetUnmet, Reminded) for event in log.of(kind)]
+    assert [episode.name for episode in conversation.episodes if episode.name] == [f"e{n}" for n in range(6)]
     conversation.change(manage=True)
     conversation.append(user("On."))
     evicted = conversation.request()
@@ -602,6 +604,7 @@ def test_a_model_that_marks_nothing_is_reminded_at_the_end_of_a_request() -> Non
     assert not any(_reminders(annotate="infer"))
     assert not any(_reminders(strategy="truncate"))
     assert not any(_reminders(remind_at=None))
+    assert not any(_reminders(manage=False))
 
 
 @times(0.7)
@@ -827,9 +830,16 @@ def test_of_states_in_memory_the_least_recently_used_is_deleted() -> None:
     assert states.find(["a"])
 
 
-def test_an_episode_that_was_never_started_is_not_recalled() -> None:
-    with pytest.raises(UnknownEpisodeError, match="no episode is named 'nobody'"):
-        Conversation().recall("nobody")
+def test_an_episode_that_was_never_started_is_not_recalled_nor_what_is_outside_of_one() -> None:
+    conversation = Conversation()
+    with pytest.raises(UnknownEpisodeError, match="no episode is named 'nobody'; no episode has been started"):
+        conversation.recall("nobody")
+    conversation.host.ingest(LONG)
+    with pytest.raises(UnknownEpisodeError, match="no episode is named 'nobody'; episodes so far: e0"):
+        conversation.recall("nobody")
+    assert conversation.recall("e1").startswith('Episode "e1", whole:\n\n')
+    for offset in (-1, 10**9):
+        assert "is outside it" in conversation.recall("e1", offset)
 
 
 def test_a_fork_is_told() -> None:

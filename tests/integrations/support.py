@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.usage import RequestUsage
 
+from tests.conversation.support import answered
 from tests.formats.convert import to_pydantic_ai
 from tests.strategies import sessions
 from wane import Kind
 from wane.conversation import Conversation
-from wane.conversation.events import Event
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.testing import Call, Request
 
@@ -53,20 +53,6 @@ def _spelled(arguments: str | None) -> str:
         return json.dumps(json.loads(arguments or "{}"), sort_keys=True)
     except (ValueError, RecursionError):
         return json.dumps({"INVALID_JSON": arguments})
-
-
-def answered(session: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The session with every result right after the message that made its call, as providers want it."""
-    results = {message["tool_call_id"]: message for message in session if message["role"] == "tool"}
-    written: list[dict[str, Any]] = []
-    for message in session:
-        if message["role"] == "tool":
-            continue
-        written.append(message)
-        for call in message.get("tool_calls") or ():
-            made = {"role": "tool", "tool_call_id": call["id"], "content": "late"}
-            written.append(results.get(call["id"], made))
-    return written
 
 
 @st.composite
@@ -115,13 +101,3 @@ def standing(conversation: Conversation[ModelMessage]) -> dict[str, Any]:
         "reminder": request.reminder,
         "episodes": [(e.name, e.type, e.level, e.closed, e.spans) for e in conversation.episodes],
     }
-
-
-class Log(list[Event]):
-    """A listener that keeps what it is told."""
-
-    def __call__(self, event: Event) -> None:
-        self.append(event)
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [event for event in self if isinstance(event, kind)]

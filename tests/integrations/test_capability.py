@@ -29,7 +29,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.openai import OpenAICompaction
 from pydantic_ai.models.test import TestModel
 
-from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
+from tests.conversation.support import Log
+from tests.integrations.support import delimiter, shapes_of, shapes_on_wire
 from tests.integrations.worksite import session, task, worker
 from wane import ConfigError, Kind, Policy
 from wane.conversation.events import (

@@ -13,7 +13,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tests.integrations.support import Log, histories, live, standing
+from tests.conversation.support import Log
+from tests.integrations.support import histories, live, standing
 from wane import ConfigError, EpisodeType
 from wane.conversation import Call, Conversation
 from wane.conversation.events import EpisodeOpened, PassRan, Reminded

@@ -25,12 +25,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from tests.integrations.support import FORMAT, Log, histories, live, responses, shapes_of, standing
+from tests.conversation.support import Log
+from tests.integrations.support import FORMAT, histories, live, responses, shapes_of, standing
 from tests.strategies import policies, times
-from wane import Policy, UnknownEpisodeError
+from wane import Policy
 from wane.conversation import Conversation
 from wane.conversation.events import (
-    BudgetUnmet,
     EpisodeClosed,
     EpisodeOpened,
     HistoryForked,
@@ -38,7 +38,6 @@ from wane.conversation.events import (
     MessageTaken,
     OverheadChanged,
     PassRan,
-    Reminded,
     UsageObserved,
 )
 from wane.core import exact_budget
@@ -289,30 +288,6 @@ def test_what_the_context_held_is_read_where_usage_sums_several_requests() -> No
     assert [event.input_tokens for event in log.of(UsageObserved)] == [300]
 
 
-def test_passes_and_unmet_budgets_are_told() -> None:
-    log = Log()
-    conversation = new_conversation("0.15k", policy=Policy.paper(), on_event=log)
-    live(conversation, LONG)
-    assert any(event.report.steps for event in log.of(PassRan))
-    assert log.of(BudgetUnmet)
-    assert all(not event.report.satisfied for event in log.of(BudgetUnmet))
-
-
-def test_with_management_off_everything_is_taken_in_and_nothing_evicted() -> None:
-    log = Log()
-    conversation = new_conversation("0.01k", on_event=log, manage=False, remind_at=0.01)
-    live(conversation, LONG)
-    assert shapes_of(conversation.view) == shapes_of(LONG)
-    assert not log.of(PassRan)
-    assert not log.of(BudgetUnmet)
-    assert not log.of(Reminded)
-    assert conversation.request().reminder is None
-    assert [episode.name for episode in conversation.episodes if episode.name] == [f"e{n}" for n in range(6)]
-    conversation.change(manage=True)
-    live(conversation, [*LONG, user()], known=responses(LONG))
-    assert len(conversation.view) < len(LONG)
-
-
 def test_a_pass_may_run_early_when_the_cache_has_expired() -> None:
     def history(pause: timedelta) -> list[ModelMessage]:
         answered = [replace(message, timestamp=NOON) for message in LONG]
@@ -387,13 +362,3 @@ def test_recall_gives_an_evicted_episode_back_exactly_page_by_page() -> None:
     assert pages > 3
     assert "x" * 1_500 in text
     assert text.startswith('[call delimiter] {"action":"start","name":"big","type":"expl"}')
-
-
-def test_recall_says_what_is_wrong() -> None:
-    conversation = new_conversation(10_000)
-    conversation.host.ingest(LONG)
-    assert conversation.recall("e1").startswith('Episode "e1", whole:\n\n')
-    for offset in (-1, 10**9):
-        assert "is outside it" in conversation.recall("e1", offset)
-    with pytest.raises(UnknownEpisodeError, match="no episode is named 'e9'; episodes so far: e0"):
-        conversation.recall("e9")

@@ -11,7 +11,8 @@ from pydantic_ai import capture_run_messages
 from pydantic_ai.capabilities import Caching
 from pydantic_ai.messages import ToolReturnPart
 
-from tests.integrations.support import Log, delimiter, shapes_of
+from tests.conversation.support import Log
+from tests.integrations.support import delimiter, shapes_of
 from tests.integrations.worksite import INSTRUCTIONS, THINKING, expected_views, session, task, wire_views, work, worker
 from tests.strategies import RAW
 from tests.testing.support import each_protocol_once, every_protocol, model_of, run

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
+from tests.conversation.support import Log
+from tests.integrations.support import delimiter, shapes_of, shapes_on_wire
 from tests.testing.support import model_of, run
 from wane import Policy
 from wane.conversation.events import OverheadChanged
