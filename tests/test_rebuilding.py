@@ -14,12 +14,11 @@ from tests.journal.support import begin
 from tests.strategies import policies, sessions
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
-from wane.core import ContextWindow, EpisodeType, Mark, Pinned, Policy
+from wane.core import EpisodeType, Mark, Pinned, Policy
 from wane.core.errors import JournalError
 from wane.formats import get_format
 from wane.formats.base import Transcript
 from wane.formats.openai import OpenAIFormat
-from wane.inference import Annotator, Limits
 from wane.journal import (
     ConfigRecord,
     MessageRecord,
@@ -278,29 +277,6 @@ def test_records_that_do_not_follow_from_each_other_are_refused(lived: list[Reco
     for message, records in cases.items():
         with pytest.raises(JournalError, match=f"the session does not replay: {message}"):
             back(records)
-
-
-# Episodes that were inferred come back as they were recorded, whatever would be inferred now.
-
-
-@given(sessions(), policies(), st.integers(1, 600))
-def test_a_session_with_inferred_episodes_is_resumed_as_it_was(
-    messages: list[Message], policy: Any, budget: int
-) -> None:
-    transcript = Transcript(OpenAIFormat())
-    window, annotator = ContextWindow(budget, policy), Annotator(Limits(episode=40, drift_calls=1))
-    records: list[Record] = [ConfigRecord(budget, policy)]
-    for message in messages:
-        if message["role"] == "assistant" and (report := window.fit()).ran:
-            records.append(PassRecord.of(report, window.item_count))
-        added = [annotator.add_to(window, item, part) for item, part in transcript.take(message)]
-        records.append(MessageRecord.of(message, added))
-    again = back(records).window
-    assert again.visible == window.visible
-    assert again.pinned == window.pinned
-    assert [(e.name, e.inferred, e.level, e.spans) for e in again.episodes] == [
-        (e.name, e.inferred, e.level, e.spans) for e in window.episodes
-    ]
 
 
 @pytest.mark.parametrize(

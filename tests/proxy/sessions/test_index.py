@@ -67,6 +67,14 @@ async def test_a_session_stays_valid_and_within_its_budget(make: type[Client], s
         users = [text for text in request.texts(Kind.USER) if not is_notice(text)]
         assert users == said[: len(users)]
         assert request.tools[-1] == "delimiter"
+    # What was evicted does not come back. Gemini's older models number the results of a view, which names none.
+    gone, before = set[str](), set[str]()
+    for request in upstream.requests:
+        ids = {call_id for call_id in request.results if "#" not in call_id}
+        assert not ids & gone
+        gone |= before - ids
+        before = ids
+    assert gone
 
 
 @every_client
@@ -219,21 +227,6 @@ async def test_every_strategy_sends_what_a_provider_takes(make: type[Client], st
     )
     done = await work(index, client, upstream, 8)
     assert (done[-1].facts.evicted > 0) == (strategy != "none")
-
-
-@every_client
-async def test_what_was_evicted_does_not_come_back(make: type[Client]) -> None:
-    client = make()
-    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 2)
-    await work(index, client, upstream, 8)
-    gone: set[str] = set()
-    before: set[str] = set()
-    for request in upstream.requests:
-        ids = set(request.results)
-        assert not ids & gone
-        gone |= before - ids
-        before = ids
-    assert gone
 
 
 @every_client
