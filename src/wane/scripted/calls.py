@@ -54,8 +54,13 @@ def act(name: str, on: Iterable[str]) -> Call:
     return Call(DELIMITER, {"action": "start", "name": name, "type": "act", "dependencies": list(on)})
 
 
+def start_task(name: str) -> Call:
+    """Return the mark that starts a task (R17)."""
+    return Call(DELIMITER, {"action": "start", "name": name, "type": "task"})
+
+
 def end(name: str, learned: str = "") -> Call:
-    """Return the mark that ends an episode; for an exploration, with a description."""
+    """Return the mark that ends an episode or a task; for an exploration and a task, with a description."""
     described = {"description": learned} if learned else {}
     return Call(DELIMITER, {"action": "end", "name": name, **described})
 

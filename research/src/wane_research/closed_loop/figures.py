@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.scripted.witness import Tally
+from wane_research.closed_loop.remains import Remains
 from wane_research.closed_loop.session import Life
 from wane_research.closed_loop.witness import Resumption
 
@@ -35,6 +36,7 @@ class LoopOptions:
         budget: tokens that the view may hold.
         tokens: input tokens that a session within the budget should take in all; see `make_work`.
         window: tokens of the model's own window.
+        mark_tasks: let the model mark tasks, too (R17).
         isolated: give each task in a session of its own, with the earlier turns that it depends on.
         kill_every: model calls between restarts of the agent's process; 0 for none.
         seed: tells one run from another.
@@ -46,6 +48,7 @@ class LoopOptions:
     budget: int = 80_000
     tokens: int = 80_000_000
     window: int = WINDOW
+    mark_tasks: bool = False
     isolated: bool = False
     kill_every: int = 0
     seed: int = 0
@@ -91,6 +94,7 @@ class Figures:
         seconds: how long the run took.
         passes: how often the strategy evicted anything, by the journals.
         journal_bytes: size of all journals.
+        remains: what is left of the tasks at the end, if one session holds all and is kept by episode.
     """
 
     options: LoopOptions
@@ -102,6 +106,7 @@ class Figures:
     seconds: float
     passes: int
     journal_bytes: int
+    remains: Remains | None
 
     @property
     def name(self) -> str:
@@ -150,6 +155,7 @@ class Figures:
             "seconds": round(self.seconds, 1),
             "peak_memory_bytes": self.life.memory,
             "journal_bytes": self.journal_bytes,
+            "remains": self.remains and asdict(self.remains),
             "history_items": self.life.items,
             "results": [asdict(result) for result in self.results],
         }

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from wane.core import DELIMITER
-from wane.scripted.calls import act, edit, end, explore, listing, offered, put_right, read, search, shell
+from wane.scripted.calls import act, edit, end, explore, listing, offered, put_right, read, search, shell, start_task
 from wane.scripted.sight import Seen
 from wane.testing import Call, Reply, Request
 from wane_research.closed_loop.sight import Need, Sight, Turn
@@ -44,8 +44,8 @@ class _Thought:
     def __init__(self, sight: Sight, task: Turn) -> None:
         self.sight = sight
         self.task = task
-        self.marks = DELIMITER in sight.tools
-        self.look_name, self.act_name = f"t{task.number}-look", f"t{task.number}-write"
+        self.name = f"t{task.number}"
+        self.look_name, self.act_name = f"{self.name}-look", f"{self.name}-write"
 
     def reply(self) -> Reply:
         """Return the next words and calls."""
@@ -55,15 +55,16 @@ class _Thought:
         try:
             return phases.get(self.sight.at, self._answer)()
         except _GiveUpError as reason:
-            ends = (self._ends(f"Given up: {reason}"),) if self.marks else ()
-            return self._say("gaveup", str(reason), *ends)
+            return self._say("gaveup", str(reason), *self._ends(f"Given up: {reason}", str(reason)))
 
     # The phases; each continues from the results of the one before
 
     def _begin(self) -> Reply:
         """Look around first, as agents do, unless the task cannot be done anyway."""
         area = self.task.target.split("/")[1]
-        starts = (explore(self.look_name),) if self.marks else ()
+        starts = [explore(self.look_name)]
+        if self.sight.marks_tasks:
+            starts.insert(0, start_task(self.name))
         look = search("^def ", f"{PACKAGE}/{area}/*.py")
         thought = f"I need to see {len(self.task.quotas)} modules and what was said before."
         return self._say("look", f"Look at what task {self.task.number} is about.", *starts, look, think=thought)
@@ -83,8 +84,8 @@ class _Thought:
         if f'"{name}"' in self.sight.facts["exports", self.task.target]:
             return self._run_check()
         calls = [self._edit(name)]
-        if self.marks and self.sight.at == "look":
-            calls = [self._ends(self._learned()), act(self.act_name, [self.look_name]), *calls]
+        if self.sight.at == "look":
+            calls = [end(self.look_name, self._learned()), act(self.act_name, [self.look_name]), *calls]
         return self._say("write", f"Write `{name}`.", *calls)
 
     def _check(self) -> Reply:
@@ -108,9 +109,9 @@ class _Thought:
             return self._run_check()
         if " 0 failed" not in results[-1]:
             return self._say("gaveup", f"The tests fail: {results[-1][:200]}")
-        if not self.marks:
+        if DELIMITER not in self.sight.tools:
             return self._say("done", "It is written, and the tests of the area pass.")
-        return self._say("end", "That is written.", self._ends())
+        return self._say("end", "That is written.", *self._ends("", self._came_of()))
 
     def _answer(self) -> Reply:
         if self.sight.at == "gaveup":
@@ -240,11 +241,24 @@ class _Thought:
             )
         return " ".join(sentences)
 
+    def _came_of(self) -> str:
+        """The line of the task: what was added, and the facts of the description that later work may need."""
+        learned = next(call.arguments["description"] for call in reversed(self.sight.seen) if self._tells(call))
+        facts = learned.partition(". ")[2]
+        return f"Added `{self._name_of(self.task)}` to {self.task.target}. {facts}".rstrip()
+
+    def _tells(self, call: Seen) -> bool:
+        """Whether a call ends the exploration of this task."""
+        given = call.arguments
+        return call.tool == DELIMITER and given.get("name") == self.look_name and "description" in given
+
     # Words and calls
 
     def _say(self, phase: str, text: str, *calls: Call, think: str | None = None) -> Reply:
         return Reply(f"{self.task.number}.{phase} {text}", think, offered(calls, self.sight.tools))
 
-    def _ends(self, learned: str = "") -> Call:
-        """End the episode that was started last; for an exploration, with its description."""
-        return end(self.look_name, learned) if self.sight.at == "look" else end(self.act_name)
+    def _ends(self, learned: str, came_of: str) -> Iterator[Call]:
+        """End the episode that was started last, an exploration with what was learned, and the task if it is one."""
+        yield end(self.look_name, learned) if self.sight.at == "look" else end(self.act_name)
+        if self.sight.marks_tasks:
+            yield end(self.name, came_of)

@@ -14,9 +14,11 @@ from wane.core.errors import ConfigError
 from wane.journal import PassRecord, StrategyRecord, read
 from wane.scripted.repository import Checked, Repository, ScriptedError, run_directory
 from wane.scripted.witness import MODEL
+from wane.strategies.base import traits
 from wane.testing import Reply, Request, ScriptedServer
 from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult
 from wane_research.closed_loop.mind import decide
+from wane_research.closed_loop.remains import remains
 from wane_research.closed_loop.session import InterruptedTurnError, Session
 from wane_research.closed_loop.sight import Sight
 from wane_research.closed_loop.witness import Witness
@@ -111,6 +113,11 @@ class ClosedLoop:
         if self.session is not None:
             self.session.stop()
 
+    @property
+    def _marked(self) -> bool:
+        """Whether one session holds all tasks, and is kept by episode."""
+        return not self.options.isolated and traits(self.options.strategy).by_episode
+
     def _run(self, server: ScriptedServer, sessions: Path) -> Figures:
         options = self.options
         order = {
@@ -120,6 +127,7 @@ class ClosedLoop:
             "model": MODEL.partition(":")[2],
             "strategy": options.strategy,
             "budget": options.budget,
+            "tasks": options.mark_tasks,
         }
         started = time.monotonic()
         session = self.session = Session(order, restart_every=options.kill_every, seed=options.seed)
@@ -199,6 +207,7 @@ class ClosedLoop:
                 isinstance(record, PassRecord | StrategyRecord) for path in journals for record in read(path).records
             ),
             journal_bytes=sum(path.stat().st_size for path in journals),
+            remains=remains(journals[0], len(self.work.tasks)) if self._marked else None,
         )
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from wane.core import DELIMITER
+from wane.core.delimiter import TASKS_DESCRIPTION
 from wane.scripted import sight as scripted
 from wane.scripted.sight import Heard, Seen
 from wane.testing import Request
@@ -92,10 +93,13 @@ class Sight(scripted.Sight):
         facts: the known facts, by need.
         turns: the user's tasks that are in view, by number.
         task: the latest of them; None if there is none.
+        marks_tasks: whether the model may mark tasks, too (R17).
     """
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
+        offered = request.body.get("tools", ())
+        self.marks_tasks = any(tool.get("description") == TASKS_DESCRIPTION for tool in offered)
         self.facts: dict[Need, str] = {}
         self.turns: dict[int, Turn] = {}
         self.task: Turn | None = None

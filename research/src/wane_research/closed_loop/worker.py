@@ -26,14 +26,15 @@ class Worker:
     """One process of the agent.
 
     Args:
-        order: where it works (`cwd`, `sessions`), the model's `url` and name, `strategy` and `budget`.
+        order: where it works (`cwd`, `sessions`), the model's `url` and name, `strategy`, `budget` and
+            whether there are `tasks` (R17).
     """
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.cwd = Path(order["cwd"])
         self.store = SessionStore(Path(order["sessions"]))
         model = anthropic_model(order["url"], order["model"], 0)
-        context = ContextSettings(strategy=order["strategy"], recall=True)
+        context = ContextSettings(strategy=order["strategy"], tasks=order["tasks"], recall=True)
         self.settings = Settings(model=model, budget=order["budget"], context=context, yolo=True)
         self.session: AgentSession | None = None
 

@@ -47,6 +47,7 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
         budget=options.budget,
         tokens=options.tokens,
         window=options.window,
+        mark_tasks=options.mark_tasks,
         kill_every=options.kill_every,
         seed=options.seed,
         keep=options.keep,
@@ -137,6 +138,8 @@ def _details(runs: Sequence[Figures]) -> Iterator[str]:
         if run.tally.refused:
             refused = counted(run.tally.refused, "request")
             yield f"{run.name}: {refused} over the model's window of {run.options.window:,} tokens"
+        if run.remains is not None:
+            yield f"{run.name}: {run.remains.describe()}"
         if run.resumptions:
             killed = sum(resumption.how != "closed" for resumption in run.resumptions)
             closed = len(run.resumptions) - killed

@@ -100,6 +100,9 @@ class ClosedLoopOptions:
             read=values.window,
         ),
     ] = 200_000
+    mark_tasks: Annotated[
+        bool, Flag("--mark-tasks", "Let the model group its episodes in tasks, as wane --tasks does.")
+    ] = False
     isolated: Annotated[bool, Flag("--isolated", "Also do each task in a session of its own, to compare with.")] = False
     kill_every: Annotated[
         int,
