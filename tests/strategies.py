@@ -511,8 +511,6 @@ class Branching(Scenario):
     def _marks(self, reading: Reading, item: Item, number: int, choice: int) -> list[HostMark]:
         way, pick = choice % 8, choice // 8
         scope = reading.active or reading.task
-        if scope is not None and scope.type == "task" and scope.members:
-            scope = None  # a task owns nothing but what describes it
         if scope is not None and scope.host and item.kind is Kind.NOTICE and not item.standing and pick & 1:
             return [HostMark("describe", str(scope.name), host=True)]
         if way in (5, 6):
@@ -554,9 +552,9 @@ class Branching(Scenario):
 
 def _end(reading: Reading, episode: Ep, pick: int) -> HostMark:
     kinds = (Kind.TEXT, Kind.NOTICE, Kind.RESULT)
-    said = [i for i in episode.members if reading.items[i].kind in kinds and i not in reading.stood]
-    said = [i for i in said if reading.items[reading.partner.get(i, i)].tool != "delimiter"]
-    closing = said[-1] if said and (pick & 1 or episode.type == "task") and episode.type != "act" else None
+    said = [i for i in episode.members if reading.items[i].kind in kinds]
+    stays = episode.host and episode.type != "act" and (pick & 1 or episode.type == "task")
+    closing = said[-1] if said and stays else None
     return HostMark("end", str(episode.name), host=True, closing=closing)
 
 

@@ -185,6 +185,20 @@ def test_records_and_state_keep_the_marks() -> None:
     same(fresh, conversation)
 
 
+def test_an_answer_of_a_hosts_history_belongs_to_the_scope_that_asked_even_in_another_process() -> None:
+    history: list[dict[str, Any]] = [{"role": "user", "content": "Find it."}]
+    first, second = (Conversation(budget="1k", policy=POLICY, annotate="host") for _ in range(2))
+    with first.episode("find"):
+        first.host.ingest(history)
+        first.request()
+    assert second.restore(json.loads(json.dumps(first.state())), history)
+    history += [{"role": "assistant", "content": "In a."}, {"role": "user", "content": "On."}]
+    second.host.ingest(history)
+    second.request()
+    second.host.ingest([*history, {"role": "assistant", "content": "Next."}])
+    assert second.episodes[0].description == "In a."
+
+
 def test_a_failed_branch_ends_too() -> None:
     program = Program()
     with suppress(ZeroDivisionError), program.conversation.episode("find"):

@@ -145,6 +145,16 @@ def test_the_host_may_end_what_the_agent_began() -> None:
     assert window.foresee([raw.replace("mine", "next")])[0].accepted
 
 
+def test_nothing_stays_of_what_the_agent_began_and_the_host_ends() -> None:
+    """The result of its start would stay without the call."""
+    window = ContextWindow()
+    raw = '{"action": "start", "name": "mine", "type": "expl"}'
+    window.extend([Item(Kind.CALL, 5, "c", DELIMITER, raw), Item(Kind.RESULT, 5, "c")])
+    with pytest.raises(HistoryError, match="not a member that may stay"):
+        window.mark([end("mine", closing=1)])
+    window.mark([end("mine")])
+
+
 @pytest.mark.parametrize(
     ("marks", "says"),
     [

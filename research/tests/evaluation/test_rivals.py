@@ -48,6 +48,13 @@ def test_what_wane_run_cannot_do_is_refused(strategy: str, told: str) -> None:
         config(strategies=[strategy])
 
 
+def test_no_host_marks_what_wane_run_keeps() -> None:
+    with pytest.raises(ConfigError, match="annotate: host: no host marks episodes of 'agent:codex@cwl'"):
+        config(strategies=["cwl", "agent:codex@cwl"], annotate=["model", "host"])
+    arms = config(strategies=["cwl", "agent:codex@truncate"], annotate=["host"], protocols=["isolated"]).arms()
+    assert [(arm.strategy, arm.annotate) for arm in arms] == [("cwl", "host"), ("agent:codex@truncate", None)]
+
+
 COMMANDS = """
 import json, pathlib, sys
 from wane_research.evaluation import rivals

@@ -15,7 +15,7 @@ from wane.conversation.host import Adapter, Aligner, ByMessage
 from wane.conversation.hosted import Host
 from wane.conversation.recorded import Log
 from wane.conversation.request import RECALL_ALONE, Request, Tool
-from wane.conversation.scopes import OpenEpisode
+from wane.conversation.scopes import OpenEpisode, stamped
 from wane.conversation.state import export_conversation, restore_conversation
 from wane.conversation.thrashing import Thrashing
 from wane.conversation.timeline import Setup
@@ -451,7 +451,9 @@ class Conversation(Generic[M]):
         than 1 KB, besides summaries and the places of texts that replace items.
         """
         self._common.answer_own()
-        return export_conversation(self._common.line, self._common.digest, self._common.verdicts)
+        state = export_conversation(self._common.line, self._common.digest, self._common.verdicts)
+        # An answer that comes only with the next request may come to another process.
+        return state if self.host.stamp is None else {**state, "asked_in": self.host.stamp}
 
     @serialised
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
@@ -475,6 +477,7 @@ class Conversation(Generic[M]):
         self._common.begin(line)
         self._common.known.extend(messages)
         self._common.digest, self._common.verdicts = digest, verdicts
+        self._common.asked_in = stamped(state.get("asked_in")) or ()
         return True
 
     # Internals

@@ -32,6 +32,7 @@ class OpenScope:
         type: `expl` or `act`, or `task`.
         dependencies: for an act, names of the explorations that it builds on.
         check: called when it is entered; it may refuse it.
+        id: tells it from others of the same name; empty for a new one. What is entered again goes on.
 
     Raises:
         ConfigError: for a name or a type that cannot be used.
@@ -44,8 +45,9 @@ class OpenScope:
         type: str,  # noqa: A002 - the paper's word
         dependencies: Iterable[str] = (),
         check: Callable[[Scope], object] | None = None,
+        id: str = "",  # noqa: A002
     ) -> None:
-        self.scope = new_scope(name, type, dependencies)
+        self.scope = new_scope(name, type, dependencies, id)
         self.owner = owner
         self._check = check
         self.outer: OpenScope | None = None

@@ -32,7 +32,7 @@ class Mark:
         host: whether the program around the model made it (R18); otherwise it was inferred.
         scope: for a host's start, the id of its scope, by which the host knows it again.
         closing: for the end of an exploration or a task, index of the member that holds the description. It stays as a
-            closing pair does (R9), a result with its call. It is no result of `delimiter`. None if nothing of it stays.
+            closing pair does (R9), a result with its call. None if nothing stays, as of what the agent itself began.
     """
 
     action: Literal["start", "end", "enter", "describe"]
@@ -127,8 +127,8 @@ def _check_closings(marks: Sequence[Mark], opened: Collection[Episode]) -> None:
         if mark.closing is None:
             continue
         owner = next((episode for episode in opened if episode.name == mark.name), None)
-        if owner is None or owner.type is EpisodeType.ACT or not owner.owns(mark.closing):
-            raise HistoryError(f"{mark} has its description in item {mark.closing}, which is not a member")
+        if owner is None or owner.marked or owner.type is EpisodeType.ACT or not owner.owns(mark.closing):
+            raise HistoryError(f"{mark} is described by item {mark.closing}, which is not a member that may stay")
 
 
 def _is_closed(graph: EpisodeGraph, name: str) -> bool:

@@ -9,13 +9,14 @@ session's state, for each agent and branch, so that any process can continue it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Unpack
 from uuid import uuid4
 from weakref import finalize
 
 from wane.conversation import Adapter, Call, Conversation, Tool
-from wane.conversation.scopes import new_scope
-from wane.core import DEFAULT_BUDGET
+from wane.conversation.scopes import new_scope, path
+from wane.core import DEFAULT_BUDGET, EpisodeType
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import (
     HostMarks,
@@ -77,9 +78,10 @@ class ContextLifecycle(BasePlugin, HostMarks):
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
         name: the plugin's name.
-        steps: with `annotate="host"`, what the work of another agent is in an agent's window, such as that of the step
-            before it in a `SequentialAgent`: an episode that explores (`expl`) or acts (`act`), or a `task`. It has
-            that agent's name. None for no episode.
+        steps: with `annotate="host"`, what the work of a step is: an episode that explores (`expl`) or acts (`act`), or
+            a `task`, with the name of its agent. In a `Workflow`, whose agents see their own steps alone, each run of a
+            node; elsewhere, the work of another agent that an agent is told of, such as that of the step before it in
+            a `SequentialAgent`. None for no episode.
         settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
@@ -95,6 +97,7 @@ class ContextLifecycle(BasePlugin, HostMarks):
         **settings: Unpack[LifecycleSettings],
     ) -> None:
         super().__init__(name=name)
+        self._steps = steps
         self._make = maker(GoogleADKFormat(), _Adapter(steps), budget, self, **settings)
         self._warner = Warner(_COMPACTED)
         sample = self._make()
@@ -130,7 +133,8 @@ class ContextLifecycle(BasePlugin, HostMarks):
         thinking = llm_request.config.thinking_config
         budgeted = thinking is not None and (thinking.thinking_budget or 0) > 0
         conversation.keep_opening = budgeted and "claude" in (llm_request.model or "")
-        llm_request.contents = joined(conversation.request(), passing, conversation)
+        with self._step(callback_context):
+            llm_request.contents = joined(conversation.request(), passing, conversation)
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
@@ -175,6 +179,14 @@ class ContextLifecycle(BasePlugin, HostMarks):
         self._warner.ingested(conversation.host.ingest(history))
         conversations[key] = conversation
         return conversation
+
+    def _step(self, context: CallbackContext) -> AbstractContextManager[object]:
+        """The scope of the node of a `Workflow` that runs, unless the program is in an episode of its own."""
+        # The path of a node has the workflow ahead of it.
+        in_episode = any(scope.type is not EpisodeType.TASK for scope in path(self))
+        if self._steps is None or "/" not in context.node_path or in_episode:
+            return nullcontext()
+        return self._scope(context.agent_name, self._steps, id=f"{context.invocation_id}:{context.node_path}")
 
     def _conversations(self, context: CallbackContext) -> dict[str, Conversation[types.Content]]:
         """The conversations of a run by agent."""

@@ -97,10 +97,10 @@ class HostMarks:
         """Return a task, which holds episodes and other tasks (R17); see `episode`."""
         return self._scope(name, "task")
 
-    def _scope(self, name: str, type: str, dependencies: Iterable[str] = ()) -> OpenScope:  # noqa: A002
+    def _scope(self, name: str, type: str, dependencies: Iterable[str] = (), id: str = "") -> OpenScope:  # noqa: A002
         if not self.marks:
             raise ConfigError(f"the episode {name!r} has no effect: give the adapter annotate='host'")
-        return OpenScope(self, name, type, dependencies)
+        return OpenScope(self, name, type, dependencies, id=id)
 
 
 def resumed(

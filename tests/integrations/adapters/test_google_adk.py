@@ -18,16 +18,18 @@ from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.apps import App
 from google.adk.apps.app import EventsCompactionConfig
+from google.adk.events.event import Event
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.plugins.context_filter_plugin import ContextFilterPlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.workflow import START, JoinNode, Workflow
 from google.genai import types
 
 from wane.conversation import Conversation
-from wane.conversation.events import EpisodeClosed, HistoryForked, HistoryReplaced, MessageTaken
+from wane.conversation.events import EpisodeClosed, EpisodeOpened, HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.formats import base
@@ -310,6 +312,76 @@ def test_the_steps_of_a_workflow_and_a_sub_agent_as_a_tool_are_episodes() -> Non
     assert marked[0].tokens > 0  # ahead of its first answer, an agent is told of the step before it (R15)
     with pytest.raises(ConfigError, match="annotate='host'"):
         ContextLifecycle(steps="expl")
+
+
+def node(name: str, model: ScriptedLlm, **settings: Any) -> LlmAgent:
+    return LlmAgent(name=name, model=model, tools=[read], **settings)
+
+
+def run_workflow(model: ScriptedLlm, edges: list[Any], steps: str, *prompts: str) -> list[str]:
+    """Run a `Workflow` whose steps are marked; return which episodes and tasks began and ended, with what stays."""
+    lines: list[str] = []
+
+    def note(event: object) -> None:
+        if isinstance(event, EpisodeOpened) and event.episode.host:
+            lines.append(f"+{event.episode.name}")
+        elif isinstance(event, EpisodeClosed) and event.episode.host:
+            lines.append(f"-{event.episode.name}: {event.episode.description}")
+
+    plugin = ContextLifecycle(annotate="host", steps=steps, on_event=note)
+    asyncio.run(live(App(name="app", root_agent=Workflow(name="all", edges=edges), plugins=[plugin]), *prompts))
+    assert not model.gemini.refusals
+    assert all("delimiter" not in request.tools for request in model.gemini.requests)
+    return lines
+
+
+def looks(*names: str) -> list[Reply]:
+    """Of each, a call and an answer."""
+    return [
+        reply for name in names for reply in (Reply(calls=(Call("read", {"path": name}, name),)), Reply(f"{name}."))
+    ]
+
+
+@pytest.mark.parametrize("steps", ["expl", "act", "task"])
+def test_each_run_of_a_node_of_a_workflow_is_an_episode_of_its_own_window(steps: str) -> None:
+    """R18: a node sees its input and its own run, so that there is nothing else to mark."""
+    model, runs = scripted(*looks("a1", "b1", "a2", "b2")), 0
+
+    def again(node_input: str) -> Event:
+        nonlocal runs
+        runs += 1
+        return Event(output=node_input, route="again" if runs < 2 else "done")
+
+    def done(node_input: str) -> str:
+        return node_input
+
+    find, fix = node("find", model), node("fix", model)
+    lines = run_workflow(model, [(START, find, fix, again), (again, {"again": find, "done": done})], steps, "Go.")
+    assert lines == ["+find", "+fix", "+find", "+fix"]
+    assert [request.texts(Kind.USER) for request in model.gemini.requests[::2]] == [
+        ("Go.",),
+        ("a1.",),
+        ("b1.",),
+        ("a2.",),
+    ]
+
+
+def test_parallel_nodes_of_a_workflow_are_an_episode_each() -> None:
+    (call, clear), (other_call, other_clear) = looks("a"), looks("b")
+    model = scripted(call, other_call, clear, other_clear, *looks("c"))
+    branches = (node("code", model), node("tests", model))
+    edges = [(START, branches, JoinNode(name="both"), node("end", model))]
+    assert sorted(run_workflow(model, edges, "expl", "Go.")) == ["+code", "+end", "+tests"]
+    (told,) = model.gemini.requests[-1].texts(Kind.USER)
+    assert "a." in told
+    assert "b." in told
+
+
+def test_a_node_that_chats_sees_its_earlier_runs_as_episodes() -> None:
+    """The answer of a run comes with the next request, to another process if need be, and belongs to its own run."""
+    model = scripted(*looks("a1", "a2"))
+    lines = run_workflow(model, [(START, node("find", model, mode="chat"))], "expl", "Go.", "On.")
+    assert lines == ["+find", "-find: a1.", "+find 2"]
 
 
 def test_a_sub_agent_as_a_tool_has_a_window_of_its_own() -> None:
