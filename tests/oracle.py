@@ -653,7 +653,8 @@ class Pass:
     def move(self, episode: Ep, level: str, state: State) -> None:
         """Go to a state that wants more gone, and report it if something left."""
         before = self.total()
-        gone = leaving(self.reading, state, self.rules.tool_classes, episode)
+        late = self.reading.stood & due(self.reading, self.state, self.rules.tool_classes)  # R15: only overdue
+        gone = leaving(self.reading, state, self.rules.tool_classes, episode) - late
         self.state = replace(state, gone=state.gone | gone)
         if gone:
             self.steps.append(Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone))))

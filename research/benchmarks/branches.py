@@ -1,43 +1,46 @@
-"""What parallel branches that share one history do to its view (R18, docs/decisions/branches.md).
+"""What sub-agents that share one history with their parent do to its view (R18, docs/decisions/branches.md).
 
-    python research/benchmarks/branches.py ../shared/sessions
+    python research/benchmarks/branches.py FOLDER
 
-The recordings do not hold what sub-agents did, but sessions of one repository do hold work on the same files. So each
-session is a parent once, and the first calls of the others are branches that start beside it, interleaved by time.
-Deterministic: the same sessions give the same figures.
+FOLDER has recordings of Claude Code, at any depth; of a session that was saved several times, the longest
+counts, up to 4 MiB. The
+sub-agents are those that a recording holds, interleaved with their parent by the recorded times. Deterministic: the
+same files give the same figures.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from statistics import fmean, median
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
 
-from wane.core import EpisodeType, Item, Kind, Policy, chars
+from wane.core import EpisodeType, Item, Kind, Policy
 from wane.core.errors import WaneError
-from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.lab.counting import Material, count
 from wane.lab.readers import read_session
+from wane.lab.rereads import Rereads, rereads
+from wane.lab.session import RecordedSession
 from wane.strategies.base import Settings
 from wane.strategies.host import Scope
 from wane.strategies.window import WindowStrategy
 from wane.tools.calls import judge_call
 
-GROUPS = {"claude-code": ("entireio", "packmind"), "codex": ("agentv",)}
-STARTS = ("Agent", "Task")
 BUDGETS = (80_000, 120_000)
-ROOM = (160_000, 240_000, 320_000)
-FIRST = 10
-"""Calls of the parent after which the branches start."""
-LENGTH = 40
-"""Calls of each branch."""
-TAIL = 3
-"""Parts of a path that tell a file: the sessions ran in different folders."""
+ROOM = (120_000, 160_000, 240_000, 480_000, 1_000_000)
+"""Shared budgets, against a parent alone at the first of `BUDGETS`."""
+LARGEST = 2**22
+"""Bytes of the largest file that counts."""
+
+_SESSION = re.compile(rb'"sessionId": ?"([^"]+)"')
+_WORK = (b'"agent_progress"', b'"isSidechain":true', b'"isSidechain": true')
+"""What a file with the work of sub-agents has. Their own files lie elsewhere, and the reader finds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +49,38 @@ class Exchange:
 
     Attributes:
         branch: number of the session, 0 for the parent.
-        at: seconds since the parent's first call.
+        at: when it was asked for, in seconds.
+        until: when its results were there: the time of the next answer.
         entries: its items with their content.
     """
 
     branch: int
     at: float
+    until: float
     entries: Sequence[tuple[Item, Part]]
 
 
-def exchanges(material: Material, branch: int, start: float, most: int | None = None) -> Iterator[Exchange]:
-    """Yield the exchanges of a session, so that its first call is made at `start`.
-
-    What is ahead of it comes along, but of a branch only the user's words: the parent has a system prompt already.
-    """
-    calls = [call for call in material.session.calls if call.stop > call.first][:most]
-    begun, at = calls[0].at or 0.0, start
-    parts = material.session.parts
-    for number, call in enumerate(calls):
+def exchanges(material: Material, branch: int) -> Iterator[Exchange]:
+    """Yield the exchanges of a session. Of what is ahead of a branch only the words of its prompt come along."""
+    calls = [call for call in material.session.own_calls if call.stop > call.first]
+    parts, at = material.session.parts, 0.0
+    stops = [*(call.first for call in calls[1:]), len(parts)]
+    for number, (call, stop) in enumerate(zip(calls, stops, strict=True)):
+        at = max(at, call.at or at)
+        following = calls[number + 1] if number + 1 < len(calls) else call
         first = 0 if number == 0 else call.first
-        stop = calls[number + 1].first if number + 1 < len(calls) else call.stop
-        while stop < len(parts) and number + 1 == len(calls) and parts[stop].kind is Kind.RESULT:
-            stop += 1
-        at = max(at, start + (call.at or begun) - begun)
         entries = zip(material.items[first:stop], parts[first:stop], strict=True)
         ahead = (Kind.SYSTEM, Kind.NOTICE) if branch and not number else ()
-        yield Exchange(branch, at, [entry for entry in entries if entry[0].kind not in ahead])
+        yield Exchange(
+            branch, at, max(at, following.at or at), [entry for entry in entries if entry[0].kind not in ahead]
+        )
 
 
 def topics(part: Part) -> set[tuple[str, str]]:
     """The files that a call reads, or the command that it runs."""
     judgement = judge_call(part.tool or "", part.arguments)
     if judgement.reads:
-        return {("file", "/".join(PurePosixPath(path).parts[-TAIL:])) for path in judgement.reads}
+        return {("file", path) for path in judgement.reads}
     if judgement.writes or not judgement.hint:
         return set()
     return {("command", f"{part.tool} {part.arguments}")}
@@ -95,7 +97,8 @@ class Shared:
         broken: calls in view without their result, and results without their call, over all requests.
         over: requests over the budget.
         requests: all requests.
-        views: for each call of the parent, its items in view, by their number in its session.
+        views: for each request of the parent, whether it comes behind branches that have all ended, and its items in
+            view, by their number in its session.
         repeats: results that read again what another branch has read, by where that was at the time.
         tokens: tokens of these results, likewise.
         read: all results of files and commands.
@@ -106,38 +109,47 @@ class Shared:
         self._strategy = WindowStrategy("cwl", settings, settings.policy)
         self._budget = budget
         self.broken = self.over = self.requests = self.read = 0
-        self.views: list[set[int]] = []
+        self.views: list[tuple[bool, set[int]]] = []
         self.repeats: Counter[str] = Counter()
         self.tokens: Counter[str] = Counter()
         self._places: list[int | None] = []  # by item, its number in the parent's session
+        self._own = 0
         self._pairs: dict[str, tuple[int, set[tuple[str, str]]]] = {}  # open calls
         self._answered: list[tuple[int, int]] = []
         self._readers: dict[tuple[str, str], tuple[int, int]] = {}  # by topic: who read it last, and the result
 
     def run(self, history: Sequence[Exchange]) -> Shared:
-        """Take in exchanges in order, with a pass before each answer."""
-        last = {exchange.branch: number for number, exchange in enumerate(history)}
+        """Make each request at its time, with a pass ahead of it, and take in each exchange when it has its results."""
+        # What is done comes ahead of what is asked for at the same moment, unless it was asked for just then.
+        steps = [(exchange.at, 1, number) for number, exchange in enumerate(history)]
+        steps += [
+            (exchange.until, 0 if exchange.until > exchange.at else 2, number)
+            for number, exchange in enumerate(history)
+        ]
+        steps.sort()
+        last = {history[number].branch: step for step, (_, _, number) in enumerate(steps)}
         scopes = {branch: Scope(f"b{branch}", f"branch-{branch}", EpisodeType.EXPL) for branch in last if branch}
-        host, first = self._strategy.host, 0
+        host, begun = self._strategy.host, set[int]()
         assert host is not None
-        for number, exchange in enumerate(history):
-            branch = exchange.branch
+        for step, (_, order, number) in enumerate(steps):
+            branch = history[number].branch
+            open_branches = {other for other in begun if last[other] >= step}
             host.path = (scopes[branch],) if branch else ()
-            host.live = {scope.id for other, scope in scopes.items() if last[other] >= number}
-            self._take(exchange, number, first)
-            first += 0 if branch else len(exchange.entries)
+            host.live = {scopes[other].id for other in open_branches}
+            if order == 1:
+                begun |= {branch} - {0}
+                self._request(branch, joined=bool(begun) and not open_branches)
+            else:
+                self._take(history[number], number)
         return self
 
-    def _take(self, exchange: Exchange, number: int, first: int) -> None:
-        asked = False
-        for place, (item, part) in enumerate(exchange.entries, first):
-            if not asked and item.kind in ASSISTANT:
-                asked = True
-                self._request(exchange.branch)
+    def _take(self, exchange: Exchange, number: int) -> None:
+        for item, part in exchange.entries:
             call_id = None if item.call_id is None else f"{exchange.branch}:{item.call_id}"
             message = None if item.message is None else number * 10_000 + item.message % 10_000
             added = self._strategy.add(replace(item, call_id=call_id, message=message), part)
-            self._places.append(None if exchange.branch else place)
+            self._places.append(None if exchange.branch else self._own)
+            self._own += not exchange.branch
             if item.kind is Kind.CALL and call_id is not None:
                 self._pairs[call_id] = (added.index, topics(part))
             elif item.kind is Kind.RESULT and call_id is not None:
@@ -145,14 +157,15 @@ class Shared:
                 self._answered.append((call, added.index))
                 self._note(read, exchange.branch, added.index, item.tokens)
 
-    def _request(self, branch: int) -> None:
+    def _request(self, branch: int, *, joined: bool) -> None:
         self._strategy.fit()
         window = self._strategy.window
         self.requests += 1
         self.over += window.tokens > self._budget
         self.broken += sum(window.shows(call) != window.shows(result) for call, result in self._answered)
         if not branch:
-            self.views.append({place for index in window.visible if (place := self._places[index]) is not None})
+            view = {place for index in window.visible if (place := self._places[index]) is not None}
+            self.views.append((joined, view))
 
     def _note(self, read: set[tuple[str, str]], branch: int, result: int, tokens: int) -> None:
         if not read:
@@ -179,122 +192,119 @@ def _named(topic: tuple[str, str], index: str) -> bool:
     return name in index if kind == "file" else str(json.loads(name.partition(" ")[2] or "{}").get("command")) in index
 
 
-def starts(folder: Path) -> None:
-    """Print which sub-agents the recordings of Claude Code started, and what they hold of them."""
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A parent with its sub-agents.
+
+    Attributes:
+        parallel: whether two of the sub-agents worked at the same time.
+    """
+
+    parent: Material
+    sides: Sequence[Material]
+    parallel: bool
+
+    @classmethod
+    def of(cls, session: RecordedSession) -> Family | None:
+        """Return a session with its sub-agents that made dated calls; None if there are none."""
+        sides = [side for side in session.sidechains if any(call.at for call in side.own_calls)]
+        if not sides:
+            return None
+        spans = sorted((min(times), max(times)) for times in ([c.at for c in side.own_calls if c.at] for side in sides))
+        parallel = any(later < end for (_, end), (later, _) in pairwise(spans))
+        return cls(count(session), [count(side) for side in sides], parallel)
+
+    def history(self) -> list[Exchange]:
+        """The parent's exchanges and those of its branches."""
+        shared = list(exchanges(self.parent, 0))
+        for branch, side in enumerate(self.sides, 1):
+            shared += exchanges(side, branch)
+        return shared
+
+
+def alike(alone: Shared, shared: Shared) -> list[float]:
+    """The share of the parent's view alone that is in the shared one, at each request behind ended branches."""
+    pairs = zip(alone.views, shared.views, strict=True)
+    return [len(own & view) / len(own) for (_, own), (joined, view) in pairs if joined and own]
+
+
+def recordings(folder: Path) -> Iterator[Path]:
+    """Yield the files with sub-agents; of those of one session the longest."""
+    longest: dict[bytes, Path] = {}
+    for path in sorted(folder.rglob("*.jsonl")):
+        if "subagents" in path.parts or path.stat().st_size > LARGEST:
+            continue
+        data = path.read_bytes()
+        session = _SESSION.search(data)
+        if session is None or not (
+            any(mark in data for mark in _WORK) or (path.with_suffix("") / "subagents").is_dir()
+        ):
+            continue
+        known = longest.get(session[1])
+        if known is None or known.stat().st_size < len(data):
+            longest[session[1]] = path
+    yield from longest.values()
+
+
+def tables(families: Sequence[Family]) -> None:
+    """Print what sharing one history does to the parents' views."""
+    histories = [family.history() for family in families]
+    runs = {budget: _runs(families, histories, budget) for budget in {*BUDGETS, *ROOM}}
+    own = [[one for one in history if not one.branch] for history in histories]
+    alone = {budget: _runs(families, own, budget) for budget in BUDGETS}
+    columns = "budget | calls, of branches | pairs broken | over | over alone | parent's view | the same | results"
+    print(f"\n| {columns} | repeat | in view | named | gone | tokens in view or named |")
+    print("|--:" * 13 + "|")
+    for budget in BUDGETS:
+        shares = [share for pair in zip(alone[budget], runs[budget], strict=True) for share in alike(*pair)]
+        print(row(budget, alone[budget], runs[budget], shares), flush=True)
     print(
-        "| session | starts | in batches | prompts, tokens | reports, tokens | tokens of the sub-agents | their calls |"
+        f"\n| shared budget | parent's view at {BUDGETS[0]:,} alone that is in it, mean | least | whole, of requests |"
     )
-    print("|---|" + "--:|" * 6)
-    for path in sorted(folder.glob("*.jsonl")):
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        messages = Counter[str]()
-        prompts = 0
-        for line in lines:
-            content = (line.get("message") or {}).get("content")
-            for block in content if isinstance(content, list) else ():
-                if block.get("type") == "tool_use" and block["name"] in STARTS:
-                    messages[line["message"]["id"]] += 1
-                    prompts += chars(json.dumps(block["input"]))
-        results = [line["toolUseResult"] for line in lines if isinstance(line.get("toolUseResult"), dict)]
-        done = [result for result in results if "totalToolUseCount" in result]
-        reports = sum(chars(json.dumps(result["content"])) for result in done)
-        held, calls = (sum(result[name] for result in done) for name in ("totalTokens", "totalToolUseCount"))
-        side = sum(bool(line.get("isSidechain")) for line in lines)
-        batches = sum(count for count in messages.values() if count > 1)
-        assert not side
-        if total := sum(messages.values()):
-            figures = (total, batches, prompts, reports, held, calls)
-            print(f"| {path.stem.partition('_')[0]} | {' | '.join(f'{figure:,}' for figure in figures)} |")
+    print("|--:" * 4 + "|")
+    for budget in ROOM:
+        shares = [share for pair in zip(alone[BUDGETS[0]], runs[budget], strict=True) for share in alike(*pair)]
+        whole = sum(share == 1 for share in shares)
+        print(f"| {budget:,} | {fmean(shares):.3f} | {min(shares):.3f} | {whole:,} of {len(shares):,} |", flush=True)
 
 
-def histories(materials: Sequence[Material], parent: int) -> tuple[list[Exchange], list[Exchange]]:
-    """Return a parent's exchanges alone, and with the others as branches."""
-    alone = list(exchanges(materials[parent], 0, 0.0))
-    begun = alone[min(FIRST, len(alone) - 1)].at
-    others = [material for number, material in enumerate(materials) if number != parent]
-    shared = list(alone)
-    for branch, material in enumerate(others, 1):
-        shared += exchanges(material, branch, begun, LENGTH)
-    return alone, sorted(shared, key=lambda exchange: exchange.at)
+def _runs(families: Sequence[Family], histories: Sequence[Sequence[Exchange]], budget: int) -> list[Shared]:
+    pairs = zip(families, histories, strict=True)
+    return [Shared(budget, family.parent.overhead).run(history) for family, history in pairs]
 
 
-def table(groups: Sequence[tuple[str, Sequence[Material]]], budget: int) -> None:
-    """Print what each parent's history looks like with and without branches."""
-    print(f"\n### {budget:,} tokens\n")
-    print(
-        "| parent | calls, of branches | pairs broken | over | over alone | parent's view | results | repeat |"
-        " in view | named | gone | tokens in view or named |"
-    )
-    print("|---|" + "--:|" * 11)
-    shares, sums = list[float](), Counter[str]()
-    for _, materials in groups:
-        for parent, material in enumerate(materials):
-            alone, mixed = histories(materials, parent)
-            without = Shared(budget, material.overhead).run(alone)
-            shared = Shared(budget, material.overhead).run(mixed)
-            pairs = zip(without.views, shared.views, strict=True)
-            share = fmean(len(own & other) / len(own) for own, other in pairs if own)
-            shares.append(share)
-            repeats, tokens = shared.repeats, shared.tokens
-            figures = {
-                "calls": shared.requests,
-                "of branches": shared.requests - without.requests,
-                "broken": shared.broken,
-                "over": shared.over,
-                "alone": without.over,
-                "read": shared.read,
-                "repeats": repeats.total(),
-                **{where: repeats[where] for where in ("in view", "named by the index", "gone")},
-                "tokens": tokens.total() - tokens["gone"],
-            }
-            sums.update(figures)
-            print(row(material.session.name, figures, f"{share:.3f}"))
-    print(row("all", sums, f"{fmean(shares):.3f}, median {median(shares):.3f}"), flush=True)
-
-
-def room(groups: Sequence[tuple[str, Sequence[Material]]], least: int, budgets: Sequence[int]) -> None:
-    """Print which part of a parent's view alone is also in a view that it shares, if that may hold more."""
-    print(f"\n| shared budget | parent's view at {least:,} alone that is in it, mean | least |")
-    print("|--:|--:|--:|")
-    for budget in budgets:
-        shares = list[float]()
-        for _, materials in groups:
-            for parent, material in enumerate(materials):
-                alone, mixed = histories(materials, parent)
-                without = Shared(least, material.overhead).run(alone)
-                shared = Shared(budget, material.overhead).run(mixed)
-                pairs = zip(without.views, shared.views, strict=True)
-                shares.append(fmean(len(own & other) / len(own) for own, other in pairs if own))
-        print(f"| {budget:,} | {fmean(shares):.3f} | {min(shares):.3f} |", flush=True)
-
-
-def row(name: str, figures: Mapping[str, int], share: str) -> str:
+def row(budget: int, alone: Collection[Shared], shared: Collection[Shared], shares: Sequence[float]) -> str:
     """Return a row of the table."""
-    cells = [f"{figures['calls']:,}, {figures['of branches']:,}"]
-    cells += [f"{figures[column]:,}" for column in ("broken", "over", "alone")] + [share]
-    cells += [
-        f"{figures[column]:,}" for column in ("read", "repeats", "in view", "named by the index", "gone", "tokens")
-    ]
-    return f"| {name} | {' | '.join(cells)} |"
+    repeats, tokens = Counter[str](), Counter[str]()
+    for run in shared:
+        repeats += run.repeats
+        tokens += run.tokens
+    requests, of_parents = sum(run.requests for run in shared), sum(run.requests for run in alone)
+    whole = sum(share == 1 for share in shares)
+    counts = [sum(run.broken for run in shared), sum(run.over for run in shared), sum(run.over for run in alone)]
+    wheres = [repeats[where] for where in ("in view", "named by the index", "gone")]
+    cells = [f"{budget:,}", f"{requests:,}, {requests - of_parents:,}", *(f"{figure:,}" for figure in counts)]
+    cells += [f"{fmean(shares):.3f} ({min(shares):.3f})", f"{whole:,} of {len(shares):,}"]
+    cells += [f"{figure:,}" for figure in (sum(run.read for run in shared), repeats.total(), *wheres)]
+    return f"| {' | '.join(cells)} | {tokens.total() - tokens['gone']:,} |"
 
 
 def main() -> None:
     """Read the sessions and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sessions", type=Path, help="the folder of recorded sessions")
+    parser.add_argument("folder", type=Path, help="a folder with recordings of Claude Code")
     options = parser.parse_args()
-    groups = list[tuple[str, Sequence[Material]]]()
     try:
-        for agent, repositories in GROUPS.items():
-            for repository in repositories:
-                paths = sorted((options.sessions / agent).glob(f"{repository}-*.jsonl"))
-                groups.append((repository, [count(session) for path in paths for session in read_session(path)]))
+        sessions = [session for path in recordings(options.folder) for session in read_session(path)]
     except WaneError as error:
         parser.error(str(error))
-    starts(options.sessions / "claude-code")
-    for budget in BUDGETS:
-        table(groups, budget)
-    room(groups, BUDGETS[0], ROOM)
+    read_again = sum((rereads(session) for session in sessions), Rereads())
+    families = [family for session in sessions if (family := Family.of(session))]
+    for name, chosen in (("all", families), ("with parallel sub-agents", [one for one in families if one.parallel])):
+        print(f"\n## {name}: {len(chosen)} sessions, {sum(len(family.sides) for family in chosen)} sub-agents")
+        if chosen:
+            tables(chosen)
+    print(f"\n{read_again.describe()}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""What tasks keep of a long session, and what leaves first of a way that was given up (R17).
+"""What leaves first of a way that was given up (R17).
 
-    python research/benchmarks/tasks.py lines [--tasks 89] [--seed 0]
-    python research/benchmarks/tasks.py ways [--subjects 16] [--seed 0]
+    python research/benchmarks/tasks.py [--subjects 16] [--seed 0]
 
-A script plays the model, and drives a `Conversation`. Lines: in each task it draws a ticket, reads fourteen modules and
-adds a function; at the end, what of each task is still in view? Ways: on each subject it tries three ways of which two
-are dead ends, and needs what it has read before.
+A script plays the model, and drives a `Conversation`: on each subject it tries three ways of which two are dead ends,
+and needs what it has read before. What lines of tasks keep is a figure of `wane lab closed-loop --mark-tasks`.
 """
 
 from __future__ import annotations
@@ -22,9 +20,6 @@ import wane
 from wane.core import DELIMITER, chars
 from wane_research.closed_loop.world import World, make_world
 
-MODULES: Final = 14
-"""Modules that a task reads: as in the closed loop."""
-
 FILE_SHARE: Final = 1 / 32
 """Mean size of a module, as a share of the budget: as in the closed loop."""
 
@@ -34,6 +29,8 @@ GROUND: Final = 8
 READ_PRICE: Final = 0.1
 WRITE_PRICE: Final = 1.25
 """Prices of a cached and of a written token, in tokens of uncached input."""
+
+EDITED: Final = {"edit_file": "Edited."}
 
 Message = dict[str, Any]
 
@@ -104,10 +101,6 @@ class Script:
         self.counts.fetched += len(missing)
         self.read(missing, words)
 
-    def sees(self, text: str) -> bool:
-        """Whether a text is in view."""
-        return text in dumped(self.conversation.view)
-
     def _count(self, messages: Sequence[Message]) -> None:
         sizes = [size(message) for message in messages]
         same = 0
@@ -137,78 +130,6 @@ def dumped(value: object) -> str:
 def mark(action: str, name: str, **others: object) -> tuple[str, Mapping[str, Any]]:
     """A call of `delimiter`."""
     return DELIMITER, {"action": action, "name": name, **others}
-
-
-# Lines of tasks
-
-
-def lines(budget: int, *, tasks: bool, count: int, seed: int) -> list[str]:
-    """Play the tasks; return a row of the table."""
-    world = make_world(seed, areas=16, modules=10, file_tokens=int(budget * FILE_SHARE))
-    pick = random.Random(f"{seed}:tasks")
-    script = Script(budget, world, tasks=tasks)
-    tickets = [f"ticket {pick.randrange(10**8, 10**9)}" for _ in range(count)]
-    for number, ticket in enumerate(tickets, 1):
-        _do(script, number, ticket, pick.sample(list(world.modules), MODULES))
-    described, task_lines, tokens = _standing(script.conversation)
-    in_view = [script.sees(ticket) for ticket in tickets]
-    recalled = [
-        not seen and ticket in script.conversation.recall(f"t{number}-look")
-        for number, (ticket, seen) in enumerate(zip(tickets, in_view, strict=True), 1)
-    ]
-    lost = count - sum(in_view) - sum(recalled)
-    return [
-        *(f"{budget:,}", "yes" if tasks else "no", str(described), str(task_lines), f"{tokens:,}"),
-        *(str(sum(in_view)), str(sum(recalled)), str(lost)),
-        *(f"{script.counts.most:,}", f"{script.counts.input_tokens:,}", f"{script.counts.cost:,.0f}"),
-    ]
-
-
-def _do(script: Script, number: int, ticket: str, paths: Sequence[str]) -> None:
-    """Do one task."""
-    look, write, target = f"t{number}-look", f"t{number}-write", paths[0]
-    quotas = ", ".join(f"{path} has {script.world.modules[path].quota}" for path in paths)
-    script.hear(f"Task {number}. Draw a ticket, read {', '.join(paths)}, and add to {target} the sum of their quotas.")
-    whole = [mark("start", f"t{number}", type="task")] if script.tasks else []
-    script.say("Look first.", *whole, mark("start", look, type="expl"), ("draw", {}), results={"draw": ticket})
-    script.read(paths, "Read them.")
-    description = f"Drew {ticket}. Of the modules {quotas}. The names are listed at the end of {target}."
-    script.say("I know them.", mark("end", look, description=description))
-    start = mark("start", write, type="act", dependencies=[look])
-    script.say("Write it.", start, ("edit_file", {"path": target, "text": f"def f{number}(): ..."}), results=EDITED)
-    script.say("Check it.", ("shell", {"command": "sh check"}), results={"shell": "12 tests, 0 failed\n" * 20})
-    ends = [mark("end", write)]
-    if script.tasks:
-        ends.append(mark("end", f"t{number}", description=f"Added f{number} to {target}; drew {ticket}."))
-    script.say("That is written.", *ends)
-    script.say(f"Task {number} is done.")
-
-
-EDITED: Final = {"edit_file": "Edited."}
-
-
-def _standing(conversation: wane.Conversation) -> tuple[int, int, int]:
-    """Count the descriptions of removed explorations and the lines of tasks in view, and their tokens."""
-    messages = conversation.view
-    calls = {
-        call["id"]: json.loads(call["function"]["arguments"])
-        for message in messages
-        for call in message.get("tool_calls", ())
-        if call["function"]["name"] == DELIMITER
-    }
-    started = {given["name"] for given in calls.values() if given["action"] == "start"}
-    pairs = {
-        call_id: given
-        for call_id, given in calls.items()
-        if given["action"] == "end" and "description" in given and given["name"] not in started
-    }
-    results = {message["tool_call_id"]: message["content"] for message in messages if message["role"] == "tool"}
-    tokens = sum(chars(DELIMITER + dumped(given)) + chars(results[call_id]) for call_id, given in pairs.items())
-    of_tasks = sum("-" not in given["name"] for given in pairs.values())
-    return len(pairs) - of_tasks, of_tasks, tokens
-
-
-# Ways that are given up
 
 
 def ways(budget: int, kind: str, *, declares: bool, subjects: int, seed: int) -> Counts:
@@ -272,12 +193,6 @@ def _way(script: Script, name: str, kind: str, paths: Sequence[str], ground: str
 
 def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
     """Yield the rows of a table, its head first."""
-    if arguments.what == "lines":
-        head = "budget | tasks | descriptions | lines | tokens of both | in view | by recall | lost | largest request"
-        yield [*head.split(" | "), "input tokens", "cost"]
-        for budget, tasks in itertools.product((80_000, 50_000), (False, True)):
-            yield lines(budget, tasks=tasks, count=arguments.tasks, seed=arguments.seed)
-        return
     yield ["budget", "dead ends declare", "tasks", "requests", "read again", "input tokens", "cost", "to none"]
     for budget, declares in itertools.product((80_000, 20_000), (True, False)):
         base = 0.0
@@ -293,8 +208,6 @@ def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["lines", "ways"])
-    parser.add_argument("--tasks", type=int, default=89)
     parser.add_argument("--subjects", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     for number, row in enumerate(rows(parser.parse_args())):
