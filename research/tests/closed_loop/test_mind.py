@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.scripted.requests import TOOLS, request, said, user
 from wane.core import DELIMITER
+from wane.core.delimiter import TASKS_DESCRIPTION
 from wane.testing import Message, Reply
 from wane_research.closed_loop.mind import PATIENCE, decide
 
@@ -147,6 +149,22 @@ def test_a_mark_that_was_refused_is_put_right() -> None:
 def test_an_act_is_ended_by_its_name() -> None:
     checked = did("9.check", "shell", "3 tests, 0 failed", command="sh check kiln")
     assert calls(decide(request(user(TASK), *checked))) == [(DELIMITER, {"action": "end", "name": "t9-write"})]
+
+
+def test_a_model_that_may_mark_tasks_does_and_its_line_has_what_later_work_may_need() -> None:
+    offered = {"tools": [{"name": DELIMITER, "description": TASKS_DESCRIPTION}]}
+
+    def marked(*messages: Message) -> list[tuple[str, Any]]:
+        return [call for call in calls(decide(replace(request(*messages), body=offered))) if call[0] == DELIMITER]
+
+    assert [given["type"] for _, given in marked(user(TASK))] == ["task", "expl"]
+    learned = "Read 1 modules for `quay_due`. The ticket for the kiln is 777."
+    looked = did("9.look", DELIMITER, "Ended.", action="end", name="t9-look", description=learned)
+    checked = did("9.check", "shell", "3 tests, 0 failed", command="sh check kiln")
+    _, (_, line) = marked(user(TASK), *looked, *checked)
+    assert line["description"] == f"Added `quay_due` to {A}. The ticket for the kiln is 777."
+    gone = marked(user(f"{TASK} {SALT}"), *LOOKED, *read(B, 41), *read(A, 7))
+    assert [given["name"] for _, given in gone] == ["t9-look", "t9"]
 
 
 def test_failing_tests_fail_the_task() -> None:

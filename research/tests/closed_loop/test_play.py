@@ -87,6 +87,19 @@ def test_what_was_kept_can_be_looked_at(runs: Mapping[str, Figures], tmp_path_fa
 
 
 @pytest.mark.wide
+def test_lines_of_tasks_take_the_place_of_descriptions(runs: Mapping[str, Figures]) -> None:
+    without = runs["cwl"].remains
+    marked = ClosedLoop(replace(SMALL, mark_tasks=True)).play()
+    assert len(marked.passed) == SMALL.tasks
+    assert without is not None
+    assert marked.remains is not None
+    assert (without.lines, without.lost, marked.remains.descriptions, marked.remains.lost) == (0, 0, 0, 0)
+    assert without.descriptions > 0
+    assert marked.remains.lines > 0
+    assert runs["truncate"].remains is runs["isolated"].remains is None
+
+
+@pytest.mark.wide
 def test_the_same_seed_gives_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["lab", "closed-loop", "--tasks", "1", "--budget", "11k", "--tokens", "1k", "--json"]
     assert main(arguments) == 0
