@@ -243,8 +243,8 @@ class _Thought:
 
     def _came_of(self) -> str:
         """The line of the task: what was added, and the facts of the description that later work may need."""
-        learned = next(call.arguments["description"] for call in reversed(self.sight.seen) if self._tells(call))
-        facts = learned.partition(". ")[2]
+        learned = [call.arguments["description"] for call in self.sight.seen if self._tells(call)]
+        facts = "".join(learned[-1:]).partition(". ")[2]
         return f"Added `{self._name_of(self.task)}` to {self.task.target}. {facts}".rstrip()
 
     def _tells(self, call: Seen) -> bool:
