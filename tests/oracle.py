@@ -28,7 +28,10 @@ IMPLICIT_TOKENS = 8_000
 LEVELS = {
     "expl": ("reasoning", "bulk", "artifact", "remove"),
     "act": ("bulk", "artifact", "remove"),
-    "task": ("remove",),
+    "task": (
+        "artifact",
+        "remove",
+    ),
 }
 MOST_OPEN_TASKS = 8
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
