@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.conversation.test_scopes import Program
 from tests.conversation.test_tasks import Model
+from wane import Conversation
 from wane.journal import SessionStore
 
 
@@ -24,8 +27,13 @@ def saved(tmp_path: Path) -> Path:
     model.look("b")
     model.mark(action="end", name="goal", description="the port was taken")
     model.look("late")
-    with SessionStore(tmp_path / "sessions").create(tmp_path, message_format="openai", fsync=False) as journal:
-        for record in model.conversation.log.records():
+    return save(model.conversation, tmp_path)
+
+
+def save(conversation: Conversation[Any], folder: Path) -> Path:
+    """Write the journal of a conversation."""
+    with SessionStore(folder / "sessions").create(folder, message_format="openai", fsync=False) as journal:
+        for record in conversation.log.records():
             journal.append(record)
         return journal.path
 
@@ -59,20 +67,71 @@ def test_show_as_json(run: Run, saved: Path) -> None:
     }
 
 
-def test_the_page_knows_tasks_without_being_told(run: Run, saved: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    assert run("view", saved, "--output", page).code == 0
+def viewed(run: Run, journal: Path) -> Any:
+    """The session in the page of a journal."""
+    page = journal.with_suffix(".html")
+    assert run("view", journal, "--output", page).code == 0
     (data,) = re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
     (session,) = json.loads(data)["sessions"]
-    bars: list[dict[str, Any]] = session["bars"]
+    return session
+
+
+def test_the_page_knows_tasks_without_being_told(run: Run, saved: Path) -> None:
+    bars = viewed(run, saved)["bars"]
     assert [(bar["type"], bar["task"], bar["abandoned"]) for bar in bars] == [
         ("expl", -1, 0),
         ("task", -1, 0),
         ("task", 1, 1),
-        ("expl", 2, 0),
+        ("expl", 2, 1),
         ("expl", 1, 0),
         ("expl", -1, 0),
     ]
+
+
+def test_the_page_has_the_episodes_that_a_host_marked(run: Run, tmp_path: Path) -> None:
+    program = Program()
+
+    async def branch(name: str) -> None:
+        with program.conversation.task(name), program.conversation.episode(f"look {name}", "expl") as episode:
+            for _ in range(3):
+                program.read(name)
+                await asyncio.sleep(0)
+            episode.describe(f"{name} was read.")
+
+    async def both() -> None:
+        await asyncio.gather(branch("a"), branch("b"))
+
+    asyncio.run(both())
+    program.say("Done.")
+    program.go_on(4)
+    session = viewed(run, save(program.conversation, tmp_path))
+    assert (session["inferred"], session["host"]) == (False, True)
+    bars = [bar for bar in session["bars"] if bar["name"]]
+    names = {bar["number"]: bar["name"] for bar in bars}
+    assert [bar["name"] for bar in bars][:4] == ["a", "look a", "b", "look b"]
+    assert {bar["name"]: names.get(bar["task"]) for bar in bars[:5]} == {
+        "a": None,
+        "look a": "a",
+        "b": None,
+        "look b": "b",
+        "other 0": None,
+    }
+    assert bars[1]["description"] == "a was read."
+    (steps,) = [made["steps"] for made in session["runs"] if made["name"] == "recorded"]
+    assert {names.get(step[1]) for step in steps} >= {"look a", "look b"}, "passes took them as what they were marked"
+
+
+def test_the_page_infers_what_a_host_marked_if_items_are_missing(run: Run, tmp_path: Path) -> None:
+    program = Program()
+    with program.conversation.episode("look", "expl"):
+        program.read("a")
+    program.say("Done.")
+    journal = save(program.conversation, tmp_path)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    message = next(number for number, line in enumerate(lines) if b"Fix it." in line)
+    journal.write_bytes(b"".join([*lines[:message], b"damaged\n", *lines[message + 1 :]]))
+    session = viewed(run, journal)
+    assert (session["inferred"], session["host"]) == (True, False)
 
 
 def test_a_plan_has_tasks_where_they_are_asked_for(run: Run, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wane.core import EvictedIndex, Kind
+from wane.core import EvictedIndex, Kind, Mark
 from wane.formats.base import Part
 from wane.rewrites import Explanation
 
@@ -173,6 +173,7 @@ class RecordedSession:
         id: its id, by which sub-agents in files of their own name the session that started them; empty if it has none.
         parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if its
             recording says that it is not known; else empty.
+        marks: what the program around the agent marked (R18), by the part right behind; empty if it marked nothing.
     """
 
     name: str
@@ -195,6 +196,7 @@ class RecordedSession:
     unread: int = 0
     id: str = ""
     parent: str = ""
+    marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
 
     @property
     def own_calls(self) -> list[ModelCall]:

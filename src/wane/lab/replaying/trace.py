@@ -55,7 +55,7 @@ class EpisodeTrace:
         inferred: whether it was inferred.
         description: an exploration's or a task's description, once it has ended.
         task: number of the task that it belongs to; None if it is in none.
-        abandoned: whether it is a task that was abandoned.
+        abandoned: whether it is a task that was abandoned, or in one (R17).
     """
 
     number: int
@@ -93,7 +93,7 @@ class Trace:
 
     def note(self, call: int, index: int, added: Added) -> None:
         """Note the effect of an item on the episodes."""
-        for episode in (added.closed, added.episode, added.opened):
+        for episode in (*added.marked.opened, *added.marked.closed, added.closed, added.episode, added.opened):
             if episode is None:
                 continue
             traced = self.episodes.get(episode.number)
@@ -108,7 +108,15 @@ class Trace:
                 self.owners[index] = episode.number
             if episode.closed and traced.closed is None:
                 traced.closed = call
-                traced.description, traced.abandoned = episode.description, episode.given_up
+                traced.description = episode.description
+                if episode.given_up:
+                    self._abandon(traced)
+
+    def _abandon(self, episode: EpisodeTrace) -> None:
+        episode.abandoned = True
+        for inner in self.episodes.values():
+            if inner.task == episode.number:
+                self._abandon(inner)
 
     def observe(self, call: int, fitted: Fitted) -> None:
         """Note the view of a model call."""

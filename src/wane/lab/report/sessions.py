@@ -51,7 +51,10 @@ def _traced(material: Material, annotate: Annotate) -> Trace:
     trace = Trace(material)
     firsts = [call.first for call in material.session.calls]
     for index, (item, part) in enumerate(zip(material.items, material.session.parts, strict=True)):
-        added = window.add(item) if annotator is None else annotator.add_to(window, item, part)
+        if annotator is None:
+            added = window.add(item, material.session.marks.get(index, ()))
+        else:
+            added = annotator.add_to(window, item, part)
         trace.note(call_before(firsts, index + 1), index, added)
     return trace
 
@@ -83,6 +86,7 @@ def session_of(
         "source": session.source,
         "title": texts.private(session.title),
         "inferred": inferred,
+        "host": bool(session.marks),
         "overhead": material.overhead,
         "first": [call.first for call in session.calls],
         "stop": [call.stop for call in session.calls],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from wane.core import DELIMITER, Kind
+from wane.core import DELIMITER, Kind, Mark
 from wane.core.errors import CorruptJournalError, FormatError, JournalVersionError
 from wane.formats import Part, StoredFormat, get_format
 from wane.journal.codec import SchemaError
@@ -80,6 +80,7 @@ def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], p
     fold.builder.cwd = header.cwd
     session = fold.builder.build()
     session.evictions = fold.evictions
+    session.marks = fold.marks
     session.id, session.parent = header.id, header.parent
     return session
 
@@ -183,6 +184,13 @@ class _Fold:
         self._actions = StrategyActions()
         self._delimiters: set[str | None] = set()  # ids of `delimiter` calls
         self._part_of: list[int | None] = []  # by item of the journal; None if it was left out
+        self._marks: dict[int, tuple[Mark, ...]] = {}  # of the host, by item
+
+    @property
+    def marks(self) -> dict[int, tuple[Mark, ...]]:
+        """The host's marks. They build on each other and refer to items by number, so all items must be here."""
+        whole = not self.builder.problems.unread and self._part_of == list(range(self.builder.position))
+        return self._marks if whole else {}
 
     def take(self, record: Record, line: int) -> None:
         if isinstance(record, MessageRecord):
@@ -238,6 +246,7 @@ class _Fold:
             self._add_answer(parts, call, (call and call.at) or _time(record), line)
         else:
             first = self.builder.message(parts, line=line)
+        self._marks |= {item: marks for item, marks in record.marks_at.items() if marks[0].host}
         complete = self.builder.position - first == len(parts)
         self._part_of += range(first, self.builder.position) if complete else [None] * len(parts)
 

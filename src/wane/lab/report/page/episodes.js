@@ -8,7 +8,7 @@ function episodesSection() {
   const body = section(
     "episodes",
     "Episodes",
-    "Each row is an episode: solid while it goes on, then pale and as thick as what is still in view of it.",
+    "Each row is an episode: solid while it goes on, then pale and as thick as what is still in view of it. Below a task stands what it holds; what was abandoned is hollow.",
   );
   const key = h("p", { class: "key small" },
     h("span", {}, h("i", { class: "dot expl" }), "exploration"),
@@ -39,7 +39,7 @@ function episodesSection() {
     box.hidden = !of.bars.length;
     if (of.bars.some((bar) => bar.type === "task")) key.append(tasks); else tasks.remove();
     origin.textContent = of.bars.length
-      ? `${counts(of)}, ${of.inferred ? "inferred from the tool calls" : "as the agent marked them"}`
+      ? `${counts(of)}, ${of.inferred ? "inferred from the tool calls" : `as the ${of.host ? "program" : "agent"} marked them`}`
       : "This session has no episodes.";
     box.scrollTop = 0;
     explain();
@@ -53,8 +53,8 @@ function episodesSection() {
   };
   const rowAt = (event) => {
     const y = event.clientY - box.getBoundingClientRect().top + box.scrollTop;
-    const number = Math.floor(y / view.row);
-    return number < session().bars.length ? number : -1;
+    const bar = rowsOf(session())[Math.floor(y / view.row)];
+    return bar ? bar.number : -1;
   };
   const set = (change) => { Object.assign(view, change); explain(); draw(); };
   box.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse" && rowAt(event) !== view.hover) set({ hover: rowAt(event) }); });
@@ -65,10 +65,11 @@ function episodesSection() {
     const step = { ArrowUp: -1, ArrowDown: 1, PageUp: -20, PageDown: 20, Home: -1e9, End: 1e9 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const chosen = clamp(view.chosen + step, 0, session().bars.length - 1);
-    const y = chosen * view.row;
+    const rows = rowsOf(session());
+    const row = clamp(rows.findIndex((bar) => bar.number === view.chosen) + step, 0, rows.length - 1);
+    const y = row * view.row;
     if (y < box.scrollTop || y > box.scrollTop + box.clientHeight - AXIS - view.row) box.scrollTop = y - box.clientHeight / 2;
-    set({ chosen, hover: -1 });
+    set({ chosen: rows[row].number, hover: -1 });
   });
   app.listeners.push((change) => {
     if ("session" in change || "run" in change) rebuild();
@@ -86,12 +87,23 @@ function counts(of) {
   return tasks ? `${episodes} and ${many(tasks, "task")}` : episodes;
 }
 
+// The bars from top to bottom: in order of start, but what a task holds right below it.
+function rowsOf(of) {
+  if (of.bars.rows) return of.bars.rows;
+  const held = new Map([[-1, []], ...of.bars.map((bar) => [bar.number, []])]);
+  for (const bar of of.bars) held.get(bar.task).push(bar);
+  const below = (number) => held.get(number).flatMap((bar) => [bar, ...below(bar.number)]);
+  const rows = below(-1);
+  rows.forEach((bar, row) => { bar.row = row; });
+  of.bars.rows = rows;
+  return rows;
+}
+
 // Scrolls to the episode that goes on at the call.
 function follow(box, view) {
-  const bars = session().bars;
-  let number = bars.findIndex((bar) => bar.opened > app.call);
-  number = (number < 0 ? bars.length : number) - 1;
-  const y = number * view.row;
+  rowsOf(session());
+  const latest = session().bars.filter((bar) => bar.opened <= app.call).at(-1);
+  const y = latest ? latest.row * view.row : 0;
   if (y < box.scrollTop || y > box.scrollTop + box.clientHeight - AXIS - view.row) box.scrollTop = Math.max(0, y - box.clientHeight * 0.6);
 }
 
@@ -129,8 +141,8 @@ function drawBars(canvas, box, view, lives) {
   const chosen = of.bars[view.hover >= 0 ? view.hover : view.chosen];
   const kin = chosen ? new Set([...chosen.needs, ...of.bars.filter((bar) => bar.needs.includes(chosen.number) || bar.task === chosen.number).map((bar) => bar.number)]) : new Set();
   context.font = "11px system-ui, sans-serif";
-  for (let number = first; number < stop; number++) {
-    const bar = of.bars[number], y = number * view.row - top;
+  for (const bar of rowsOf(of).slice(first, stop)) {
+    const number = bar.number, y = bar.row * view.row - top;
     if (chosen && (chosen.number === number || kin.has(number))) {
       context.fillStyle = colours.select;
       context.globalAlpha = chosen.number === number ? 1 : 0.55;
@@ -154,12 +166,14 @@ function drawBars(canvas, box, view, lives) {
 
 function drawBar(context, bar, life, x, y, row, fillStyle) {
   // A task is a line along the episodes that it holds.
-  const thick = bar.type === "task" ? 2 : Math.max(2, row - (row > 8 ? 5 : 1));
+  const line = bar.abandoned ? 4 : 2;
+  const thick = bar.type === "task" ? line : Math.max(2, row - (row > 8 ? 5 : 1));
   const end = bar.closed < 0 ? callCount() : bar.closed;
   const middle = y + row / 2;
   context.fillStyle = fillStyle;
   const from = x(Math.max(0, bar.opened - 1)), to = Math.max(x(end), from + 2);
   context.fillRect(from, middle - thick / 2, to - from, thick);
+  if (bar.abandoned) context.clearRect(from + 1, middle - thick / 2 + 1, to - from - 2, thick - 2);
   context.globalAlpha = 0.36;
   let share = 1, since = to;
   for (const [call, left] of [...life.events, [callCount(), null]]) {
@@ -187,7 +201,7 @@ function label(context, bar, x, y, row, width, colours) {
 function drawKin(context, of, chosen, x, row, top, strokeStyle) {
   context.strokeStyle = strokeStyle;
   context.lineWidth = 1.25;
-  const place = (bar) => [x(bar.opened), bar.number * row + row / 2 - top];
+  const place = (bar) => [x(bar.opened), bar.row * row + row / 2 - top];
   const pairs = [...chosen.needs.map((number) => [of.bars[number], chosen]), ...of.bars.filter((bar) => bar.needs.includes(chosen.number)).map((bar) => [chosen, bar])];
   for (const [from, to] of pairs) {
     const [x1, y1] = place(from), [x2, y2] = place(to);
