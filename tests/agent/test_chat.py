@@ -6,10 +6,8 @@ import asyncio
 import io
 import os
 import re
-import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +25,7 @@ from wane.agent.options import AgentOptions
 from wane.cli.chat.footer import footer, short
 from wane.cli.chat.interactive import Chat, run_chat
 from wane.cli.failure import UsageError
-from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer, Usage
+from wane.testing import Call, HttpError, Kind, Reply, Usage
 
 GREETING = "commands.\n"  # how it ends, wherever its lines are broken
 CTRL_C, CTRL_D, ENTER, ESC = "\x03", "\x04", "\r", "\x1b"
@@ -853,53 +851,3 @@ def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with pytest.raises(UsageError, match="-p"):
         run_chat(AgentOptions(cwd=repository))
-
-
-@pytest.mark.full
-@pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
-def test_in_a_real_terminal(repository: Path) -> None:
-    import pty
-
-    replies = [Reply("Working.", calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("All is well.")]
-    with ScriptedServer(replies) as server:
-        environ = {
-            **os.environ, "OPENAI_API_KEY": "scripted", "OPENAI_BASE_URL": f"{server.url}/v1", "TERM": "xterm-256color",
-        }  # fmt: skip
-        child, fd = pty.fork()
-        if child == 0:
-            arguments = ["-m", "openai-chat:gpt-4.1", "-y", "-C", str(repository)]
-            os.execve(sys.executable, [sys.executable, "-m", "wane.cli.main", *arguments], environ)
-        screen = ""
-
-        def until(words: str, *, after: bytes = b"") -> None:
-            nonlocal screen
-            deadline = time.monotonic() + 60
-            typed = 0.0
-            while words not in screen:
-                assert time.monotonic() < deadline, screen
-                if after and time.monotonic() > typed + 1:
-                    # While lines are written above the prompt, the terminal takes Ctrl-D to be its own.
-                    os.write(fd, after)
-                    typed = time.monotonic()
-                if select.select([fd], [], [], 0.5)[0]:
-                    try:
-                        data = os.read(fd, 65_536)
-                    except OSError as error:
-                        raise AssertionError(f"it ended; there was:\n{screen}") from error
-                    screen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data.decode("utf-8", "replace"))
-                    if b"\x1b[6n" in data:
-                        os.write(fd, b"\x1b[1;1R")  # where the cursor is, which the prompt asks the terminal
-
-        until("/help")
-        os.write(fd, b"go\r")
-        until("● shell touch")
-        while not (repository / "begun").exists():
-            time.sleep(0.01)
-        os.write(fd, b"\x03")
-        until("Stopped. What was done")
-        os.write(fd, b"and now\r")
-        until("All is well.")
-        until("wane --resume", after=b"\x04")
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        os.close(fd)
-        assert server.refusals == ()

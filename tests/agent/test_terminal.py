@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import select
@@ -13,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.application import create_app_session
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import create_app_session, run_in_terminal
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
@@ -23,6 +25,7 @@ from tests.agent.test_session import run
 from wane.agent.options import AgentOptions
 from wane.agent.session import AgentSession
 from wane.cli.chat.interactive import run_chat
+from wane.cli.chat.typed import keyboard
 from wane.testing import Call, Kind, Reply, ScriptedServer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such signals and terminals here")
@@ -90,6 +93,44 @@ def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path)
     replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
     with ScriptedServer(replies) as server, terminal(server.openai_model(), repository, yolo=True) as at:
         assert play(at, scene) == 0
+
+
+@pytest.mark.full
+def test_in_a_real_terminal(repository: Path) -> None:
+    replies = [Reply("Working.", calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("All is well.")]
+    with ScriptedServer(replies) as server, pty(server, repository) as at:
+        at.type(b"go\r")
+        at.until("● shell touch")
+        while not (repository / "begun").exists():
+            time.sleep(0.01)
+        at.type(b"\x03")
+        at.until("Stopped. What was done")
+        at.type(b"and now\r")
+        at.until("All is well.")
+    assert server.refusals == ()
+
+
+def test_a_terminal_stays_raw_while_lines_are_written_above_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    import termios
+    import tty
+
+    keys, terminal_fd = os.openpty()
+
+    async def scene() -> str:
+        prompt = PromptSession[str]()
+        asking = asyncio.create_task(prompt.prompt_async())
+        while not prompt.app.is_running:
+            await asyncio.sleep(0)
+        translates = await run_in_terminal(lambda: termios.tcgetattr(terminal_fd)[tty.IFLAG] & termios.ICRNL)
+        assert not translates, "an Enter would arrive as Ctrl-J, which begins a line of the same input"
+        os.write(keys, b"typed\r")
+        return await asking
+
+    with open(terminal_fd, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with create_app_session(input=keyboard(), output=DummyOutput()):
+            assert asyncio.run(scene()) == "typed"
+    os.close(keys)
 
 
 @pytest.mark.full

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -33,7 +34,7 @@ from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
 from wane.cli.chat.pasted import Pastes
 from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
-from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
+from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at, keyboard
 from wane.cli.failure import UsageError
 from wane.cli.terminal.hanging import hanging
 from wane.cli.terminal.signals import INTERRUPT, handled
@@ -69,7 +70,7 @@ def run_chat(options: AgentOptions) -> int:
         options = choose_session(options)
     except EOFError:  # Ctrl-D: none of the sessions
         return failure.OK
-    with patch_stdout(raw=True):
+    with create_app_session(input=keyboard()), patch_stdout(raw=True):
         console = plain_console(force_terminal=True)
         return asyncio.run(Chat(options, console).run())
 
@@ -134,9 +135,10 @@ class Chat:
         with handled(INTERRUPT, self._interrupted):
             opening = asyncio.get_running_loop().create_task(self._open())
             try:
-                while not self._over:
-                    line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
-                    self._line_typed(line.strip())
+                with self._prompt.input.raw_mode():  # between two prompts, too
+                    while not self._over:
+                        line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
+                        self._line_typed(line.strip())
             except EOFError:
                 self._over = True
                 self.stop()
@@ -453,7 +455,7 @@ class Chat:
             self.console.print(Text(safe(warning), style="yellow"))
 
     def _interrupted(self) -> None:
-        """Handle Ctrl-C as a signal: from another process, or while lines are written above the prompt."""
+        """Handle Ctrl-C as a signal: from another process, or when the prompt has gone."""
         if self._prompt.app.is_running:
             self._prompt.app.key_processor.feed(KeyPress(Keys.ControlC))
             self._prompt.app.key_processor.process_keys()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -22,6 +23,7 @@ from wane.cli.chat.pasted import Pastes
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.input import Input
     from prompt_toolkit.key_binding import KeyPressEvent
 
 MAX_PATHS: Final = 20_000
@@ -129,6 +131,24 @@ class Host(Protocol):
 
     def unfold(self) -> None:
         """Write the whole of what was last shown in part."""
+
+
+def keyboard() -> Input | None:
+    """Return what keys are read from; None for what prompt_toolkit itself takes.
+
+    A terminal stays as it is while lines are written above the prompt: otherwise an Enter that is typed at that moment
+    arrives as Ctrl-J, and Ctrl-D and Ctrl-C do not arrive at all.
+    """
+    if sys.platform == "win32":
+        return None
+    from prompt_toolkit.input.vt100 import Vt100Input
+
+    class Keyboard(Vt100Input):
+        @override
+        def cooked_mode(self) -> AbstractContextManager[None]:
+            return nullcontext()
+
+    return Keyboard(sys.stdin)
 
 
 def chat_keys(chat: Host) -> KeyBindings:
