@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 
 from wane.lab.cache.rewrites import Comparison, examine
-from wane.lab.cache.rules import UNSURE, dates_prompt
+from wane.lab.cache.rules import SKILL_LOADED, UNSURE, breaks_cache, dates_prompt
 from wane.lab.readers import gather
 from wane.rewrites import SMALLEST, Cause
 
@@ -18,11 +18,17 @@ from wane.rewrites import SMALLEST, Cause
 def main(paths: list[str]) -> None:
     """Print the figures."""
     requests, broken, chances = Counter[str](), Counter[str](), dict[Cause, list[float]]()
-    within, nothing_read, unused = Counter[str](), Counter[str](), Counter[str]()
+    within, nothing_read, unused, events = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    compared = set[tuple[str, str]]()
     tokens = after_pauses = 0
     for recording in gather(paths, sidechains=True).recordings:
         rewrites = {rewrite.call: rewrite for rewrite in examine(recording.session).rewrites}
-        for _, sent, before in Comparison.of(recording.session).pairs():
+        comparison = Comparison.of(recording.session)
+        for _, sent, before in comparison.pairs():
+            pair = before.call.id, sent.call.id
+            if all(pair) and pair in compared:
+                continue  # in another state of the same session
+            compared.add(pair)
             rewrite, pause = rewrites.get(sent.number), sent.seconds_since(before) or 0.0
             first, last = before.call.first, sent.call.first
             compacted = any(first < compaction.position <= last for compaction in recording.session.compactions)
@@ -39,6 +45,13 @@ def main(paths: list[str]) -> None:
                 key = f"{dated}, after {follows}, {length} 30 s"
                 within[key] += 1
                 nothing_read[key] += not sent.usage.cache_read
+            if name == "neither" and recording.session.source == "claude-code" and before.call.model == sent.call.model:
+                event = comparison.client_event(before, sent)
+                until = "before its mending" if breaks_cache(event or SKILL_LOADED, sent.call.version) else "since"
+                spoken = any(first < turn <= last for turn in recording.session.user_turns)
+                key = f"{event or ('a turn of the user' if spoken else 'a result')}, {until}"
+                events[key] += 1
+                events[f"{key}: paid again"] += rewrite is not None
             if rewrite is None:
                 continue
             broken[name] += 1
@@ -52,6 +65,8 @@ def main(paths: list[str]) -> None:
         print(f"{name}: {nothing_read[name]:,} of {count:,} read nothing of a cache of five minutes")
     for name, count in sorted(unused.items()):
         print(f"{name}: {count:,}")
+    for name, count in sorted(events.items()):
+        print(f"Claude Code, {name}: {count:,}")
     for name, count in requests.items():
         print(f"after {name}: {broken[name]:,} of {count:,} requests paid again")
     print(f"always answering idle would be right for {after_pauses / tokens:.1%} of the tokens at most")

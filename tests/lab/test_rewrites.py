@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -169,6 +171,46 @@ def test_knows_when_a_client_wrote_the_time_of_its_start(year: int, cause: Cause
     assert (edited.call, *known(edited)) == (3, Cause.HEAD, Certainty.UNKNOWN)
 
 
+CLAUDE_CODE = {
+    "skill": [("user", "<command-message>review</command-message>"), ("user", "Base directory for this skill: /s")],
+    "exit": [("user", "<command-name>/exit</command-name>"), ("user", "go on")],
+    "nothing": [("user", "go on")],
+}
+
+
+@pytest.mark.parametrize(
+    ("events", "version", "calls"),
+    [
+        (["skill", "nothing", "nothing"], "2.1.37", [1, 2]),  # its turn and the one after it
+        (["skill", "nothing", "nothing"], "2.1.38", []),
+        (["exit", "nothing", "nothing"], "2.1.96", [1]),
+        (["exit", "nothing", "nothing"], "2.1.97", []),
+        (["exit", "skill", "nothing"], "a build", []),
+    ],
+)
+def test_knows_events_at_which_claude_code_changed_its_messages(
+    tmp_path: Path, events: list[str], version: str, calls: list[int]
+) -> None:
+    lines: list[dict[str, object]] = []
+    for number, event in enumerate(["nothing", *events]):
+        for kind, words in CLAUDE_CODE[event]:
+            lines.append({"type": kind, "message": {"role": kind, "content": words}})
+        usage = {"cache_read_input_tokens": 9_000, "cache_creation_input_tokens": 20_000 + number, "output_tokens": 9}
+        answer = {"id": f"m{number}", "role": "assistant", "model": "claude-opus-4-6", "stop_reason": "end_turn"}
+        answer |= {"content": [{"type": "text", "text": "done"}], "usage": usage}
+        lines.append({"type": "assistant", "version": version, "message": answer})
+    common = {"sessionId": "s", "timestamp": "2026-02-08T09:00:00Z"}
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(json.dumps(common | line | {"uuid": str(n)}) for n, line in enumerate(lines)))
+    (session,) = read_session(path)
+    rewrites = examine(session).rewrites
+    assert [rewrite.call for rewrite in rewrites] == [1, 2, 3]
+    assert [rewrite.call for rewrite in rewrites if known(rewrite) == (Cause.MESSAGES, Certainty.INFERRED)] == calls
+    for number, update in enumerate(rewrites):
+        session.calls[update.call] = replace(session.calls[update.call], version=f"2.0.{number}")
+    assert {known(rewrite) for rewrite in examine(session).rewrites[1:]} == {(Cause.MESSAGES, Certainty.INFERRED)}
+
+
 def explained(*usages: Usage, model: str, spoken: int = 0) -> list[tuple[int, Cause, Certainty]]:
     """Return what is said of requests in one turn, of which the user interrupts one."""
     builder = SessionBuilder("planted", "codex")
@@ -230,7 +272,7 @@ def test_says_of_real_sessions_only_what_is_known() -> None:
     assert totals[Cause.COMPACTION].requests == sum(len(session.compactions) for session in sessions)
     assert totals[Cause.SYSTEM].certainty.keys() == {Certainty.REPORTED, Certainty.INFERRED}
     assert totals[Cause.SETTINGS].certainty.keys() == {Certainty.RECORDED}
-    assert 0.9 * tokens < tokens - sum(total.certainty.get(Certainty.UNKNOWN, 0) for total in totals.values())
+    assert 0.95 * tokens < tokens - sum(total.certainty.get(Certainty.UNKNOWN, 0) for total in totals.values())
 
 
 LOST = "everything but its first part was written again"

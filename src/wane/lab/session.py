@@ -50,6 +50,7 @@ class ModelCall:
         cost: dollars, if the recording states what the provider or Wane itself made of it; None if not.
         id: its id, which its copies in other sessions of the same source share; empty if it has none.
         effort: how much the model was to think, in the client's word; empty if that was not recorded.
+        version: the client's version; empty if that was not recorded.
     """
 
     first: int
@@ -62,6 +63,7 @@ class ModelCall:
     cost: float | None = None
     id: str = ""
     effort: str = ""
+    version: str = ""
 
     @property
     def priced_as(self) -> str | None:

@@ -12,13 +12,28 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.lab.cache.rules import UNSURE, CacheRules, dates_prompt, drops_reasoning, rules_for
+from wane.lab.cache.rules import (
+    RESUMED,
+    SKILL_ENDED,
+    SKILL_LOADED,
+    UNSURE,
+    CacheRules,
+    breaks_cache,
+    dates_prompt,
+    drops_reasoning,
+    rules_for,
+)
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
 _RECENT: Final = 8
 """How many requests back a read counts as the end of an earlier request; further back, it could be one by chance."""
+
+_SKILL: Final = "Base directory for this skill: "
+"""How Claude Code begins the text of a skill."""
+
+_EXIT: Final = "<command-name>/exit</command-name>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +290,10 @@ class Comparison:
             if not read and spoken and dates_prompt(self._session.source, sent.call.at):
                 what += f"; {self._session.source} wrote the time of its start into its system prompt"
                 return Explanation(Cause.SYSTEM, Certainty.INFERRED, what)
+            event, version = self.client_event(before, sent), sent.call.version
+            if read and breaks_cache(event, version):
+                what += f"; {event}, at which {self._session.source} {version} changed its messages"
+                return Explanation(Cause.MESSAGES, Certainty.INFERRED, what)
         elif distance := self._distance(position):
             what = f"the read ends where the request {distance} before ended"
             return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
@@ -288,6 +307,21 @@ class Comparison:
             what += f"; {seconds:,.0f} s had passed, after which providers no longer promise an entry"
             return Explanation(Cause.IDLE, Certainty.INFERRED, what)
         return Explanation(Cause.HEAD if read <= self._head else Cause.UNEXPLAINED, Certainty.UNKNOWN, what)
+
+    def client_event(self, before: SentRequest, sent: SentRequest) -> str:
+        """Return at which event of Claude Code between two requests it may have changed its messages; empty if none."""
+        first, last = before.call.first, sent.call.first
+        versions = {before.call.version, sent.call.version} - {""}
+        if len(versions) == 2 or any(_EXIT in part.text for part in self._session.parts[first:last]):
+            return RESUMED
+        if self._loads_skill(first, last):
+            return SKILL_LOADED
+        turn = max((turn for turn in self._session.user_turns if turn <= first), default=0)
+        ended = self._user_spoke(before, sent) and self._loads_skill(turn, first)
+        return SKILL_ENDED if ended else ""
+
+    def _loads_skill(self, first: int, last: int) -> bool:
+        return any(part.text.startswith(_SKILL) for part in self._session.parts[first:last])
 
     def _read_again(self, position: int, before: SentRequest) -> int:
         """Return what the next request read of what was cached before a request, which did not read it; or 0.

@@ -22,6 +22,14 @@ _HALF_HOUR: Final = 1800.0
 _HOUR: Final = 3600.0
 _PI_LEFT_OUT_THE_TIME: Final = 1773432356.0  # 13 March 2026, 20:05:56 UTC
 
+RESUMED: Final = "the session was left and resumed"
+SKILL_LOADED: Final = "a skill was loaded"
+SKILL_ENDED: Final = "the turn ended in which a skill had been loaded"
+
+_KEEPS_CACHE_SINCE: Final = {RESUMED: (2, 1, 97), SKILL_LOADED: (2, 1, 38), SKILL_ENDED: (2, 1, 38)}
+"""The versions of Claude Code from which on these events no longer break the cache: by its changelog ("Fixed `--resume`
+cache misses"), and as `docs/lab/doctor.md` measured it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CacheRules:
@@ -183,3 +191,14 @@ def dates_prompt(client: str, at: float | None) -> bool:
         at: when it sent the request, in seconds since 1970 UTC; None if that is not known.
     """
     return client == "pi" and at is not None and at < _PI_LEFT_OUT_THE_TIME
+
+
+def breaks_cache(event: str, version: str) -> bool:
+    """Return whether Claude Code of a version changed the beginning of its messages at an event.
+
+    Args:
+        event: `RESUMED`, `SKILL_LOADED`, `SKILL_ENDED`, or an empty string for none of them.
+        version: the version, such as `2.1.36`; False for any other text.
+    """
+    parts = version.split(".")
+    return all(part.isdecimal() for part in parts) and tuple(map(int, parts)) < _KEEPS_CACHE_SINCE.get(event, ())

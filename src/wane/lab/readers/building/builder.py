@@ -35,7 +35,7 @@ class SessionBuilder:
         self.problems = Problems() if problems is None else problems
         self.title = ""
         self.cwd: str | None = None
-        self.effort = ""  # of the calls to come
+        self.effort = self.version = ""  # of the calls to come
         self.system_tokens: int | None = None
         self.window: int | None = None
         self._inherited = 0  # calls
@@ -140,9 +140,8 @@ class SessionBuilder:
             self._open.pop(recorded, None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
-        self._session.calls.append(
-            ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id, effort=self.effort)
-        )
+        call = ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id)
+        self._session.calls.append(replace(call, effort=self.effort, version=self.version))
 
     def compaction(
         self,

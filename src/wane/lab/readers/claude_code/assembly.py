@@ -112,6 +112,7 @@ class _Assembly:
         for entry in lines:
             if entry.answer is not None:
                 answer.extend(entry.answer)  # a resumed session repeats lines
+        self._builder.version = lines[0].version
         self._builder.answer(
             answer.coupled(),
             usage=_usage(lines, answer.parts),

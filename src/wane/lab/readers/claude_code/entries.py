@@ -83,6 +83,7 @@ class TranscriptLine:
         usage: for `ANSWER`, the recorded usage of the call.
         finished: for `ANSWER`, whether the line says why the answer ended, which makes its usage final.
         model: for `ANSWER`, the model.
+        version: for `ANSWER`, the version of Claude Code.
         tokens_before: for `BOUNDARY`, tokens of the view before the compaction.
         first_kept: for `BOUNDARY`, the uuid of the first line that stayed in view.
     """
@@ -102,6 +103,7 @@ class TranscriptLine:
     usage: Usage | None = None
     finished: bool = False
     model: str | None = None
+    version: str = ""
     tokens_before: int | None = None
     first_kept: str | None = None
 
@@ -118,6 +120,7 @@ def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = Fal
     if kind == "user":
         _user(entry, data, prompted=prompted)
     elif kind == "assistant":
+        entry.version = text(data.get("version"))
         _answer(entry, mapping(data.get("message")), text(data.get("requestId")))
     elif kind == "attachment":
         _attachment(entry, data)
