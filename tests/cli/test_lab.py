@@ -21,6 +21,7 @@ from tests.cli.snapshots import matches_snapshot
 from tests.cli.test_main import WITHOUT
 from tests.lab.readers.test_claude_code import Transcript, said
 from tests.lab.readers.writing import write_lines
+from tests.lab.test_rereads import rollout
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli.lab.commands import ReplayOptions
@@ -270,6 +271,24 @@ class TestReplay:
         assert hour["cache"]["lifetime_seconds"] == 3600
         low = replayed(run, chat, "--low-water", "0.3", "--strategy", "truncate", "--budget", "3k")
         assert low["strategies"][0]["passes"] > 0
+
+    def test_sub_agents_have_a_budget_of_their_own(self, run: Run, tmp_path: Path) -> None:
+        long = "word " * 2_000
+        main = rollout(tmp_path, "main", text=long)
+        rollout(tmp_path, "sub", "main", text=long)
+        over = {
+            budget: replayed(run, tmp_path, "--strategy", "truncate", "--sidechains", *budget)["strategies"][0]["over"]
+            for budget in [(), ("--agent-budget", "1k"), ("--budget", "1k"), ("--budget", "1k", "--agent-budget", "9k")]
+        }
+        assert list(over.values()) == [0, 1, 2, 1]
+        told = run("replay", tmp_path, "--sidechains", "--strategy", "cwl", "--agent-budget", "30k").out
+        assert "Budget 80,000 tokens (30,000 for sub-agents), prices" in flat(told)
+        page = tmp_path / "page.html"
+        assert run("view", main, "--output", page, "--agent-budget", "30k").code == 0
+        for arguments in (("replay", tmp_path), ("view", rollout(tmp_path / "alone", "alone"), "--output", page)):
+            refused = run(*arguments, "--agent-budget", "1k")
+            assert (refused.code, refused.out) == (2, "")
+            assert "there is no session of one here" in refused.err
 
     @pytest.mark.parametrize(
         ("args", "why"),

@@ -134,6 +134,7 @@ def rollout(folder: Path, name: str, parent: str = "", *, fork: bool = False, te
             answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"{number}"}]}
             yield {"type": "response_item", "payload": answer}
 
+    folder.mkdir(exist_ok=True)
     path = folder / f"rollout-{name}.jsonl"
     stamp = "2026-01-01T00:00:00.000Z"
     rows = [{"timestamp": stamp, "ordinal": number, **line} for number, line in enumerate(lines())]

@@ -82,11 +82,14 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
     Raises:
         WaneError: whatever a replay raised.
     """
-    rooms = [(prepared, room_of(prepared.subject.material, settings.budget, prepared.pricing)) for prepared in studied]
+    rooms = [
+        (prepared, room_of(prepared.subject.material, prepared.under(settings).budget, prepared.pricing))
+        for prepared in studied
+    ]
     tight = [(prepared, room) for prepared, room in rooms if room is not None and room.tight]
     tight.sort(key=lambda pair: -pair[1].fixed)
     jobs = [
-        Job(number, OURS, prepared.under(replace(settings, budget=budget)), prepared.pricing)
+        Job(number, OURS, replace(prepared.under(settings), budget=budget), prepared.pricing)
         for number, (prepared, room) in enumerate(tight)
         for budget in (room.budget, room.advised)
         if room.attainable

@@ -27,6 +27,15 @@ Sessions: TypeAlias = Annotated[
 TokenBudget: TypeAlias = Annotated[
     int, Flag("--budget", "Tokens that the view may hold. The default is 80k.", "TOKENS", read=parse_budget)
 ]
+_AgentBudget: TypeAlias = Annotated[
+    int | None,
+    Flag(
+        "--agent-budget",
+        "Tokens that the view of a sub-agent may hold. The default is --budget.",
+        "TOKENS",
+        read=parse_budget,
+    ),
+]
 _BUDGETS: Final = Flag("--budgets", "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k.", "BUDGETS")
 _Steps: TypeAlias = Annotated[
     int | None, Flag("--steps", "Number of budgets in a range, ends included. The default is 5.", "N")
@@ -122,6 +131,7 @@ class ViewOptions:
         ),
     ]
     budget: TokenBudget = 80_000
+    agent_budget: _AgentBudget = None
     price: _Price = None
     output: Annotated[
         str | None, Flag("--output", "Write the page to FILE; the default is a private temporary file.", "FILE")
@@ -158,6 +168,7 @@ class ReplayOptions:
     sessions: Sessions
     strategy: _Strategies = "all"
     budget: TokenBudget = 80_000
+    agent_budget: _AgentBudget = None
     low_water: _LowWater = None
     lab: LabOptions = field(default_factory=LabOptions)
     report: _Report = None

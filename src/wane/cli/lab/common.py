@@ -81,6 +81,17 @@ def gathered_from(
     return gather([located(name) for name in names], form, sidechains=sidechains, joined=joined, progress=progress)
 
 
+def with_agent_budget(studied: Sequence[Studied], budget: int | None) -> list[Studied]:
+    """Return sessions of which those of sub-agents have a budget of their own; None for no such budget.
+
+    Raises:
+        UsageError: if there is such a budget, but no session of a sub-agent.
+    """
+    if budget is not None and not any(prepared.recording.parent for prepared in studied):
+        raise UsageError("--agent-budget is for sub-agents, and there is no session of one here (see --sidechains)")
+    return [replace(prepared, budget=budget if prepared.recording.parent else None) for prepared in studied]
+
+
 def prices_told(studied: Iterable[Studied]) -> str:
     """Return whose prices were used for which calls, to follow the word "prices"."""
     return printable(f"of {prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)}.")

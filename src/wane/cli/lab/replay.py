@@ -17,6 +17,7 @@ from wane.cli.lab.common import (
     range_of,
     read_lines,
     rounded,
+    with_agent_budget,
 )
 from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.terminal.progress import Bar
@@ -25,6 +26,7 @@ from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.replaying.spent import RECORDED
+from wane.lab.replaying.studying import budgets_told
 from wane.lab.room import tight_lines, tight_sessions
 from wane.lab.sweep import Sweep, parse_budgets, sweep
 from wane.lab.verdict import OURS, capital, in_view, needs
@@ -46,8 +48,9 @@ def run_replay(options: ReplayOptions) -> int:
     check_report(options.report)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
+        studied = with_agent_budget(setup.studied, options.agent_budget)
         result = compare(
-            setup.studied,
+            studied,
             names,
             settings,
             setup.engine,
@@ -68,7 +71,7 @@ def run_replay(options: ReplayOptions) -> int:
 
 def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines(read)
-    print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied)}", ""])
+    print_lines([f"Budget {budgets_told(result.budget, result.studied)}, prices {prices_told(result.studied)}", ""])
     baseline, baselines = result.totals(BASELINE), result.baselines()
     table = figure_table("strategy", *(column.name for column in REPLAYED))
     recorded = baselines.recorded

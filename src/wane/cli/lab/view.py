@@ -14,7 +14,7 @@ from wane.account import NOTHING, Account
 from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.lab.commands import PRICE, ViewOptions
-from wane.cli.lab.common import check_report
+from wane.cli.lab.common import check_report, with_agent_budget
 from wane.cli.lab.reading import located
 from wane.cli.terminal.text import counted, printable, say
 from wane.core.errors import JournalError
@@ -46,6 +46,7 @@ def run_view(options: ViewOptions) -> int:
     from wane.lab.report import write_view
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)
+    studied = with_agent_budget(studied, options.agent_budget)
     materials = [prepared.subject.material for prepared in studied]
     recorded_budget, facts = _from_journal(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
@@ -97,7 +98,7 @@ def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
         settings = prepared.under(Settings(budget=budget))
         name = "none" if managed else "cwl"
         # A session that Wane managed has its own budget, and what it kept is recorded.
-        own = replace(settings, budget=managed[-1].budget or budget) if managed else settings
+        own = replace(settings, budget=managed[-1].budget or settings.budget) if managed else settings
         tight = tight_lines(tight_sessions([prepared], own, None if managed else InProcess()), 1)
         baseline = Job(0, "none", settings, prepared.pricing, trace=True).run(prepared.subject)
         replay = (

@@ -12,7 +12,7 @@ from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.replay import Replay
-from wane.lab.replaying.studying import Studied
+from wane.lab.replaying.studying import Studied, budgets_told
 from wane.lab.room import TightSession, tight_sessions
 from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict
 from wane.money import dollars
@@ -67,7 +67,7 @@ class Comparison:
             return ""
         cheapest = min(costs, key=costs.__getitem__)
         name = OURS if OURS in costs else cheapest
-        text = verdict(self.baselines(), self.totals(name), f"{name} at {self.budget:,} tokens")
+        text = verdict(self.baselines(), self.totals(name), f"{name} at {budgets_told(self.budget, self.studied)}")
         if costs[cheapest] < NOTABLE * costs[name]:
             loss = self.totals(cheapest).loss
             lost = f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ class Studied:
         annotate: who marks its episodes.
         tasks: whether its agent grouped episodes in tasks (R17).
         pricing: prices and cache rules of its replays.
+        budget: tokens that its view may hold, if that is not what other sessions may; None if it is.
     """
 
     recording: Recording
@@ -33,10 +34,11 @@ class Studied:
     annotate: Annotate
     pricing: Pricing
     tasks: bool = False
+    budget: int | None = None
 
     def under(self, settings: Settings) -> Settings:
-        """Return settings with what the session says of its marks."""
-        return replace(settings, annotate=self.annotate, tasks=self.tasks)
+        """Return settings with what the session says of its marks, and its own budget."""
+        return replace(settings, annotate=self.annotate, tasks=self.tasks, budget=self.budget or settings.budget)
 
     @property
     def inferred(self) -> bool:
@@ -61,6 +63,7 @@ class Studied:
             "user_turns": len(session.user_turns),
             "compactions": len(session.compactions),
             "summary_tokens": self.subject.summary_tokens,
+            "budget": self.budget,
             "annotation": "inferred" if self.inferred else "agent",
             "price": self.pricing.prices.name if self.pricing.own else None,
             "cache_hour": self.pricing.hour,
@@ -108,3 +111,9 @@ def study(
 def annotator_of(session: RecordedSession) -> Annotate:
     """Return who marks a session's episodes: its agent if it marked any."""
     return "model" if is_annotated(session.parts) else "infer"
+
+
+def budgets_told(budget: int, studied: Iterable[Studied]) -> str:
+    """Return the budget of replays in words, with that of sub-agents if they have another one."""
+    own = next((f" ({prepared.budget:,} for sub-agents)" for prepared in studied if prepared.budget), "")
+    return f"{budget:,} tokens{own}"

@@ -11,7 +11,7 @@ from wane.lab.columns import COLUMNS, columns_dict
 from wane.lab.counting import Material
 from wane.lab.replaying.compare import BASELINE, Comparison, prices_of
 from wane.lab.replaying.replay import Replay
-from wane.lab.replaying.studying import annotator_of
+from wane.lab.replaying.studying import annotator_of, budgets_told
 from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, headline_of
 from wane.lab.report.page import frame_size, render, write_page
 from wane.lab.report.runs import LEVELS, recorded_run, run_of
@@ -55,7 +55,7 @@ def write_report(
         losses = [call.loss for call in replays[0].calls] if replays else []
         session |= {"uses": [loss.uses for loss in losses], "edits": [loss.edits for loss in losses]}
         page.add(session, texts, size_limit)
-    budget = ("Budget", f"{comparison.budget:,} tokens")
+    budget = ("Budget", budgets_told(comparison.budget, comparison.studied))
     facts = [budget, *facts_of_all(comparison.studied)]
     page.data |= {
         "title": "Strategies compared",
