@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from wane.cli import failure
 from wane.cli.proxy.commands import StatuslineOptions
-from wane.cli.terminal.text import printable, short
+from wane.cli.terminal.text import counted, printable, short
 from wane.proxy.http.head import is_loopback
 
 _TIMEOUT: Final = 1.0
@@ -103,7 +103,14 @@ def line_of(session: Mapping[str, Any]) -> str:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
         saved = money["unmanaged"] - money["spent"]
-        bound = "≥" if money["priced_calls"] < money["calls"] else ""
         saving = f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""
-        parts.append(f"{bound}${money['spent']:.2f}{saving}")
+        parts.append(f"{_spent(money)}{saving}")
+    if agents := session["agents"]:
+        cost = f" {_spent(agents['money'])} more" if agents["money"] else ""
+        parts.append(f"{counted(agents['sessions'], 'sub-agent')}{cost}")
     return " | ".join(parts)
+
+
+def _spent(money: Mapping[str, Any]) -> str:
+    bound = "≥" if money["priced_calls"] < money["calls"] else ""
+    return f"{bound}${money['spent']:.2f}"
