@@ -440,12 +440,14 @@ SECTIONS: dict[str, Callable[[Effort], Table]] = {
 def main() -> None:
     """Print the tables of some sections, by default of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sections", nargs="*", metavar="SECTION", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--quick", action="store_true", help="measure less of each")
     options = parser.parse_args()
+    if unknown := [name for name in options.sections if name not in SECTIONS]:
+        parser.error(f"there is no section {unknown[0]!r}; known: {', '.join(SECTIONS)}")
     console = Console()
     start = time.monotonic()
-    for name in options.sections:
+    for name in options.sections or SECTIONS:
         console.print(SECTIONS[name](QUICK if options.quick else Effort()))
     console.print(f"{time.monotonic() - start:.0f} s in all")
 

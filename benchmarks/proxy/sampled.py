@@ -22,7 +22,7 @@ REST: Final = "HTTP, the event loop, the rest"
 SYNC: Final = "after the reply: the index, sync to the disk"
 
 PARTS: Final = {
-    ("client.py", "parsed"): "parse the body",
+    ("client.py", "read_object"): "parse the body",
     ("index.py", "_arrivals"): "identify: digests, shapes, the search",
     ("index.py", "SessionIndex._find"): "identify: digests, shapes, the search",
     ("messages.py", "root_of"): "identify: digests, shapes, the search",
@@ -32,6 +32,8 @@ PARTS: Final = {
     ("session.py", "Session.take"): "take in: infer episodes, the window",
     ("session.py", "Session.__init__"): "take in: infer episodes, the window",
     ("index.py", "SessionIndex._begun"): "create the file",
+    ("receipts.py", "Receipts.of"): "receipts: digest the request, and what is new in it",
+    ("receipts.py", "Receipts.follow"): "receipts: digest the request, and what is new in it",
     ("turn.py", "CachedSession.append"): "record",
     ("turn.py", "SessionTurn.answered"): "record",
     ("session.py", "Session.fit"): "the view, and the body upstream",
