@@ -55,16 +55,19 @@ LONGEST = (
 """Files that take half a minute or more in `.ci/run`. They begin first, as a file is run by one process."""
 
 
-SLOW_TO_LOAD = ("tests/integrations/adapters", "tests/proxy/clients")
-"""Folders whose tests load other people's frameworks, which takes each process seconds."""
+SLOW_TO_LOAD = (
+    "tests/integrations/adapters",
+    "tests/proxy/clients",
+    "research/tests/peers",
+    "research/tests/evaluation/test_statistics_scipy.py",
+)
+"""Tests that load other people's frameworks, which takes each process seconds."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave these folders out of `make test`, if they are not named."""
-    folders = [
-        config.rootpath / folder for folder in SLOW_TO_LOAD if not any(arg.startswith(folder) for arg in config.args)
-    ]
-    return True if collection_path in folders and "not full" in config.option.markexpr else None
+    """Leave these out of `make test`, if they are not named."""
+    paths = [config.rootpath / path for path in SLOW_TO_LOAD if not any(arg.startswith(path) for arg in config.args)]
+    return True if collection_path in paths and "not full" in config.option.markexpr else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.marks import first_quick
-from tests.proxy.clients.sdks import SDKS, Headers
 from tests.proxy.clients.world import proxy
 from tests.proxy.recaller import Recaller, recalled
 from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
@@ -280,6 +279,8 @@ def test_recall_where_nothing_is_evicted_is_a_mistake() -> None:
 @pytest.mark.wide
 def test_over_the_real_server(tmp_path: Path) -> None:
     """With the SDKs, streamed and whole."""
+    from tests.proxy.clients.sdks import SDKS, Headers
+
     agents: dict[str, Recaller] = {}
 
     def model(request: Request) -> Reply:
