@@ -28,7 +28,7 @@ help:  ## List these targets
 demo: $(DEMO_READY)  ## Watch an agent work in a small window: no key, no network
 	@$(BIN)/wane demo $(ARGS)
 
-test: $(READY)  ## Run the tests, on all cores; four or five minutes on two
+test: $(READY)  ## Run the tests, on all cores; about two minutes on two
 	@$(PYTEST) $(ARGS)
 
 # The last -m counts: it takes back the one in pyproject.toml.

@@ -151,6 +151,7 @@ def test_recorded_sessions_of_each_agent_are_met(
     assert sum(abs(row.error) / row.input for row in rows) / len(rows) < share
 
 
+@pytest.mark.full
 def test_the_lifetime_is_the_one_that_was_paid_for(validations: list[Validation]) -> None:
     hours = {it.name: it.rules.lifetime / 3600 for it in validations if it.source == "claude-code"}
     assert hours["packmind-8f_2ac5b863c7_0"] == 1

@@ -263,6 +263,7 @@ def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Pat
     assert result.waited > 5
 
 
+@pytest.mark.full
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("events", [0, 2, 5])
 @pytest.mark.parametrize("api", first_quick(*APIS))

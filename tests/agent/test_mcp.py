@@ -140,6 +140,7 @@ def test_a_projects_servers_are_not_started_unless_the_user_says_so(
         session.close()
 
 
+@pytest.mark.full
 def test_the_users_own_servers_are_used(
     repository: Path, servers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def read_often(directory: Path) -> list[list[ModelMessage]]:
     return sent
 
 
+@pytest.mark.full
 def test_no_request_is_over_the_budget_and_the_history_is_longer(repository: Path) -> None:
     sent = read_often(repository)
     assert max(map(tokens, sent)) < BUDGET

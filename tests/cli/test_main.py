@@ -63,6 +63,7 @@ class TestHelp:
     def test_version(self, run: Run) -> None:
         assert run("--version").out == f"wane {wane.__version__}\n"
 
+    @pytest.mark.quick(6)
     @pytest.mark.parametrize("name", ["", *(command.name for command in COMMANDS)])
     def test_it_fits_into_80_columns(self, run: Run, name: str) -> None:
         done = run(*name.split(), "--help")

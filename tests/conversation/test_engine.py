@@ -99,6 +99,7 @@ def test_a_reminder_counts_as_the_provider_counts() -> None:
     assert not reminded(300, 190)
 
 
+@pytest.mark.full
 def test_a_strategy_that_cannot_be_resumed_is_for_replays() -> None:
     pytest.importorskip("langchain")
     with pytest.raises(ConfigError, match="'langchain-trim' can only be replayed"):

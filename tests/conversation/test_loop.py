@@ -172,6 +172,7 @@ def counted(replies: Iterator[Reply]) -> Callable[[Sent], Reply]:
     return answer
 
 
+@pytest.mark.quick(1)
 @pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("kind", "policy"),

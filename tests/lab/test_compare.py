@@ -374,6 +374,7 @@ class TestTune:
         best = candidate(98, 0.95)
         assert unbeaten(chosen, [chosen, better, best]) == best
 
+    @pytest.mark.full
     def test_it_says_against_what(self, data: dict[str, Any]) -> None:
         assert data["lowest"]["what"] == "if nothing is evicted, simulated"
         assert (

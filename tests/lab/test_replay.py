@@ -332,6 +332,7 @@ def test_nothing_is_lost_without_eviction_and_nobody_is_below_the_floor(
         assert totals.loss.user_turns_intact == 1.0
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not SESSION.exists(), reason="../shared/sessions (relative to the repository) is not there")
 def test_on_a_real_session() -> None:
     pytest.importorskip("genai_prices", reason="needs the lab extra")

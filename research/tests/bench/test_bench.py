@@ -130,7 +130,7 @@ def naive(studied: Studied, call: int, view: Sequence[Slot]) -> float | None:
 
 
 class TestFigures:
-    @pytest.mark.quick(3)
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
     def test_what_is_watched_is_what_the_definitions_say(self, chat: Studied, strategy: str) -> None:
         evidence, material = Evidence(chat.recording.session), chat.subject.material

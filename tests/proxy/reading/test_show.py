@@ -28,6 +28,7 @@ each_strategy_and_client = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.quick(2)
 @each_strategy_and_client
 def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Keep) -> None:
@@ -71,6 +72,7 @@ def _plain(part: Part) -> Part:
     return replace(part, needs=(), call_id=part.call_id and re.sub(r"#\d+$", "", part.call_id))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.quick(2)
 @each_strategy_and_client
 def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep: Keep) -> None:
@@ -109,6 +111,7 @@ def told_view(session: Session) -> list[Part]:
     return [replace(parts[index], text=PLACEHOLDER) if index in instead else parts[index] for index in shown]
 
 
+@pytest.mark.quick(1)
 @every_client
 def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> None:
     kept = keep(make())
@@ -131,6 +134,7 @@ def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> 
     assert {episode["level"] for episode in data["episodes"]} > {"none"}
 
 
+@pytest.mark.quick(1)
 @every_client
 def test_inferred_episodes_are_shown_as_such(make: type[Client], keep: Keep) -> None:
     kept = keep(make(), annotate="infer", marks=False)
