@@ -1,5 +1,6 @@
 #!/bin/sh
-# Install Redis and PostgreSQL, of which the tests of the proxy's stores start servers of their own.
+# Install Redis and PostgreSQL, of which the tests of the proxy's stores start servers of their own, and Chromium, in
+# which the tests of pages open them.
 #
 #   scripts/test_servers.sh
 #
@@ -7,11 +8,15 @@
 # exit code is always 0.
 set -u
 
-missing=
-command -v redis-server >/dev/null 2>&1 || missing="redis-server"
+servers=
+command -v redis-server >/dev/null 2>&1 || servers="redis-server"
 command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ||
-    missing="$missing postgresql"
-[ -n "$missing" ] || exit 0
+    servers="$servers postgresql"
+browser=chromium
+for name in chromium chromium-browser google-chrome chrome; do
+    command -v "$name" >/dev/null 2>&1 && browser=
+done
+[ -n "$servers$browser" ] || exit 0
 [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || exit 0
 
 # While this runs, these files keep Debian from starting services and making a database.
@@ -31,13 +36,20 @@ if [ ! -e "$cluster" ]; then
     mkdir -p "$(dirname "$cluster")" && echo 'create_main_cluster = false' >"$cluster" && made_cluster=1
 fi
 
-install() {
-    # shellcheck disable=SC2086  # one word for each package
+packages() {
     DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -qq -y --no-install-recommends \
-        -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold -o Acquire::Retries=2 $missing >/dev/null 2>&1
+        -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold -o Acquire::Retries=2 "$@" >/dev/null 2>&1
 }
 
-echo "test servers: installing $missing" >&2
-install || { timeout 120 apt-get update -qq >/dev/null 2>&1; install; } ||
-    echo "test servers: $missing could not be installed; the tests that need it will skip" >&2
+install() {
+    [ "$#" -gt 0 ] || return 0
+    echo "test servers: installing $*" >&2
+    packages "$@" || { timeout 120 apt-get update -qq >/dev/null 2>&1; packages "$@"; } ||
+        echo "test servers: $* could not be installed; the tests that need it will skip" >&2
+}
+
+# shellcheck disable=SC2086  # one word for each package
+install $servers
+# shellcheck disable=SC2086
+install $browser
 exit 0

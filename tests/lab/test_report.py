@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,6 +26,7 @@ from wane.lab.counting import Material
 from wane.lab.replaying.compare import Comparison, compare
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.report import TEXT_LIMIT, Simulated, write_report, write_sweep_report, write_view
+from wane.lab.report.page import render
 from wane.lab.report.texts import LEAST, Texts, shorten, size_of, texts_within, to_json
 from wane.lab.session import Compaction, RecordedSession, Usage
 from wane.lab.sweep import sweep
@@ -196,6 +198,12 @@ def test_without_traces_there_are_sizes_alone(tmp_path: Path) -> None:
 
 
 # What must not get out
+
+
+def test_no_script_of_a_page_takes_the_name_of_another() -> None:
+    names = re.findall(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", render("", ""), re.MULTILINE)
+    assert len(names) > 100
+    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 def test_nothing_is_fetched_and_nothing_foreign_may_run(page: Page) -> None:

@@ -53,7 +53,7 @@ function episodesSection() {
   };
   const rowAt = (event) => {
     const y = event.clientY - box.getBoundingClientRect().top + box.scrollTop;
-    const bar = rowsOf(session())[Math.floor(y / view.row)];
+    const bar = barRows(session())[Math.floor(y / view.row)];
     return bar ? bar.number : -1;
   };
   const set = (change) => { Object.assign(view, change); explain(); draw(); };
@@ -65,7 +65,7 @@ function episodesSection() {
     const step = { ArrowUp: -1, ArrowDown: 1, PageUp: -20, PageDown: 20, Home: -1e9, End: 1e9 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const rows = rowsOf(session());
+    const rows = barRows(session());
     const row = clamp(rows.findIndex((bar) => bar.number === view.chosen) + step, 0, rows.length - 1);
     const y = row * view.row;
     if (y < box.scrollTop || y > box.scrollTop + box.clientHeight - AXIS - view.row) box.scrollTop = y - box.clientHeight / 2;
@@ -88,7 +88,7 @@ function counts(of) {
 }
 
 // The bars from top to bottom: in order of start, but what a task holds right below it.
-function rowsOf(of) {
+function barRows(of) {
   if (of.bars.rows) return of.bars.rows;
   const held = new Map([[-1, []], ...of.bars.map((bar) => [bar.number, []])]);
   for (const bar of of.bars) held.get(bar.task).push(bar);
@@ -101,7 +101,7 @@ function rowsOf(of) {
 
 // Scrolls to the episode that goes on at the call.
 function follow(box, view) {
-  rowsOf(session());
+  barRows(session());
   const latest = session().bars.filter((bar) => bar.opened <= app.call).at(-1);
   const y = latest ? latest.row * view.row : 0;
   if (y < box.scrollTop || y > box.scrollTop + box.clientHeight - AXIS - view.row) box.scrollTop = Math.max(0, y - box.clientHeight * 0.6);
@@ -141,7 +141,7 @@ function drawBars(canvas, box, view, lives) {
   const chosen = of.bars[view.hover >= 0 ? view.hover : view.chosen];
   const kin = chosen ? new Set([...chosen.needs, ...of.bars.filter((bar) => bar.needs.includes(chosen.number) || bar.task === chosen.number).map((bar) => bar.number)]) : new Set();
   context.font = "11px system-ui, sans-serif";
-  for (const bar of rowsOf(of).slice(first, stop)) {
+  for (const bar of barRows(of).slice(first, stop)) {
     const number = bar.number, y = bar.row * view.row - top;
     if (chosen && (chosen.number === number || kin.has(number))) {
       context.fillStyle = colours.select;
