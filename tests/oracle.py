@@ -28,10 +28,7 @@ IMPLICIT_TOKENS = 8_000
 LEVELS = {
     "expl": ("reasoning", "bulk", "artifact", "remove"),
     "act": ("bulk", "artifact", "remove"),
-    "task": (
-        "artifact",
-        "remove",
-    ),
+    "task": ("artifact", "remove"),
 }
 MOST_OPEN_TASKS = 8
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)

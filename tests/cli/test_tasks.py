@@ -71,9 +71,13 @@ def viewed(run: Run, journal: Path) -> Any:
     """The session in the page of a journal."""
     page = journal.with_suffix(".html")
     assert run("view", journal, "--output", page).code == 0
-    (data,) = re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
-    (session,) = json.loads(data)["sessions"]
+    (session,) = data_of(page)["sessions"]
     return session
+
+
+def data_of(page: Path) -> Any:
+    (data,) = re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
+    return json.loads(data)
 
 
 def test_the_page_knows_tasks_without_being_told(run: Run, saved: Path) -> None:
@@ -104,7 +108,8 @@ def test_the_page_has_the_episodes_that_a_host_marked(run: Run, tmp_path: Path) 
     asyncio.run(both())
     program.say("Done.")
     program.go_on(4)
-    session = viewed(run, save(program.conversation, tmp_path))
+    journal = save(program.conversation, tmp_path)
+    session = viewed(run, journal)
     assert (session["inferred"], session["host"]) == (False, True)
     bars = [bar for bar in session["bars"] if bar["name"]]
     names = {bar["number"]: bar["name"] for bar in bars}
@@ -119,6 +124,15 @@ def test_the_page_has_the_episodes_that_a_host_marked(run: Run, tmp_path: Path) 
     assert bars[1]["description"] == "a was read."
     (steps,) = [made["steps"] for made in session["runs"] if made["name"] == "recorded"]
     assert {names.get(step[1]) for step in steps} >= {"look a", "look b"}, "passes took them as what they were marked"
+    for budget, strategy in (("0.7k", "cwl"), ("0.6k", "cwl"), ("0.7k", "fold")):
+        page = tmp_path / "replayed.html"
+        done = run("replay", journal, "--strategy", strategy, "--budget", budget, "--json", "--report", page)
+        assert json.loads(done.out)["sessions"][0]["annotation"] == "host"
+        (replayed,) = data_of(page)["sessions"]
+        titles = {bar["number"]: bar["name"] for bar in replayed["bars"]}
+        (steps,) = [made["steps"] for made in replayed["runs"] if made["name"] == strategy]
+        taken = {titles[step[1]] for step in steps}
+        assert taken >= {"look a", "look b"} if strategy == "cwl" else taken.isdisjoint({"look a", "look b"})
 
 
 def test_the_page_infers_what_a_host_marked_if_items_are_missing(run: Run, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from wane.core.errors import ConfigError, MissingExtraError, WaneError
 from wane.lab.replaying.replay import Pricing, Replay, Subject
 from wane.lab.replaying.replay import replay as run_replay
 from wane.lab.replaying.workers import run_in_processes
-from wane.strategies.base import Settings
+from wane.strategies.base import Settings, traits
 from wane.strategies.registry import get_strategy
 
 ENGINES: Final = ("processes", "ray")
@@ -47,6 +47,8 @@ class Job:
             MissingExtraError: for a strategy whose extra is not installed.
         """
         settings = replace(self.settings, overhead=subject.material.overhead)
+        if settings.annotate == "host" and not traits(self.strategy).by_episode:
+            settings = replace(settings, annotate="infer")  # where a strategy has episodes, but knows no host
         strategy = get_strategy(self.strategy, settings)
         return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
 

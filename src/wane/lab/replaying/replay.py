@@ -27,6 +27,7 @@ from wane.lab.session import ModelCall, RecordedSession
 from wane.prices import CacheUse, Cost, Prices, prices_of
 from wane.strategies.base import Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.summarised import SUMMARY_TOKENS
+from wane.strategies.window import WindowStrategy
 
 REREAD_OUTPUT: Final = 50
 """Output tokens of a tool call that fetches something again."""
@@ -287,9 +288,11 @@ class _Run:
         return Replay(self._session.name, name, self._budget, totals, tuple(self._calls), self._trace)
 
     def _feed(self, stop: int, call: int) -> None:
-        items, parts, add = self._material.items, self._session.parts, self._strategy.add
+        items, parts, strategy, marks = self._material.items, self._session.parts, self._strategy, self._session.marks
+        host = strategy if isinstance(strategy, WindowStrategy) and strategy.host is not None else None
         for index in range(self._added, stop):
-            added = add(items[index], parts[index])
+            item, part = items[index], parts[index]
+            added = strategy.add(item, part) if host is None else host.add(item, part, marks.get(index, ()))
             if self._trace and added:
                 self._trace.note(call, index, added)
         self._added = max(self._added, stop)

@@ -64,7 +64,7 @@ class Studied:
             "compactions": len(session.compactions),
             "summary_tokens": self.subject.summary_tokens,
             "budget": self.budget,
-            "annotation": "inferred" if self.inferred else "agent",
+            "annotation": {"infer": "inferred", "model": "agent", "host": "host"}[self.annotate],
             "price": self.pricing.prices.name if self.pricing.own else None,
             "cache_hour": self.pricing.hour,
             "joined": len(session.starts),
@@ -109,7 +109,9 @@ def study(
 
 
 def annotator_of(session: RecordedSession) -> Annotate:
-    """Return who marks a session's episodes: its agent if it marked any."""
+    """Return who marks a session's episodes: the program around its agent, or the agent, if it marked any."""
+    if session.marks:
+        return "host"
     return "model" if is_annotated(session.parts) else "infer"
 
 

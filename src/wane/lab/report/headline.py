@@ -63,9 +63,9 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
     every: list[dict[str, Any]] = [prepared.to_dict() for prepared in studied]
     name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
     calls, tokens = sum(figures["model_calls"] for figures in every), sum(figures["tokens"] for figures in every)
-    inferred = sum(figures["annotation"] == "inferred" for figures in every)
-    episodes = "partly inferred" if inferred else "the agent's own"
-    if inferred == len(every):
+    marks = {figures["annotation"] for figures in every}
+    episodes = "partly inferred" if "inferred" in marks else "as they were marked"
+    if marks == {"inferred"}:
         episodes = "inferred"
     return [
         ("Session" if len(every) == 1 else "Sessions", name),

@@ -108,7 +108,7 @@ def write_view(
     simulations = [*simulated, *[None] * (len(materials) - len(simulated))]
     for material, simulation in zip(materials, simulations, strict=True):
         session = material.session
-        annotate = "host" if session.marks else annotator_of(session)
+        annotate = annotator_of(session)
         texts = Texts(included=contents)
         outline = outline_of(material, annotate)
         budgets = [eviction.budget for eviction in session.evictions if eviction.budget]
