@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyte
 import pytest
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, run_in_terminal
@@ -37,7 +38,16 @@ class Pty:
     def __init__(self, pid: int, fd: int) -> None:
         self.pid = pid
         self._fd = fd
-        self._screen = ""
+        self._written = ""
+        self._screen = pyte.Screen(80, 24)
+        # Where the cursor is, which the prompt asks the terminal.
+        self._screen.write_process_input = lambda answer: self.type(answer.encode())
+        self._stream = pyte.ByteStream(self._screen)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that a person sees, without empty ones."""
+        return [line.rstrip() for line in self._screen.display if line.strip()]
 
     def type(self, keys: bytes) -> None:
         os.write(self._fd, keys)
@@ -45,8 +55,8 @@ class Pty:
     def until(self, words: str, *, again: bytes = b"") -> None:
         """Read until words are there; type something each second until they are."""
         deadline, typed = time.monotonic() + 60, 0.0
-        while words not in self._screen:
-            assert time.monotonic() < deadline, self._screen
+        while words not in self._written:
+            assert time.monotonic() < deadline, self._written
             if again and time.monotonic() > typed + 1:
                 self.type(again)
                 typed = time.monotonic()
@@ -54,10 +64,9 @@ class Pty:
                 try:
                     data = os.read(self._fd, 65_536)
                 except OSError as error:
-                    raise AssertionError(f"it ended; there was:\n{self._screen}") from error
-                self._screen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data.decode("utf-8", "replace"))
-                if b"\x1b[6n" in data:
-                    self.type(b"\x1b[1;1R")  # where the cursor is, which the prompt asks the terminal
+                    raise AssertionError(f"it ended; there was:\n{self._written}") from error
+                self._written += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data.decode("utf-8", "replace"))
+                self._stream.feed(data)
 
 
 @contextmanager
@@ -108,6 +117,12 @@ def test_in_a_real_terminal(repository: Path) -> None:
         at.type(b"and now\r")
         at.until("All is well.")
     assert server.refusals == ()
+    # Each line in its place: none is written over another, or stands where the prompt was.
+    after = at.lines[at.lines.index("> go") :]
+    assert after[:3] == ["> go", "Working.", "● shell touch begun; sleep 60"]
+    again = after[after.index("> and now") :]
+    assert again[1] == "All is well."
+    assert after[-1].startswith("Resume with: wane --resume")
 
 
 def test_a_terminal_stays_raw_while_lines_are_written_above_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +132,7 @@ def test_a_terminal_stays_raw_while_lines_are_written_above_the_prompt(monkeypat
     keys, terminal_fd = os.openpty()
 
     async def scene() -> str:
-        prompt = PromptSession[str]()
+        prompt = PromptSession[str](input=keyboard())
         asking = asyncio.create_task(prompt.prompt_async())
         while not prompt.app.is_running:
             await asyncio.sleep(0)
@@ -128,7 +143,7 @@ def test_a_terminal_stays_raw_while_lines_are_written_above_the_prompt(monkeypat
 
     with open(terminal_fd, encoding="utf-8") as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        with create_app_session(input=keyboard(), output=DummyOutput()):
+        with create_app_session(output=DummyOutput()):
             assert asyncio.run(scene()) == "typed"
     os.close(keys)
 

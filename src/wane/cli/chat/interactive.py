@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -43,6 +42,7 @@ from wane.core.errors import WaneError
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.input import Input
 
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession, SessionConfig
@@ -70,9 +70,9 @@ def run_chat(options: AgentOptions) -> int:
         options = choose_session(options)
     except EOFError:  # Ctrl-D: none of the sessions
         return failure.OK
-    with create_app_session(input=keyboard()), patch_stdout(raw=True):
+    with patch_stdout(raw=True):
         console = plain_console(force_terminal=True)
-        return asyncio.run(Chat(options, console).run())
+        return asyncio.run(Chat(options, console, keyboard()).run())
 
 
 class Chat:
@@ -81,6 +81,7 @@ class Chat:
     Args:
         options: the options it was started with.
         console: console for lines; they appear above the prompt if standard output is patched.
+        keys: what keys are read from; None for what prompt_toolkit itself takes.
 
     Attributes:
         store: the saved sessions.
@@ -91,7 +92,7 @@ class Chat:
         WaneError: for what `check_options` finds.
     """
 
-    def __init__(self, options: AgentOptions, console: Console) -> None:
+    def __init__(self, options: AgentOptions, console: Console, keys: Input | None = None) -> None:
         self.console = console
         self.store = session_store()
         self.unseen: tuple[str, int] | None = None
@@ -120,6 +121,7 @@ class Chat:
             history=history_at(self.store.root if options.save else None, self._remembers, self.pastes),
             # What is above the prompt at that moment would stay: `_line_typed` writes the line itself.
             erase_when_done=True,
+            input=keys,
         )
         # Longer, and Esc would be late; the bytes of an arrow key, or of Alt with another one, come together.
         self._prompt.app.ttimeoutlen = self._prompt.app.timeoutlen = _ESCAPE
