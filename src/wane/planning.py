@@ -10,7 +10,20 @@ from typing import Any, get_args
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.timeline import messages_of
-from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, Room, ToolClass, chars, parse_budget
+from wane.core import (
+    Counter,
+    Episode,
+    FitReport,
+    Item,
+    Kind,
+    Mark,
+    Pinned,
+    Policy,
+    Room,
+    ToolClass,
+    chars,
+    parse_budget,
+)
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
@@ -18,7 +31,7 @@ from wane.formats.base import check_message
 from wane.formats.values import check_each
 from wane.formats.vocabulary import as_data
 from wane.inference import is_annotated
-from wane.strategies.base import AnnotateChoice, Fitted, Slot
+from wane.strategies.base import Annotate, AnnotateChoice, Fitted, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,13 @@ class Plan:
     _format: StoredFormat[Any] | None = None
 
     @property
+    def annotation(self) -> str:
+        """Whose the episodes are: `agent`, `host` if the program around it marked any (R18), or `inferred`."""
+        if self.inferred:
+            return "inferred"
+        return "host" if any(episode.host for episode in self.episodes) else "agent"
+
+    @property
     def satisfied(self) -> bool:
         """Whether the view is at or under the budget."""
         return self.report.satisfied
@@ -76,7 +96,7 @@ class Plan:
                 }
                 for step in report.steps
             ],
-            "annotation": "inferred" if self.inferred else "agent",
+            "annotation": self.annotation,
             "episodes": [_episode_dict(episode) for episode in self.episodes],
             "visible": list(self.visible),
             "index": None if report.index is None else asdict(report.index),
@@ -95,6 +115,7 @@ def plan(
     tool_classes: Mapping[str, ToolClass | str] | None = None,
     annotate: AnnotateChoice = "auto",
     tasks: bool = False,
+    marks: Mapping[int, tuple[Mark, ...]] | None = None,
 ) -> Plan:
     """Run one pass over a whole session, and say what it would evict. Nothing is changed.
 
@@ -111,6 +132,7 @@ def plan(
         annotate: where episodes come from: `model`, the agent's own `delimiter` calls; `infer`, inferred from its
             tool calls; `auto`, the agent's own if one was accepted, else inferred.
         tasks: whether the agent may have grouped its episodes in tasks (R17).
+        marks: those of the program around the agent (R18), by index of the item behind them. `auto` goes by them.
 
     Raises:
         ConfigError: for a budget, policy, counter, tool class or `annotate` that cannot work.
@@ -137,6 +159,7 @@ def plan(
         tool_classes=tool_classes,
         annotate=annotate,
         tasks=tasks,
+        marks=marks,
     )
     return replace(planned, messages=messages_of(transcript, planned.view, "cwl")[0], _format=chosen)
 
@@ -151,6 +174,7 @@ def plan_items(
     tool_classes: Mapping[str, ToolClass | str] | None = None,
     annotate: AnnotateChoice = "auto",
     tasks: bool = False,
+    marks: Mapping[int, tuple[Mark, ...]] | None = None,
 ) -> Plan:
     """Run one pass over the items of a session; see `plan`.
 
@@ -163,6 +187,7 @@ def plan_items(
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: where episodes come from.
         tasks: whether the agent may have grouped its episodes in tasks (R17).
+        marks: those of the program around the agent, likewise.
 
     Raises:
         ConfigError: for a budget, policy, tool class or `annotate` that cannot work.
@@ -170,21 +195,25 @@ def plan_items(
     """
     if annotate not in get_args(AnnotateChoice):
         raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
-    if annotate == "auto":
-        annotate = "model" if is_annotated(part for _, part in history) else "infer"
+    if annotate == "auto" and marks:
+        annotator: Annotate = "host"
+    elif annotate == "auto":
+        annotator = "model" if is_annotated(part for _, part in history) else "infer"
+    else:
+        annotator = annotate
     settings = ContextSettings(
         parse_budget(budget, exact=True),
         overhead,
         policy=policy or Policy(),
         tool_classes=tool_classes,
-        annotate=annotate,
+        annotate=annotator,
         tasks=tasks,
         counter=counter,
     )
     engine = Engine(settings)
-    for item, part in history:
+    for index, (item, part) in enumerate(history):
         try:
-            engine.add(item, part)
+            engine.add(item, part, (marks or {}).get(index, ()) if annotator == "host" else None)
         except HistoryError as error:
             raise HistoryError(f"message {item.message}: {error}") from None
     fitted = engine.fit()

@@ -133,6 +133,11 @@ def test_the_page_has_the_episodes_that_a_host_marked(run: Run, tmp_path: Path) 
         (steps,) = [made["steps"] for made in replayed["runs"] if made["name"] == strategy]
         taken = {titles[step[1]] for step in steps}
         assert taken >= {"look a", "look b"} if strategy == "cwl" else taken.isdisjoint({"look a", "look b"})
+        assert (replayed["host"], replayed["inferred"]) == (strategy == "cwl", strategy == "fold"), "what it shows"
+    planned = json.loads(run("plan", journal, "--json").out)
+    assert planned["annotation"] == "host"
+    assert {"look a", "look b"} <= {one["name"] for one in planned["episodes"]}
+    assert json.loads(run("plan", journal, "--annotate", "infer", "--json").out)["annotation"] == "inferred"
 
 
 def test_the_page_infers_what_a_host_marked_if_items_are_missing(run: Run, tmp_path: Path) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from wane import Conversation, Policy
 from wane.conversation.events import EpisodeClosed, EpisodeOpened
+from wane.core import Kind
 from wane.core.errors import ConfigError, HistoryError
+from wane.formats import get_format
 
 POLICY = Policy(low_water=0.5, guard=0.0, index_share=0.0)
 
@@ -19,9 +23,9 @@ POLICY = Policy(low_water=0.5, guard=0.0, index_share=0.0)
 class Program:
     """A program that asks a model for reads, and marks the work itself."""
 
-    def __init__(self, budget: str = "1k", **settings: Any) -> None:
+    def __init__(self, budget: str = "1k", *, policy: Policy = POLICY, **settings: Any) -> None:
         self.events: list[tuple[str, str | None]] = []
-        self.conversation = Conversation(budget=budget, policy=POLICY, annotate="host", on_event=self._hear, **settings)
+        self.conversation = Conversation(budget=budget, policy=policy, annotate="host", on_event=self._hear, **settings)
         self.conversation.append({"role": "user", "content": "Fix it."})
         self.calls = 0
 
@@ -221,10 +225,16 @@ def test_what_cannot_be_opened_is_refused() -> None:
         conversation.episode("find", "explore")
     with pytest.raises(ConfigError, match="has dependencies, but is no act"):
         conversation.episode("find", "expl", ["a"])
+    for wrong in ("find", None, 5, [5]):
+        with pytest.raises(ConfigError, match="they must be a list of names"):
+            conversation.episode("fix", "act", wrong)  # type: ignore[arg-type]
     with conversation.episode("find") as episode:
         with pytest.raises(HistoryError, match="cannot be described now"):
             episode.describe("Too early.")
         program.read("a")
+        for text in ("", " ", None, 5):
+            with pytest.raises(ConfigError, match="cannot be described by"):
+                episode.describe(text)  # type: ignore[arg-type]
         with pytest.raises(HistoryError, match="only a task holds others"), conversation.episode("inner"):
             pass
         with pytest.raises(HistoryError, match="depends on 'find'"):
@@ -235,3 +245,77 @@ def test_what_cannot_be_opened_is_refused() -> None:
         pass
     with pytest.raises(HistoryError, match="was entered before"), episode:
         pass
+    with conversation.task("all"), conversation.episode("change", "act", [" find "]):
+        program.read("b")
+    for unfit in ("change", "all"):
+        with pytest.raises(HistoryError, match="no exploration"), conversation.episode("fix", "act", [unfit]):
+            pass
+    program.say("Next.")
+    assert conversation.episodes[2].dependencies == ("find",)
+    with pytest.raises(HistoryError, match="depends on 'change'"), conversation.episode("fix", "act", ["change"]):
+        pass
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It says </system-reminder> in a.py.",
+        "The following tools fail.",
+        "\nThe user sent a new message while you were working:",
+    ],
+)
+def test_a_description_is_a_notice_of_its_episode_whatever_it_says(text: str) -> None:
+    program = Program()
+    with program.conversation.episode("find") as episode:
+        program.read("a")
+        episode.describe(text)
+    program.say("Next.")
+    found = program.conversation.episodes[0]
+    assert text.strip().split("<")[0] in str(found.description)
+    assert found.spans == [[1, 4]]
+    program.go_on(4)
+    assert [part.kind for message in program.conversation.request().view for part in parts(message)][:2] == [
+        Kind.USER,
+        Kind.NOTICE,
+    ]
+
+
+def parts(message: Any) -> list[Any]:
+    return get_format("openai").parts(message)
+
+
+def test_a_decorated_function_is_an_episode_unless_it_is_a_generator() -> None:
+    conversation = Program().conversation
+
+    class Node:
+        async def __call__(self) -> None:
+            conversation.append({"role": "assistant", "content": "Found."})
+
+    asyncio.run(conversation.episode("node")(Node())())
+    assert conversation.episodes[0].name == "node"
+
+    def steps() -> Iterator[int]:
+        yield 1
+
+    async def asynchronous() -> AsyncIterator[int]:
+        yield 1
+
+    for generator in (steps, asynchronous):
+        with pytest.raises(ConfigError, match="cannot be a generator"):
+            conversation.episode("steps")(generator)
+
+
+def test_the_index_lists_descriptions_that_have_left() -> None:
+    """R20: what a host described is listed once it has left, as what the agent described is."""
+    program = Program(policy=replace(POLICY, index_share=0.2, description_share=0.0), subagents={"ask": "expl"})
+    with program.conversation.episode("find") as episode:
+        program.read("haystack")
+        episode.describe("The needle is in hay.py.")
+    with program.conversation.episode("read"):
+        program.read("haystack")
+        program.say("There is no needle.")
+    program.call(("ask", "Nobody knows."))
+    program.go_on(5)
+    shown = program.texts()
+    assert "Learned: ask: Nobody knows.; read: There is no needle.; find: The needle is in hay.py." in shown
+    assert "/system-reminder" not in shown.replace("</system-reminder>", "")

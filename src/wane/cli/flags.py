@@ -46,8 +46,8 @@ WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],
     Flag(
         "--annotate",
-        "Who marks episodes: model, infer (from tool calls), or auto (the default: the model if it marked any, else "
-        "infer).",
+        "Who marks episodes: model, infer (from tool calls), or auto (the default: the program around the model or the "
+        "model if it marked any, else infer).",
         "WHO",
     ),
 ]

@@ -23,6 +23,7 @@ from wane.conversation.timeline import Prepared, Setup, Timeline
 from wane.core import Added, ContextWindow, EpisodeType, Kind
 from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat
+from wane.formats.notices import is_persons, stated_in
 from wane.formats.writing import writing
 from wane.journal.records import MessageRecord, Record, UsageRecord
 from wane.recall import answer
@@ -229,14 +230,17 @@ class Common(Generic[MessageT]):
         """Refuse a scope that cannot be opened now.
 
         Raises:
-            HistoryError: for a name that was used, and for a dependency that has no item, or has not ended.
+            HistoryError: for a name that was used, and for a dependency that is no exploration, or goes on.
         """
         marker = self.line.engine.host
         assert marker is not None
         if scope.name in marker.used or any(scope.name == other.name for other in path(self.owner)):
             raise HistoryError(f"the conversation has an episode {scope.name!r} already; give this one another name")
+        # Those whose scope has ended are marked so only ahead of the model's next item.
+        opened = [episode for episode in self.window.open_marks if marker.open_scope(str(episode.name)) not in live()]
+        ended = {*marker.explored, *(episode.name for episode in opened if episode.type is EpisodeType.EXPL)}
         for needed in scope.dependencies:
-            if needed not in marker.used or marker.open_scope(needed) in live():
+            if needed not in ended:
                 raise HistoryError(
                     f"{scope.name!r} depends on {needed!r}, which is no exploration of this conversation that has ended"
                 )
@@ -255,7 +259,7 @@ class Common(Generic[MessageT]):
                     f"{scope.name!r} cannot be described now: do so in its own scope, when its calls have their results"
                 )
             marker.describing = True
-            self.append([writing(self.format, "a description").turn(f"{OPENING}{text}{CLOSING}")], None)
+            self.append([writing(self.format, "a description").turn(_notice(scope.name, text))], None)
 
     # Internals
 
@@ -287,6 +291,12 @@ class Common(Generic[MessageT]):
         if own_calls := [call for call in calls if call.name in own]:
             parts = (part for message in later for part in self.format.parts(message))
             self.waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])
+
+
+def _notice(name: str, description: str) -> str:
+    """A notice with a description, which reads as nothing else: no user's turn, and nothing that stands (R15)."""
+    text = f"{OPENING}{description.replace(CLOSING, '[/system-reminder]')}{CLOSING}"
+    return f"{OPENING}{name}: {text.removeprefix(OPENING)}" if is_persons(text) or stated_in(text) else text
 
 
 def answer_within(line: Timeline[MessageT], count: int) -> bool:

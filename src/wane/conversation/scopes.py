@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
@@ -78,13 +78,20 @@ class OpenScope:
             _INNERMOST.reset(self._token)
 
     def __call__(self, function: _F) -> _F:
-        """Return a function each call of which is such an episode or task."""
+        """Return a function each call of which is such an episode or task.
+
+        Raises:
+            ConfigError: for a generator, whose work begins when the call has ended already.
+        """
+        kinds = (function, getattr(function, "__call__", None))  # noqa: B004 - an object's, which may be a coroutine
+        if any(isgeneratorfunction(kind) or isasyncgenfunction(kind) for kind in kinds):
+            raise ConfigError(f"the episode {self.scope.name!r} cannot be a generator: enter it by `with` in its body")
 
         def again() -> OpenScope:
             scope = self.scope
             return OpenScope(self.owner, scope.name, scope.type, scope.dependencies, self._check)
 
-        if iscoroutinefunction(function):
+        if any(map(iscoroutinefunction, kinds)):
 
             @wraps(function)
             async def coroutine(*args: Any, **named: Any) -> Any:
@@ -123,7 +130,8 @@ class OpenEpisode(OpenScope):
             ConfigError: for an act, which has no description, and for an empty one.
             HistoryError: outside of the scope, ahead of the model's first answer, and while a call has no result.
         """
-        if self.scope.type is EpisodeType.ACT or not text.strip():
+        given: object = text
+        if self.scope.type is EpisodeType.ACT or not isinstance(given, str) or not text.strip():
             raise ConfigError(
                 f"{self.scope.name!r} cannot be described by {text!r}: give an exploration or a task a text"
             )
@@ -147,10 +155,19 @@ def new_scope(name: str, type: str, dependencies: Iterable[str] = (), id: str = 
         raise ConfigError(f"an episode's name is {name!r}; it must be text")
     if type not in [*EpisodeType]:
         raise ConfigError(f"the type of {name!r} is {type!r}; it must be one of: {', '.join(EpisodeType)}")
-    dependencies = tuple(dict.fromkeys(dependencies))
-    if dependencies and type != "act":
+    names = _names(name, dependencies)
+    if names and type != "act":
         raise ConfigError(f"{name!r} has dependencies, but is no act")
-    return Scope(id or uuid4().hex, name.strip(), EpisodeType(type), dependencies)
+    return Scope(id or uuid4().hex, name.strip(), EpisodeType(type), names)
+
+
+def _names(name: str, dependencies: object) -> tuple[str, ...]:
+    """The dependencies of a name, each once."""
+    if isinstance(dependencies, Iterable) and not isinstance(dependencies, str):
+        names = [*dependencies]
+        if all(isinstance(needed, str) for needed in names):
+            return tuple(dict.fromkeys(needed.strip() for needed in names))
+    raise ConfigError(f"the dependencies of {name!r} are {dependencies!r}; they must be a list of names")
 
 
 def path(owner: object) -> tuple[Scope, ...]:

@@ -103,6 +103,11 @@ class MessageRecord(Record):
         return cls(message, tuple(PlacedMark(entry.index, mark) for entry in added for mark in entry.marks))
 
     @property
+    def hosts_marks(self) -> dict[int, tuple[Mark, ...]]:
+        """Those of the program around the model (R18)."""
+        return {item: marks for item, marks in self.marks_at.items() if marks[0].host}
+
+    @property
     def marks_at(self) -> dict[int, tuple[Mark, ...]]:
         """The marks, by index of the item right after them."""
         by_item: dict[int, tuple[Mark, ...]] = {}

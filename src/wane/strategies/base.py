@@ -23,7 +23,7 @@ Annotate = Literal["model", "infer", "host"]
 """Who marks episodes: the agent, the deterministic annotator of `wane.inference`, or the program around the model."""
 
 AnnotateChoice = Literal["auto", "model", "infer"]
-"""Who marks episodes in a recorded session: `auto` takes the agent's own if it marked any, else infers them."""
+"""Who marks episodes in a recorded session: `auto` takes a host's (R18) or the agent's own if there are any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from wane.core import DELIMITER, Added, Counter, Episode, Item, Kind, chars
+from wane.core import DELIMITER, Added, Counter, Episode, Item, Kind, Mark, chars
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.identifiers import candidates, is_identifier, spoken
+from wane.strategies.host import untagged
 from wane.tools.calls import command_of, judge_call
 from wane.tools.judgement import Activity
 
@@ -132,7 +133,10 @@ class Evicted:
 
     def _look_at(self, item: Item, part: Part, added: Added) -> None:
         index, own = added.index, item.kind in ASSISTANT
-        names = self._names_in(part)
+        for mark in added.marks:
+            self._describe(mark)
+        described = any(mark.action == "describe" for mark in added.marks)
+        names = self._names_in(replace(part, text=untagged(part.text)) if described else part)
         for name in names:
             name.visible += 1
             name.latest = index
@@ -143,7 +147,9 @@ class Evicted:
             return
         entry = self._entries[index] = _Entry(names, added.episode)
         if item.tool == DELIMITER:
-            entry.topics = [*map(self._topic, _learned(added))]
+            closed = added.closed if added.verdict is not None else None
+            if closed is not None and closed.description:
+                entry.topics = [self._topic(_learned(str(closed.name), closed.description))]
         elif item.kind is Kind.CALL:
             entry.topics = [*map(self._topic, _about(part))]
             self._calls[item.call_id or ""] = index, entry
@@ -154,6 +160,14 @@ class Evicted:
                     topic.ended, topic.outcome = called, _outcome(part.text)
         for topic in entry.topics:
             topic.visible += 1
+
+    def _describe(self, mark: Mark) -> None:
+        """Note the description with which a host ends an exploration or a task, at the item that holds it (R18)."""
+        entry = None if mark.closing is None else self._entries.get(mark.closing)
+        if entry is not None and mark.description:
+            topic = self._topic(_learned(mark.name, mark.description))
+            topic.visible += 1
+            entry.topics.append(topic)
 
     def leave(self, indexes: Iterable[int]) -> None:
         """Note that items have left the view."""
@@ -242,11 +256,9 @@ def _rank(name: _Name) -> tuple[bool, int]:
     return name.used >= 0, max(name.used, name.latest if name.used < 0 else -1)
 
 
-def _learned(added: Added) -> Iterator[tuple[str, str]]:
-    """The description of an exploration, at the call that ended it."""
-    episode = added.closed
-    if episode is not None and episode.description and added.verdict is not None:
-        yield "Learned", f"{episode.name}: {_cut(episode.description, _LONGEST_DESCRIPTION)}"
+def _learned(name: str, description: str) -> tuple[str, str]:
+    """The topic of the description of an exploration or a task."""
+    return "Learned", f"{name}: {_cut(description, _LONGEST_DESCRIPTION)}"
 
 
 def _about(call: Part) -> Iterator[tuple[str, str]]:

@@ -221,9 +221,14 @@ class _Changes:
         self._scope = _name(self._tasks.pop(name))
 
 
+def untagged(text: str) -> str:
+    """The description in a notice, or another text."""
+    return text.removeprefix(OPENING).removesuffix(CLOSING)
+
+
 def _description(text: str) -> str:
     """The description in an item's text; the item has the whole of it."""
-    text = " ".join(text.removeprefix(OPENING).removesuffix(CLOSING).split())
+    text = " ".join(untagged(text).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

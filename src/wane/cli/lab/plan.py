@@ -37,6 +37,7 @@ def run_plan(options: PlanOptions) -> int:
     }
     counter = usable_counter(options.counter)
     source = read_one(options.file, options.format)
+    settings["marks"] = source.marks
     if isinstance(source, Messages):
         session = None
         result = plan(source.data, format=source.format, counter=counter, overhead=source.overhead, **settings)

@@ -6,14 +6,15 @@ Modules that a file of messages does not need are imported later, so that `wane 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from wane.cli.failure import InputError
 from wane.cli.terminal.text import printable, say
-from wane.core import Counter
+from wane.core import Counter, Mark
 from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
@@ -37,11 +38,13 @@ class Messages:
         data: JSON data, as the format's `load` takes it.
         format: the format's name.
         overhead: tokens that every request carried in addition, as far as recorded.
+        marks: marks of the program around the agent (R18), by index of the item behind them.
     """
 
     data: Any
     format: str
     overhead: int = 0
+    marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)
 
 
 def located(name: str) -> str:
@@ -152,6 +155,8 @@ def _from_journal(path: Path) -> Messages:
     from wane.journal import ConfigRecord, MessageRecord, read
 
     journal = read(path)
-    messages = [record.message for record in journal.records if isinstance(record, MessageRecord)]
+    taken = [record for record in journal.records if isinstance(record, MessageRecord)]
+    marks = {item: marks for record in taken for item, marks in record.hosts_marks.items()}
     settings = [record for record in journal.records if isinstance(record, ConfigRecord)]
-    return Messages(messages, journal.header.format, settings[-1].overhead if settings else 0)
+    messages = [record.message for record in taken]
+    return Messages(messages, journal.header.format, settings[-1].overhead if settings else 0, marks)

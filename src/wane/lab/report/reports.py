@@ -51,7 +51,7 @@ def write_report(
         by_episode = [replay.trace for replay in replays if replay.trace is not None and replay.trace.episodes]
         outline = outline_of(material, studied.annotate, by_episode[-1] if by_episode else None)
         runs = [_run(replay, material, outline, texts) for replay in replays]
-        session = session_of(material, outline, runs, texts, inferred=studied.inferred)
+        session = session_of(material, outline, runs, texts, studied.annotate)
         losses = [call.loss for call in replays[0].calls] if replays else []
         session |= {"uses": [loss.uses for loss in losses], "edits": [loss.edits for loss in losses]}
         page.add(session, texts, size_limit)
@@ -120,7 +120,7 @@ def write_view(
         if simulation is not None:
             runs.append(_run(simulation.replay, material, outline, texts))
             headline = asdict(headline_of(material, simulation))
-        data = session_of(material, outline, runs, texts, inferred=annotate == "infer")
+        data = session_of(material, outline, runs, texts, annotate)
         page.add(data | {"facts": facts_of(material), "headline": headline}, texts, size_limit)
     first = materials[0].session
     title = (Texts(included=contents).private(first.title) or first.name) if contents else "A session"

@@ -75,10 +75,11 @@ def session_of(
     outline: Outline,
     runs: Sequence[dict[str, Any]],
     texts: Texts,
-    *,
-    inferred: bool,
+    annotate: Annotate,
 ) -> dict[str, Any]:
     """Return a session as JSON-able data; `texts` takes its contents."""
+    # A strategy that knows no host infers them even so.
+    inferred = annotate == "infer" or any(episode.inferred for episode in outline.episodes)
     session = material.session
     tools = sorted({part.tool for part in session.parts if part.kind is Kind.CALL and part.tool})
     return {
@@ -86,7 +87,7 @@ def session_of(
         "source": session.source,
         "title": texts.private(session.title),
         "inferred": inferred,
-        "host": bool(session.marks),
+        "host": annotate == "host" and not inferred,
         "overhead": material.overhead,
         "first": [call.first for call in session.calls],
         "stop": [call.stop for call in session.calls],

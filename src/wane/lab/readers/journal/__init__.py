@@ -246,7 +246,7 @@ class _Fold:
             self._add_answer(parts, call, (call and call.at) or _time(record), line)
         else:
             first = self.builder.message(parts, line=line)
-        self._marks |= {item: marks for item, marks in record.marks_at.items() if marks[0].host}
+        self._marks |= record.hosts_marks
         complete = self.builder.position - first == len(parts)
         self._part_of += range(first, self.builder.position) if complete else [None] * len(parts)
 
