@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
 from operator import is_
 from typing import Annotated, Any, Final, NotRequired, Unpack
+from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.conversation.scopes import stamped
@@ -149,7 +150,8 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         """Return the request that a node should send after a system message.
 
         Args:
-            state: the node's state, with `messages` and `wane`.
+            state: the node's state, with `messages` and `wane`. Messages without an id get one, as the graph would give
+                them when the node ends: by then the state for the checkpoint is made.
             system: the text of the system message, which should include `instructions`.
 
         Raises:
@@ -157,6 +159,8 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
             HistoryError: for messages that no provider would accept.
         """
         messages = state["messages"]
+        for message in messages:
+            message.id = message.id or str(uuid4())
         with self._lock:
             conversation = self._begun(state, messages, system)
             self._asked = [*self._asked, (_mark(state), list(messages), conversation)][-_KEPT:]

@@ -118,10 +118,12 @@ def test_parallel_branches_of_a_graph_share_one_history(restart: bool) -> None:
     lifecycle = langchain.ContextLifecycle(**{**SETTINGS, "budget": "1500"}, on_event=log)
     with ScriptedServer(read_first) as server:
         parallel_branches(server.url, lifecycle, saver).invoke({"messages": [("user", "Go.")]}, config)
+        log.lines.clear()
         if restart:
             lifecycle = langchain.ContextLifecycle(**{**SETTINGS, "budget": "1500"}, on_event=log)
         final = parallel_branches(server.url, lifecycle, saver).invoke({"messages": [("user", "Again.")]}, config)
     assert_no_word(server)
+    assert {"+code", "+tests"}.isdisjoint(log.lines), "each branch goes on from the state of the first run"
     assert "episode" not in "".join(str(message.content) for message in final["messages"])
     conversation = next(iter(lifecycle._known.values()))
     conversation.host.ingest(final["messages"])
