@@ -31,6 +31,7 @@ def main(paths: list[str]) -> None:
             compared.add(pair)
             rewrite, pause = rewrites.get(sent.number), sent.seconds_since(before) or 0.0
             first, last = before.call.first, sent.call.first
+            spoken = any(first < turn <= last for turn in recording.session.user_turns)
             compacted = any(first < compaction.position <= last for compaction in recording.session.compactions)
             name = "pause" if pause >= sent.rules.lifetime else "compaction" if compacted else "neither"
             requests[name] += 1
@@ -40,15 +41,13 @@ def main(paths: list[str]) -> None:
                 unused[f"{key}, paid again"] += rewrite is not None
             if name == "neither" and sent.rules.lifetime == 300 and sent.rules.breakpoints:
                 dated = "dated prompts" if dates_prompt(recording.session.source, sent.call.at) else "others"
-                spoken = any(first < turn <= last for turn in recording.session.user_turns)
                 follows, length = "a turn of the user" if spoken else "a result", "over" if pause >= 30 else "under"
                 key = f"{dated}, after {follows}, {length} 30 s"
                 within[key] += 1
                 nothing_read[key] += not sent.usage.cache_read
             if name == "neither" and recording.session.source == "claude-code" and before.call.model == sent.call.model:
                 event = comparison.client_event(before, sent)
-                until = "before its mending" if breaks_cache(event or SKILL_LOADED, sent.call.version) else "since"
-                spoken = any(first < turn <= last for turn in recording.session.user_turns)
+                until = "before the fix" if breaks_cache(event or SKILL_LOADED, sent.call.version) else "since the fix"
                 key = f"{event or ('a turn of the user' if spoken else 'a result')}, {until}"
                 events[key] += 1
                 events[f"{key}: paid again"] += rewrite is not None

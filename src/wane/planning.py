@@ -30,8 +30,7 @@ from wane.formats import Part, StoredFormat, Transcript, detect_format, get_form
 from wane.formats.base import check_message
 from wane.formats.values import check_each
 from wane.formats.vocabulary import as_data
-from wane.inference import is_annotated
-from wane.strategies.base import Annotate, AnnotateChoice, Fitted, Slot
+from wane.strategies.base import AnnotateChoice, Fitted, Slot, resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def plan(
         annotate: where episodes come from: `model`, the agent's own `delimiter` calls; `infer`, inferred from its
             tool calls; `auto`, the agent's own if one was accepted, else inferred.
         tasks: whether the agent may have grouped its episodes in tasks (R17).
-        marks: those of the program around the agent (R18), by index of the item behind them. `auto` goes by them.
+        marks: those of the program around the agent (R18), by index of the item after them. `auto` goes by them.
 
     Raises:
         ConfigError: for a budget, policy, counter, tool class or `annotate` that cannot work.
@@ -195,12 +194,8 @@ def plan_items(
     """
     if annotate not in get_args(AnnotateChoice):
         raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
-    if annotate == "auto" and marks:
-        annotator: Annotate = "host"
-    elif annotate == "auto":
-        annotator = "model" if is_annotated(part for _, part in history) else "infer"
-    else:
-        annotator = annotate
+    marks = marks or {}
+    annotator = resolved(annotate, (part for _, part in history), marks)
     settings = ContextSettings(
         parse_budget(budget, exact=True),
         overhead,
@@ -213,7 +208,7 @@ def plan_items(
     engine = Engine(settings)
     for index, (item, part) in enumerate(history):
         try:
-            engine.add(item, part, (marks or {}).get(index, ()) if annotator == "host" else None)
+            engine.add(item, part, marks.get(index, ()) if annotator == "host" else None)
         except HistoryError as error:
             raise HistoryError(f"message {item.message}: {error}") from None
     fitted = engine.fit()

@@ -7,7 +7,7 @@ needs a model, such as summarising compaction, returns a request for a summary a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -16,14 +16,29 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import read_tool_classes
 from wane.core.policy import check_policy
 from wane.formats.base import Part
-from wane.inference import Annotator, Limits
+from wane.inference import Annotator, Limits, is_annotated
 from wane.strategies.host import HostMarker
 
 Annotate = Literal["model", "infer", "host"]
 """Who marks episodes: the agent, the deterministic annotator of `wane.inference`, or the program around the model."""
 
 AnnotateChoice = Literal["auto", "model", "infer"]
-"""Who marks episodes in a recorded session: `auto` takes a host's (R18) or the agent's own if there are any."""
+"""Who marks episodes in a recorded session: `auto` takes a host's marks (R18), else the agent's, else infers them."""
+
+
+def resolved(choice: AnnotateChoice, parts: Iterable[Part], marks: Collection[int]) -> Annotate:
+    """Return who marks the episodes of a recorded session.
+
+    Args:
+        choice: what was chosen.
+        parts: the session's content.
+        marks: the items ahead of which the program around the model made marks (R18).
+    """
+    if choice != "auto":
+        return choice
+    if marks:
+        return "host"
+    return "model" if is_annotated(parts) else "infer"
 
 
 @dataclass(frozen=True, slots=True)

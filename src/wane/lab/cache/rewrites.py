@@ -290,9 +290,8 @@ class Comparison:
             if not read and spoken and dates_prompt(self._session.source, sent.call.at):
                 what += f"; {self._session.source} wrote the time of its start into its system prompt"
                 return Explanation(Cause.SYSTEM, Certainty.INFERRED, what)
-            event, version = self.client_event(before, sent), sent.call.version
-            if read and breaks_cache(event, version):
-                what += f"; {event}, at which {self._session.source} {version} changed its messages"
+            if read and breaks_cache(event := self.client_event(before, sent), sent.call.version):
+                what += f"; {event}, at which {self._session.source} {sent.call.version} changed its messages"
                 return Explanation(Cause.MESSAGES, Certainty.INFERRED, what)
         elif distance := self._distance(position):
             what = f"the read ends where the request {distance} before ended"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wane.core import Counter, chars
-from wane.inference import has_tasks, is_annotated
+from wane.inference import has_tasks
 from wane.lab.counting import count
 from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.rereads import rereads
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Annotate, AnnotateChoice, Settings
+from wane.strategies.base import Annotate, AnnotateChoice, Settings, resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Studied:
         annotate: who marks its episodes.
         tasks: whether its agent grouped episodes in tasks (R17).
         pricing: prices and cache rules of its replays.
-        budget: tokens that its view may hold, if that is not what other sessions may; None if it is.
+        budget: tokens that its view may hold, if it has a budget of its own; None for that of the replay.
     """
 
     recording: Recording
@@ -101,18 +101,16 @@ def study(
         subject = Subject.of(count(recording.session, counter), summary_tokens)
         own = Pricing.recorded(recording.session, pricing) if own_prices else pricing
         used = own.cached_for(hour=pricing.hour or recording.session.cached_for_hour)
-        marks = annotator_of(recording.session) if annotate == "auto" else annotate
+        marks = annotator_of(recording.session, annotate)
         done.append(Studied(recording, subject, marks, used, has_tasks(recording.session.parts)))
         if progress:
             progress(number + 1, len(recordings))
     return done
 
 
-def annotator_of(session: RecordedSession) -> Annotate:
-    """Return who marks a session's episodes: the program around its agent, or the agent, if it marked any."""
-    if session.marks:
-        return "host"
-    return "model" if is_annotated(session.parts) else "infer"
+def annotator_of(session: RecordedSession, choice: AnnotateChoice = "auto") -> Annotate:
+    """Return who marks a session's episodes; see `resolved`."""
+    return resolved(choice, session.parts, session.marks)
 
 
 def budgets_told(budget: int, studied: Iterable[Studied]) -> str:

@@ -140,8 +140,20 @@ class SessionBuilder:
             self._open.pop(recorded, None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
-        call = ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id)
-        self._session.calls.append(replace(call, effort=self.effort, version=self.version))
+        self._session.calls.append(
+            ModelCall(
+                first,
+                self.position,
+                usage,
+                at,
+                model,
+                provider,
+                cost=cost,
+                id=id,
+                effort=self.effort,
+                version=self.version,
+            )
+        )
 
     def compaction(
         self,
