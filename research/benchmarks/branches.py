@@ -2,10 +2,9 @@
 
     python research/benchmarks/branches.py FOLDER
 
-FOLDER has recordings of Claude Code, at any depth; of a session that was saved several times, the longest
-counts, up to 4 MiB. The
-sub-agents are those that a recording holds, interleaved with their parent by the recorded times. Deterministic: the
-same files give the same figures.
+FOLDER has recordings of Claude Code, at any depth; of a session that was saved several times, the longest counts, up
+to 4 MiB. The sub-agents are those that a recording holds, interleaved with their parent by the recorded times.
+Deterministic: the same files give the same figures.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class Shared:
         broken: calls in view without their result, and results without their call, over all requests.
         over: requests over the budget.
         requests: all requests.
-        views: for each request of the parent, whether it comes behind branches that have all ended, and its items in
+        views: for each request of the parent, whether it comes after branches that have all ended, and its items in
             view, by their number in its session.
         repeats: results that read again what another branch has read, by where that was at the time.
         tokens: tokens of these results, likewise.
@@ -223,7 +222,7 @@ class Family:
 
 
 def alike(alone: Shared, shared: Shared) -> list[float]:
-    """The share of the parent's view alone that is in the shared one, at each request behind ended branches."""
+    """The share of the parent's view alone that is in the shared one, at each request after branches have ended."""
     pairs = zip(alone.views, shared.views, strict=True)
     return [len(own & view) / len(own) for (_, own), (joined, view) in pairs if joined and own]
 

@@ -230,13 +230,13 @@ class Common(Generic[MessageT]):
         """Refuse a scope that cannot be opened now.
 
         Raises:
-            HistoryError: for a name that was used, and for a dependency that is no exploration, or goes on.
+            HistoryError: for a name that was used, and for a dependency that is no exploration, or has not ended.
         """
         marker = self.line.engine.host
         assert marker is not None
         if scope.name in marker.used or any(scope.name == other.name for other in path(self.owner)):
             raise HistoryError(f"the conversation has an episode {scope.name!r} already; give this one another name")
-        # Those whose scope has ended are marked so only ahead of the model's next item.
+        # What a scope held is closed only ahead of the model's next item, but has ended with the scope.
         opened = [episode for episode in self.window.open_marks if marker.open_scope(str(episode.name)) not in live()]
         ended = {*marker.explored, *(episode.name for episode in opened if episode.type is EpisodeType.EXPL)}
         for needed in scope.dependencies:
@@ -294,9 +294,10 @@ class Common(Generic[MessageT]):
 
 
 def _notice(name: str, description: str) -> str:
-    """A notice with a description, which reads as nothing else: no user's turn, and nothing that stands (R15)."""
-    text = f"{OPENING}{description.replace(CLOSING, '[/system-reminder]')}{CLOSING}"
-    return f"{OPENING}{name}: {text.removeprefix(OPENING)}" if is_persons(text) or stated_in(text) else text
+    """A notice that holds a description; no description makes it a user's turn or a standing notice (R15)."""
+    rest = f"{description.replace(CLOSING, '[/system-reminder]')}{CLOSING}"
+    text = f"{OPENING}{rest}"
+    return f"{OPENING}{name}: {rest}" if is_persons(text) or stated_in(text) else text
 
 
 def answer_within(line: Timeline[MessageT], count: int) -> bool:

@@ -175,7 +175,8 @@ class RecordedSession:
         id: its id, by which sub-agents in files of their own name the session that started them; empty if it has none.
         parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if its
             recording says that it is not known; else empty.
-        marks: what the program around the agent marked (R18), by the part right behind; empty if it marked nothing.
+        marks: what the program around the agent marked (R18), by index of the part after them; empty if it marked
+            nothing.
     """
 
     name: str

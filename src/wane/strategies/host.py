@@ -222,7 +222,7 @@ class _Changes:
 
 
 def untagged(text: str) -> str:
-    """The description in a notice, or another text."""
+    """A text without the tags that make it a notice."""
     return text.removeprefix(OPENING).removesuffix(CLOSING)
 
 

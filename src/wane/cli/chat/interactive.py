@@ -81,7 +81,7 @@ class Chat:
     Args:
         options: the options it was started with.
         console: console for lines; they appear above the prompt if standard output is patched.
-        keys: what keys are read from; None for what prompt_toolkit itself takes.
+        keys: where keys are read from; None for prompt_toolkit's default.
 
     Attributes:
         store: the saved sessions.

@@ -134,9 +134,9 @@ class Host(Protocol):
 
 
 def keyboard() -> Input | None:
-    """Return what keys are read from; None for what prompt_toolkit itself takes.
+    """Return where keys are read from; None for prompt_toolkit's default.
 
-    A terminal stays as it is while lines are written above the prompt: otherwise an Enter that is typed at that moment
+    The terminal stays raw while lines are written above the prompt. In cooked mode, an Enter typed at that moment
     arrives as Ctrl-J, and Ctrl-D and Ctrl-C do not arrive at all.
     """
     if sys.platform == "win32":

@@ -38,7 +38,7 @@ class Messages:
         data: JSON data, as the format's `load` takes it.
         format: the format's name.
         overhead: tokens that every request carried in addition, as far as recorded.
-        marks: marks of the program around the agent (R18), by index of the item behind them.
+        marks: marks of the program around the agent (R18), by index of the item after them.
     """
 
     data: Any

@@ -48,7 +48,7 @@ class Job:
         """
         settings = replace(self.settings, overhead=subject.material.overhead)
         if settings.annotate == "host" and not traits(self.strategy).by_episode:
-            settings = replace(settings, annotate="infer")  # where a strategy has episodes, but knows no host
+            settings = replace(settings, annotate="infer")  # it may have episodes, but does not take a host's marks
         strategy = get_strategy(self.strategy, settings)
         return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
 
