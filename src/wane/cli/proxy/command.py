@@ -21,9 +21,10 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
+from wane.cli.sessions.stores import directory_of
 from wane.cli.terminal.signals import END, INTERRUPT, caught, handled
 from wane.cli.terminal.text import counted, printable, say
-from wane.journal import SessionStore, default_root
+from wane.journal import SessionStore
 from wane.money import dollars
 from wane.strategies.base import traits
 
@@ -249,11 +250,9 @@ def _introduce(options: ProxyOptions) -> None:
 
 def _store_name(store: str | None) -> str:
     """Return where sessions are stored, without secrets."""
-    from wane.proxy.store.location import parse_location, scheme_of
+    from wane.proxy.store.location import parse_location
 
     if store is None:
         return "in memory only"
-    if scheme_of(store) is not None:
-        return parse_location(store).name
-    root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
-    return str(SessionStore(root.absolute()).directory(Path.cwd()))
+    root = directory_of(store)
+    return parse_location(store).name if root is None else str(SessionStore(root.absolute()).directory(Path.cwd()))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
 from wane.cli.proxy.shadow import Shadow
+from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.values import NO_SHARE
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
@@ -25,9 +26,6 @@ TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 
 FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
 """Environment variable with the key for the second upstream."""
-
-STORE_VARIABLE: Final = "WANE_PROXY_STORE"
-"""Environment variable with the store, for a URL that contains a password."""
 
 
 def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> ProxyOptions:

@@ -15,8 +15,9 @@ from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions, TreatmentOptions
 from wane.cli.proxy.log import RunLog
-from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, proxy_options
+from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
 from wane.cli.sessions.listing import short_id
+from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
 from wane.money import dollars

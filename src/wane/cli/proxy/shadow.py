@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE
+from wane.cli.sessions.stores import with_store
 from wane.core.errors import WaneError
 from wane.strategies.base import Settings, traits
 
 if TYPE_CHECKING:
     from wane.conversation.context import ContextSettings
     from wane.lab.session import RecordedSession
+    from wane.proxy.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Shadow:
         """Return sentences on what Wane would have done in sessions, given by their ids. It needs no event loop."""
         from wane.lab.shadow import predict
 
-        recorded, unread = asyncio.run(self._read(sessions))
+        recorded, unread = with_store(self.store, lambda store: _read(store, sessions))
         settings = Settings(
             budget=self.context.budget, policy=self.context.policy, tool_classes=self.context.tool_classes
         )
@@ -69,18 +70,15 @@ class Shadow:
         lines = ["No model has answered yet."] if prediction is None else prediction.lines
         return [*lines, *(f"Left out: {why}." for why in unread)]
 
-    async def _read(self, sessions: Iterable[str]) -> tuple[list[RecordedSession], list[str]]:
-        """Return the sessions of some ids, and why others cannot be read."""
-        from wane.lab.readers.journal import session_of
-        from wane.proxy.store import open_store
 
-        store, recorded, unread = open_store(self.store), [], []
+async def _read(store: Store, sessions: Iterable[str]) -> tuple[list[RecordedSession], list[str]]:
+    """Return the sessions of some ids, and why others cannot be read."""
+    from wane.lab.readers.journal import session_of
+
+    recorded, unread = [], []
+    for session in sessions:
         try:
-            for session in sessions:
-                try:
-                    recorded.append(session_of(await store.header(session), await store.read(session)))
-                except WaneError as error:
-                    unread.append(str(error).rstrip("."))
-        finally:
-            await store.close()
-        return recorded, unread
+            recorded.append(session_of(await store.header(session), await store.read(session)))
+        except WaneError as error:
+            unread.append(str(error).rstrip("."))
+    return recorded, unread

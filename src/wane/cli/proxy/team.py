@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
-import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rich.text import Text
 
 from wane.cli import failure
-from wane.cli.failure import UsageError, need_proxy
-from wane.cli.proxy.options import STORE_VARIABLE
+from wane.cli.failure import UsageError
 from wane.cli.proxy.team_commands import (
     AddTokenOptions,
     ForgetOptions,
@@ -27,6 +24,7 @@ from wane.cli.proxy.team_commands import (
     TokensOptions,
 )
 from wane.cli.sessions.listing import short_id
+from wane.cli.sessions.stores import where_of, with_store
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, say, short, write_json
 from wane.money import dollars
@@ -249,17 +247,7 @@ def show_log(options: LogOptions) -> int:
 
 
 def _with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
-    need_proxy("a team's store")
-    from wane.proxy.store import open_store
-
-    async def main() -> T:
-        store = open_store(where or os.environ.get(STORE_VARIABLE) or "disk")
-        try:
-            return await work(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(main())
+    return with_store(where_of(where), work, part="a team's store")
 
 
 def _operator() -> str:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wane.cli import failure
 from wane.cli.commands import ShowOptions, VerifyOptions
 from wane.cli.failure import InputError
 from wane.cli.lab.reading import located
-from wane.cli.sessions.removing import directory_of, opened_store, where_of
+from wane.cli.sessions.stores import directory_of, id_in_store, where_of, with_store
 from wane.cli.terminal.text import counted, local_time, printable, write_json
 from wane.core.errors import SessionNotFoundError
 from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
 from wane.journal.records import FORK_NOTE
-from wane.journal.store import Deleted, deleted_sessions, matching_ids
+from wane.journal.store import Deleted, deleted_sessions
+
+if TYPE_CHECKING:
+    from wane.proxy.store.base import Store
 
 _LAYERS: Final = {
     "http": "the body as it went to the provider",
@@ -134,40 +137,29 @@ def request_dict(request: SentRequest) -> dict[str, Any]:
 
 
 def _session(name: str, store: str | None) -> _Session:
-    if store is not None and directory_of(store) is None:
-        return asyncio.run(_stored(name, store))
-    path = Path(located(name) if store is None else SessionStore(directory_of(store) or Path()).find(name))
-    file = read(path)
+    directory = None if store is None else directory_of(store)
+    if store is not None and directory is None:
+        return with_store(store, partial(_stored, name))
+    file = read(Path(located(name)) if directory is None else SessionStore(directory).find(name))
     return _Session(file.header.id, file.records, file.torn_bytes, file.torn_line)
 
 
-async def _stored(name: str, where: str) -> _Session:
-    store = opened_store(where)
-    try:
-        ids = matching_ids(name, [session.id for session in await store.unwritten(0)])
-        if len(ids) != 1:
-            raise SessionNotFoundError(f"{len(ids) or 'no'} sessions have an id that begins with {name!r}")
-        (session_id,) = ids
-        return _Session(session_id, await store.read(session_id))
-    finally:
-        await store.close()
+async def _stored(name: str, store: Store) -> _Session:
+    session_id = id_in_store(name, [session.id for session in await store.unwritten(0)])
+    return _Session(session_id, await store.read(session_id))
 
 
 def _deleted(name: str, store: str | None) -> Deleted | None:
     where = where_of(store)
     directory = directory_of(where)
-    entries = asyncio.run(_deleted_in(where)) if directory is None else deleted_sessions(directory)
+    entries = with_store(where, _deleted_in) if directory is None else deleted_sessions(directory)
     return next((entry for entry in reversed(entries) if name and entry.matches(name)), None)
 
 
-async def _deleted_in(where: str) -> list[Deleted]:
+async def _deleted_in(store: Store) -> list[Deleted]:
     from wane.proxy.store.base import DELETED
 
-    store = opened_store(where)
-    try:
-        return Deleted.read((await store.documents(DELETED)).values())
-    finally:
-        await store.close()
+    return Deleted.read((await store.documents(DELETED)).values())
 
 
 def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from wane.cli import failure
 from wane.cli.commands import DeleteOptions, PruneOptions
-from wane.cli.failure import UsageError, need_proxy
-from wane.cli.proxy.options import STORE_VARIABLE
+from wane.cli.failure import UsageError
 from wane.cli.sessions.listing import short_id
+from wane.cli.sessions.stores import directory_of, id_in_store, where_of, with_store
 from wane.cli.terminal.text import counted, human_bytes, local_time, say
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError, WaneError
 from wane.formats import get_format
-from wane.journal import Journal, RequestRecord, SessionStore, default_root
+from wane.journal import Journal, RequestRecord, SessionStore
 from wane.journal.redaction import rewrite, without_messages
-from wane.journal.store import id_of, matching_ids
+from wane.journal.store import id_of
 from wane.proxy.store.base import is_session_id
 from wane.proxy.store.files import DiskIndex
 from wane.rebuilding import rebuild
@@ -41,7 +40,7 @@ def prune_sessions(options: PruneOptions) -> int:
     seconds, dry, where = options.older_than, options.dry_run, where_of(options.store)
     directory = directory_of(where)
     if directory is None:
-        return asyncio.run(_prune_store(opened_store(where), seconds, dry=dry))
+        return _prune_store(where, seconds, dry=dry)
     store, deleted, freed = SessionStore(directory), list[Path](), 0
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
         try:
@@ -75,7 +74,7 @@ def delete_sessions(options: DeleteOptions) -> int:
         _drop_marks(directory, [path])
         return failure.OK
     if directory is None:
-        return asyncio.run(_delete_in_store(opened_store(where), options.names))
+        return _delete_in_store(where, options.names)
     store = SessionStore(directory)
     paths = dict.fromkeys(store.find(name) for name in options.names)
     freed = sum(store.delete(path) for path in paths)
@@ -116,56 +115,29 @@ def _delete_turn(path: Path, number: int) -> None:
     )
 
 
-def where_of(store: str | None) -> str:
-    """Return where the sessions are: a directory, a URL, or `disk`."""
-    return store or os.environ.get(STORE_VARIABLE) or "disk"
-
-
-def directory_of(where: str) -> Path | None:
-    """Return the directory with the sessions; None if they are in a database."""
-    if "://" in where:
-        return None
-    return default_root(os.environ) if where == "disk" else Path(where).expanduser()
-
-
-def opened_store(where: str) -> Store:
-    """Return a store of the proxy.
-
-    Raises:
-        WaneError: if it cannot be used.
-    """
-    need_proxy("a store of the proxy")
-    from wane.proxy.store import open_store
-
-    return open_store(where)
-
-
-async def _prune_store(store: Store, seconds: float, *, dry: bool) -> int:
-    try:
+def _prune_store(where: str, seconds: float, *, dry: bool) -> int:
+    async def prune(store: Store) -> Sequence[StoredSession]:
         sessions = await store.unwritten(seconds)
         for session in sessions:
             if not dry:
                 await store.delete(session.id)
             _line(session.id, session.written, session.size)
-    finally:
-        await store.close()
+        return sessions
+
+    sessions = with_store(where, prune)
     return _sum(len(sessions), sum(session.size for session in sessions), dry=dry)
 
 
-async def _delete_in_store(store: Store, names: Sequence[str]) -> int:
-    try:
+def _delete_in_store(where: str, names: Sequence[str]) -> int:
+    async def delete(store: Store) -> list[StoredSession]:
         stored = {session.id: session for session in await store.unwritten(0)}
-        chosen: dict[str, StoredSession] = {}
-        for name in names:
-            matches = matching_ids(name, stored)
-            if len(matches) != 1:
-                raise SessionNotFoundError(f"{len(matches) or 'no'} sessions have an id that begins with {name!r}")
-            chosen |= {session_id: stored[session_id] for session_id in matches}
+        chosen = dict.fromkeys(id_in_store(name, stored) for name in names)
         for session_id in chosen:
             await store.delete(session_id)
-    finally:
-        await store.close()
-    return _sum(len(chosen), sum(session.size for session in chosen.values()), dry=False)
+        return [stored[session_id] for session_id in chosen]
+
+    sessions = with_store(where, delete)
+    return _sum(len(sessions), sum(session.size for session in sessions), dry=False)
 
 
 def _line(session_id: str, written: datetime, size: int) -> None:

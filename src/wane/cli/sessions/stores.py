@@ -1,0 +1,70 @@
+"""Where a command finds sessions: in a directory, or in a database that proxies share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from wane.cli.failure import need_proxy
+from wane.core.errors import SessionNotFoundError
+from wane.journal import default_root
+from wane.journal.store import matching_ids
+
+if TYPE_CHECKING:
+    from wane.proxy.store.base import Store
+
+T = TypeVar("T")
+
+STORE_VARIABLE: Final = "WANE_PROXY_STORE"
+"""Environment variable with the store, for a URL that contains a password."""
+
+
+def where_of(store: str | None) -> str:
+    """Return where the sessions are: a directory, a URL, or `disk`."""
+    return store or os.environ.get(STORE_VARIABLE) or "disk"
+
+
+def directory_of(where: str) -> Path | None:
+    """Return the directory with the sessions; None if they are in a database."""
+    if "://" in where:
+        return None
+    return default_root(os.environ) if where == "disk" else Path(where).expanduser()
+
+
+def with_store(where: str, work: Callable[[Store], Awaitable[T]], *, part: str = "a store of the proxy") -> T:
+    """Do something with a store of the proxy, and return its result.
+
+    Args:
+        where: where the sessions are.
+        work: what to do.
+        part: what needs the store, for the error if the proxy's extra is not installed.
+
+    Raises:
+        WaneError: if the store cannot be used.
+    """
+    need_proxy(part)
+    from wane.proxy.store import open_store
+
+    async def main() -> T:
+        store = open_store(where)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(main())
+
+
+def id_in_store(name: str, ids: Iterable[str]) -> str:
+    """Return the id of a stored session for the beginning of it.
+
+    Raises:
+        SessionNotFoundError: if no id begins so, or several do.
+    """
+    matches = matching_ids(name, ids)
+    if len(matches) != 1:
+        raise SessionNotFoundError(f"{len(matches) or 'no'} sessions have an id that begins with {name!r}")
+    return matches.pop()
