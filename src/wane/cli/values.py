@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from wane.core import parse_budget
@@ -38,20 +39,13 @@ def age_or_never(text: str) -> float:
 
 def seconds(text: str) -> float:
     """Return a number of seconds above 0."""
-    value = _number(text)
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError("it must be a number of seconds above 0")
-    return value
+    return _number(text, lambda value: 0 < value < math.inf, "it must be a number of seconds above 0")
 
 
 def limit(text: str) -> float:
     """Return a number above 0; 0 for `none`."""
-    if text.strip().lower() == "none":
-        return 0.0
-    value = _number(text)
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError("it must be a number above 0, or none")
-    return value
+    words = "it must be a number above 0, or none"
+    return 0.0 if _is_none(text) else _number(text, lambda value: 0 < value < math.inf, words)
 
 
 def size(text: str) -> int:
@@ -80,36 +74,24 @@ def count(text: str) -> int:
 
 def share(text: str) -> float:
     """Return a share above 0, to 1."""
-    value = _number(text)
-    if not 0 < value <= 1:
-        raise ValueError("it must be a share above 0 and at most 1")
-    return value
+    return _number(text, lambda value: 0 < value <= 1, "it must be a share above 0 and at most 1")
 
 
 def share_from_zero(text: str) -> float:
     """Return a share from 0 to 1."""
-    value = _number(text)
-    if not 0 <= value <= 1:
-        raise ValueError("it must be a share from 0 to 1")
-    return value
+    return _number(text, lambda value: 0 <= value <= 1, "it must be a share from 0 to 1")
 
 
 def share_or_none(text: str) -> ShareOrNone:
     """Return a share above 0, to 1, or `NO_SHARE`."""
-    try:
-        return "none" if _is_none(text) else share(text)
-    except ValueError as error:
-        raise ValueError(f"{error}, or none for never") from None
+    words = "it must be a share above 0 and at most 1, or none for never"
+    return "none" if _is_none(text) else _number(text, lambda value: 0 < value <= 1, words)
 
 
 def share_limit(text: str) -> ShareOrNone:
     """Return a share from 0 to 1, or `NO_SHARE`."""
-    if _is_none(text):
-        return "none"
-    value = _number(text)
-    if not 0 <= value <= 1:
-        raise ValueError("it must be a share from 0 to 1, or none for no limit")
-    return value
+    words = "it must be a share from 0 to 1, or none for no limit"
+    return "none" if _is_none(text) else _number(text, lambda value: 0 <= value <= 1, words)
 
 
 def tool_class(text: str) -> tuple[str, str]:
@@ -120,11 +102,14 @@ def tool_class(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _number(text: str) -> float:
+def _number(text: str, fits: Callable[[float], bool], words: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        return math.nan
+        value = math.nan
+    if not fits(value):
+        raise ValueError(words)
+    return value
 
 
 def _is_none(text: str) -> bool:
