@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -85,38 +85,22 @@ class Row:
     depth: int = 0
 
 
-LETTERS: Final = {
-    Role.SYSTEM: "S",
-    Role.USER: "U",
-    Role.NOTICE: "N",
-    Role.PROLOGUE: "P",
-    Role.EXPL: "E",
-    Role.ACT: "A",
-    Role.TASK: "T",
-    Role.IMPLICIT: "I",
-    Role.INDEX: "X",
-}
-_MEANING: Final = {
-    Role.SYSTEM: "system",
-    Role.USER: "user",
-    Role.NOTICE: "notices",
-    Role.PROLOGUE: "prologue",
-    Role.EXPL: "explores",
-    Role.ACT: "acts",
-    Role.TASK: "tasks",
-    Role.IMPLICIT: "unmarked",
-    Role.INDEX: "index",
-}
-_TAPE_STYLES: Final = {
-    Role.SYSTEM: "black on white",
-    Role.USER: "black on green",
-    Role.NOTICE: "white on red",
-    Role.PROLOGUE: "black on cyan",
-    Role.EXPL: "white on blue",
-    Role.ACT: "white on magenta",
-    Role.TASK: "black on bright_magenta",
-    Role.IMPLICIT: "black on yellow",
-    Role.INDEX: "white on bright_black",
+class _Look(NamedTuple):
+    letter: str
+    meaning: str
+    style: str
+
+
+_LOOKS: Final = {
+    Role.SYSTEM: _Look("S", "system", "black on white"),
+    Role.USER: _Look("U", "user", "black on green"),
+    Role.NOTICE: _Look("N", "notices", "white on red"),
+    Role.PROLOGUE: _Look("P", "prologue", "black on cyan"),
+    Role.EXPL: _Look("E", "explores", "white on blue"),
+    Role.ACT: _Look("A", "acts", "white on magenta"),
+    Role.TASK: _Look("T", "tasks", "black on bright_magenta"),
+    Role.IMPLICIT: _Look("I", "unmarked", "black on yellow"),
+    Role.INDEX: _Look("X", "index", "white on bright_black"),
 }
 _LABEL_WIDTH: Final = 9
 _NARROWEST: Final = 10
@@ -251,7 +235,7 @@ def _row_cells(row: Row) -> list[RenderableType]:
     below += [printable(row.note)] if row.note else []
     lines += [Padding(Text(line, style="dim"), (0, 0, 0, 2 * row.depth + 2)) for line in below]
     return [
-        Text(LETTERS[row.role], style=_TAPE_STYLES[row.role]),
+        Text(_LOOKS[row.role].letter, style=_LOOKS[row.role].style),
         Group(*lines),
         f"{row.before:,}",
         Text(f"{row.after:,}", style=gone),
@@ -294,9 +278,9 @@ def _letters(cells: Iterable[Band], cases: Mapping[int, bool], gone: str | None 
         if gone is not None and not block.stays:
             text.append(gone, style="dim")
             continue
-        letter = LETTERS[block.role]
+        look = _LOOKS[block.role]
         upper = block.episode is None or cases[block.episode]
-        text.append(letter if upper else letter.lower(), style=_TAPE_STYLES[block.role])
+        text.append(look.letter if upper else look.letter.lower(), style=look.style)
     return text
 
 
@@ -321,10 +305,10 @@ def _ruler(budget: int, scale: int, width: int, glyphs: _Glyphs) -> Text:
 def _legend(blocks: Sequence[Band], glyphs: _Glyphs) -> Text:
     present = {block.role for block in blocks if block.tokens}
     legend = Text(" " * _LABEL_WIDTH)
-    for role, letter in LETTERS.items():
+    for role, look in _LOOKS.items():
         if role in present:
-            legend.append(letter, style=_TAPE_STYLES[role])
-            legend.append(f" {_MEANING[role]}  ")
+            legend.append(look.letter, style=look.style)
+            legend.append(f" {look.meaning}  ")
     if not all(block.stays for block in blocks):
         legend.append(f"{glyphs.gone} evicted")
     legend.rstrip()
