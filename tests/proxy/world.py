@@ -49,7 +49,7 @@ class Upstream:
             body = GeminiWire().outgoing(dict(body), "", counts=False)
         raw = orjson.dumps(body)
         request = self.provider.parse(raw, orjson.loads(raw), {}, len(self.requests), told)
-        request = self.provider.check(request)
+        self.provider.check(request)
         self.requests.append(request)
         reply = self.model(request)
         if isinstance(self.provider, Gemini):

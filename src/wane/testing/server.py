@@ -242,7 +242,9 @@ class ScriptedServer:
         provider = route.provider
         try:
             request = self._parse(route, raw, headers)
-            request = provider.check(request, preserved_reasoning=self._preserved_reasoning)
+            provider.check(request)
+            if self._preserved_reasoning:
+                request = replace(request, dropped_reasoning=provider.dropped_reasoning(request))
             if self._context_limit is not None and request.tokens > self._context_limit:
                 raise provider.too_long(request.tokens, self._context_limit)
             if route.counts:
@@ -252,9 +254,8 @@ class ScriptedServer:
         except Refused as refused:
             with self._lock:
                 self._refusals.append(Refusal(refused.message, refused.status, request))
-            body = provider.error(refused.status, refused.message, refused.param, refused.code)
             # Both clients follow this header, so that a refusal fails at once instead of being retried.
-            handler.send_json(refused.status, body, {"x-should-retry": "false"})
+            handler.send_json(refused.status, provider.refusal(refused), {"x-should-retry": "false"})
             return
         self._closing.wait(reply.delay)
         self._send(handler, route, request, reply)

@@ -82,6 +82,7 @@ class Provider(ABC):
             number: number of requests answered before.
             told: the model, and whether to stream, where the path tells it and not the body.
         """
+        body = self.unwrapped(body)
         for name in body.keys() - self.fields:
             raise self.unknown(name)
         told = body if told is None else told
@@ -100,6 +101,10 @@ class Provider(ABC):
             headers=headers,
         )
 
+    def unwrapped(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body of a request to the model, which another body may hold."""
+        return body
+
     @abstractmethod
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
         """Yield the messages of a body, a system prompt first; raise `Refused` if a required field is missing."""
@@ -115,13 +120,16 @@ class Provider(ABC):
         """Return the refusal of a field of the body that the provider does not know."""
 
     @abstractmethod
-    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:
-        """Return the request as the provider would accept it; raise `Refused` if it would not.
+    def check(self, request: Request) -> None:
+        """Raise `Refused` if the provider would not accept the request."""
 
-        Args:
-            request: the request.
-            preserved_reasoning: whether reasoning is accepted only if the conversation before it is unchanged.
+    def dropped_reasoning(self, request: Request) -> tuple[str, ...]:  # noqa: ARG002 - some protocols seal none
+        """Return the reasoning that a provider drops because the conversation before it has changed.
+
+        Raises:
+            Refused: if it refuses such a request instead.
         """
+        return ()
 
     @abstractmethod
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
@@ -132,8 +140,12 @@ class Provider(ABC):
         """Yield the events of a streamed answer."""
 
     @abstractmethod
-    def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+    def error(self, status: int, message: str) -> dict[str, Any]:
         """Return the body of an error."""
+
+    def refusal(self, refused: Refused) -> dict[str, Any]:
+        """Return the body of a refusal."""
+        return self.error(refused.status, refused.message)
 
     def error_event(self, status: int, message: str) -> ServerSentEvent:
         """Return an error in the middle of a stream."""

@@ -50,7 +50,7 @@ class Upstream:
     def ask(self, body: Body, reply: Scripted | None = None) -> bytes:
         raw = json.dumps(body).encode()
         request = self.provider.parse(raw, body, {}, len(self.bodies))
-        request = self.provider.check(request)
+        self.provider.check(request)
         self.bodies.append(body)
         reply = reply or next(self.replies)
         usage = reply.usage or Usage(input=request.tokens, output=reply.tokens)

@@ -415,7 +415,9 @@ def test_the_scripted_provider_takes_what_drops_thinking() -> None:
     provider = Anthropic()
 
     def check(body: Body) -> None:
-        provider.check(provider.parse(json.dumps(body).encode(), body, {}, 0), preserved_reasoning=True)
+        request = provider.parse(json.dumps(body).encode(), body, {}, 0)
+        provider.check(request)
+        provider.dropped_reasoning(request)
 
     sealed = thinking("t", "wane.0.0.e3b98a4da31a127d")
     body = {"model": "m", "messages": [said("Hi"), model(sealed, call("c")), user(result("c"))]}

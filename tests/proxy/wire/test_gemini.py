@@ -40,7 +40,8 @@ def replied(body: Body, reply: Scripted, number: int = 0) -> bytes:
     provider = Gemini()
     sent = WIRE.outgoing(body, "", counts=False)
     told = {"model": body["model"], "stream": body["stream"]}
-    request = provider.check(provider.parse(json.dumps(sent).encode(), sent, {}, number, told))
+    request = provider.parse(json.dumps(sent).encode(), sent, {}, number, told)
+    provider.check(request)
     usage = reply.usage or Usage(100, reply.tokens)
     if request.stream:
         return b"".join(event.encode() for event in provider.stream(request, reply, usage))

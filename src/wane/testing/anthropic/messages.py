@@ -59,11 +59,12 @@ class Anthropic(Provider):
         """Return Anthropic's refusal."""
         return Refused(f"{name}: Extra inputs are not permitted")
 
-    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:
-        """Return the request; raise `Refused` if Anthropic would not take its messages."""
+    def check(self, request: Request) -> None:
+        """Raise `Refused` if Anthropic would not take the messages of a request."""
         check_request(request.body)
-        if not preserved_reasoning:
-            return request
+
+    def dropped_reasoning(self, request: Request) -> tuple[str, ...]:
+        """Return the paths of thinking with a broken seal; raise `Refused` unless the request lets it be dropped."""
         broken = _prefix(request)[1]
         binding = (request.body.get("thinking") or {}).get("block_binding") or {}
         if broken and binding.get("prefix_mismatch_behavior") != "drop_block":
@@ -71,7 +72,7 @@ class Anthropic(Provider):
                 f"{broken[0]}: Invalid `signature` in `thinking` block. The block is bound to a different conversation."
                 ' Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
             )
-        return replace(request, dropped_reasoning=broken)
+        return broken
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a `message`."""
@@ -95,13 +96,7 @@ class Anthropic(Provider):
         yield _event("message_delta", delta=stop, usage=_usage(usage, usage.output))
         yield _event("message_stop")
 
-    def error(
-        self,
-        status: int,
-        message: str,
-        param: str | None = None,  # noqa: ARG002 - OpenAI's
-        code: str | None = None,  # noqa: ARG002 - OpenAI's
-    ) -> dict[str, Any]:
+    def error(self, status: int, message: str) -> dict[str, Any]:
         """Return Anthropic's error shape."""
         kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": None}

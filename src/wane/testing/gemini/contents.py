@@ -40,19 +40,12 @@ class Gemini(Provider):
     api = "gemini"
     fields = _CAMEL | {"tool_config", "safety_settings", "system_instruction", "generation_config", "cached_content"}
 
-    def parse(
-        self,
-        raw: bytes,
-        body: Mapping[str, Any],
-        headers: Mapping[str, str],
-        number: int,
-        told: Mapping[str, Any] | None = None,
-    ) -> Request:
-        """Return the request; of one that counts tokens, the request that it holds."""
+    def unwrapped(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body; of one that counts tokens, the request that it holds."""
         inner = body.get("generateContentRequest")
-        if isinstance(inner, dict):
-            body = {name: value for name, value in inner.items() if name != "model"}
-        return super().parse(raw, body, headers, number, told)
+        if not isinstance(inner, dict):
+            return body
+        return {name: value for name, value in inner.items() if name != "model"}
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
         """Yield the instruction and the contents; raise `Refused` if one does not follow this protocol."""
@@ -78,10 +71,9 @@ class Gemini(Provider):
         """Return Gemini's refusal."""
         return unknown(name)
 
-    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:  # noqa: ARG002 - not Gemini's
-        """Return the request; raise `Refused` if Gemini would not take its contents."""
+    def check(self, request: Request) -> None:
+        """Raise `Refused` if Gemini would not take the contents of a request."""
         check_request(request.body, request.model)
-        return request
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a `GenerateContentResponse`."""
@@ -101,13 +93,7 @@ class Gemini(Provider):
         last = [{"text": "", **({"thoughtSignature": seal} if seal else {})}] if finish == "STOP" else []
         yield ServerSentEvent({**head, **_candidate(last, finish), "usageMetadata": _usage(reply, usage)})
 
-    def error(
-        self,
-        status: int,
-        message: str,
-        param: str | None = None,  # noqa: ARG002 - OpenAI's
-        code: str | None = None,  # noqa: ARG002 - OpenAI's
-    ) -> dict[str, Any]:
+    def error(self, status: int, message: str) -> dict[str, Any]:
         """Return Gemini's error shape."""
         name = _STATUSES.get(status) or ("UNAVAILABLE" if status > 500 else "FAILED_PRECONDITION")
         return {"error": {"code": status, "message": message, "status": name}}

@@ -32,11 +32,16 @@ class OpenAI(Provider):
         """Return OpenAI's refusal."""
         return Refused(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
 
-    def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+    def error(self, status: int, message: str) -> dict[str, Any]:
         """Return OpenAI's error shape."""
-        kind = {401: "authentication_error", 429: "rate_limit_error"}.get(status)
-        kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
-        return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+        return self.refusal(Refused(message, status=status))
+
+    def refusal(self, refused: Refused) -> dict[str, Any]:
+        """Return OpenAI's error shape, with the part of the request that is wrong."""
+        kind = {401: "authentication_error", 429: "rate_limit_error"}.get(refused.status)
+        kind = kind or ("server_error" if refused.status >= 500 else "invalid_request_error")
+        about = {"message": refused.message, "type": kind, "param": refused.param, "code": refused.code}
+        return {"error": about}
 
     def too_long(self, tokens: int, limit: int) -> Refused:
         """Return OpenAI's refusal of a request that exceeds the context window."""

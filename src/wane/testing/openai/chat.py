@@ -36,8 +36,8 @@ class OpenAIChat(OpenAI):
         for index, message in enumerate(require(body, "messages", list)):
             yield _message(index, message)
 
-    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:  # noqa: ARG002 - not sealed here
-        """Return the request; raise `Refused` if OpenAI would not take its messages."""
+    def check(self, request: Request) -> None:
+        """Raise `Refused` if OpenAI would not take the messages of a request."""
         if not request.messages:
             raise Refused(
                 "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array"
@@ -54,7 +54,6 @@ class OpenAIChat(OpenAI):
             _check_not_empty(index, request.body["messages"][index])
             unanswered = [part.call_id or "" for part in message.parts if part.kind is Kind.CALL]
         _check_answered(len(request.messages), unanswered)
-        return request
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a `chat.completion`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
@@ -51,8 +50,8 @@ class OpenAIResponses(OpenAI):
         tools = catalogue(body)
         return tuple(tools.kinds), tools.tokens
 
-    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:
-        """Return the request; raise `Refused` if OpenAI would not take its input."""
+    def check(self, request: Request) -> None:
+        """Raise `Refused` if OpenAI would not take the input of a request."""
         items = request.body["input"]
         if not items:
             raise Refused("Invalid 'input': it must hold at least one item.", param="input", code="empty_array")
@@ -63,7 +62,10 @@ class OpenAIResponses(OpenAI):
             has_content = any(part.text or part.kind is not Kind.TEXT for part in message.parts)
             if message.role == "assistant" and not has_content:
                 raise Refused("Invalid value: an assistant message has no content.", param="input")
-        return replace(request, dropped_reasoning=_prefix(request)[1]) if preserved_reasoning else request
+
+    def dropped_reasoning(self, request: Request) -> tuple[str, ...]:
+        """Return the ids of reasoning with a broken seal."""
+        return _prefix(request)[1]
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a completed `response`."""
