@@ -46,7 +46,8 @@ class Command:
     Attributes:
         name: its name; empty for the agent, which starts without a command.
         options: the class of its options, which declares its flags, and whose docstring is its help text.
-        function: the function that takes them and returns the exit code, as `module:function`; loaded when it runs.
+        function: the function that takes them and returns the exit code, as `module:function`; loaded when it runs. It
+            raises a WaneError for what cannot be used or done, which `main` tells the user.
         other_text: a help text to use instead of the docstring.
     """
 

@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 
 def run_demo(command: DemoCommandOptions) -> int:
-    """Run the demo, and return the exit code: 0 if there are no problems.
-
-    Raises:
-        MissingExtraError: if the agent's extra is not installed.
-        ScriptedError: if git is missing, or the repository cannot be used.
-        ConfigError: if the directory to keep the repository in cannot be used.
-        JournalError: if the session cannot be written.
-    """
+    """Run the demo, and return the exit code: 0 if there are no problems."""
     wane = program()  # before the agent adds the environment's commands to the path
     need_agent("the demo")
 

@@ -32,11 +32,7 @@ _DIFF_LINES: Final = 6
 
 
 def run_doctor(options: DoctorOptions) -> int:
-    """Print what broke the cache in some sessions, and return the exit code.
-
-    Raises:
-        WaneError: for options or sessions that cannot be used.
-    """
+    """Print what broke the cache in some sessions, and return the exit code."""
     if options.live is not None:
         return _run_live(options)
     names = options.sessions or _sessions_here(Path.cwd())

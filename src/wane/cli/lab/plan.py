@@ -22,11 +22,7 @@ _ROWS: Final = 40
 
 
 def run_plan(options: PlanOptions) -> int:
-    """Print a plan, and return the exit code.
-
-    Raises:
-        WaneError: for options, a file or a session that cannot be used.
-    """
+    """Print a plan, and return the exit code."""
     # Check the options before a file that may be long is read.
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=options.window),

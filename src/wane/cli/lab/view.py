@@ -32,12 +32,7 @@ from wane.strategies.base import Settings, traits
 
 
 def run_view(options: ViewOptions) -> int:
-    """Write the page, show it, and return the exit code.
-
-    Raises:
-        WaneError: if there is no such session, or it cannot be read.
-        OSError: if the page cannot be written.
-    """
+    """Write the page, show it, and return the exit code."""
     check_report(options.output)
     path = Path(located(options.name))
     gathered = gather([path], options.format, sidechains=True)

@@ -26,6 +26,8 @@ from wane.cli.terminal.signals import END, INTERRUPT, caught, handled
 from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore
 from wane.money import dollars
+from wane.proxy.settings import COST_PERIODS, Address
+from wane.proxy.store.location import parse_location
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:
@@ -45,11 +47,7 @@ Serve = Callable[["ProxyOptions", socket.socket], int]
 
 
 def run_proxy(command: ProxyCommandOptions) -> int:
-    """Serve until a signal comes, and return the exit code.
-
-    Raises:
-        WaneError: if the proxy cannot start with these options.
-    """
+    """Serve until a signal comes, and return the exit code."""
     options, quiet = proxy_options(command, os.environ), command.quiet
     log_to(logging.StreamHandler(sys.stderr), command.log_level or ("warning" if quiet else "info"))
     if command.workers > 1:
@@ -79,7 +77,6 @@ def serve_together(
     if not hasattr(os, "fork"):
         raise UsageError("--workers needs a system with fork; start several proxies behind a balancer instead")
     from wane.proxy.server.run import listen, opened_store
-    from wane.proxy.settings import Address
 
     async def check() -> None:
         await (await opened_store(options)).close()
@@ -213,8 +210,6 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
 
 
 def _introduce(options: ProxyOptions) -> None:
-    from wane.proxy.settings import COST_PERIODS
-
     context, server = options.context, options.server
     url = server.listen.url
     own = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
@@ -250,8 +245,6 @@ def _introduce(options: ProxyOptions) -> None:
 
 def _store_name(store: str | None) -> str:
     """Return where sessions are stored, without secrets."""
-    from wane.proxy.store.location import parse_location
-
     if store is None:
         return "in memory only"
     root = directory_of(store)

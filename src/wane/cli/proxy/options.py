@@ -12,14 +12,14 @@ from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
 from wane.cli.proxy.shadow import Shadow
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.values import NO_SHARE
+from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
+from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:
-    from wane.conversation.context import ContextSettings
     from wane.proxy.server.run import ProxyOptions
-    from wane.proxy.settings import Address
 
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 """Environment variable with the token that clients must send."""
@@ -41,8 +41,6 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         MissingExtraError: if the proxy's extra is not installed.
     """
     need_proxy()
-    from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
-
     if not command.upstream:
         raise UsageError(
             "give the provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
@@ -114,8 +112,6 @@ def _address(text: str) -> Address:
         ConfigError: if it is none.
         UsageError: if no host has its name.
     """
-    from wane.proxy.settings import Address
-
     address = Address.parse(text)
     try:
         socket.getaddrinfo(address.host, address.port, flags=socket.AI_PASSIVE)
@@ -134,8 +130,6 @@ def context_settings(options: ContextOptions) -> ContextSettings:
             episodes, or for recall if nothing is evicted.
         ConfigError: for a value that cannot work.
     """
-    from wane.conversation.context import SETTING_NAMES, ContextSettings
-
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
     values["budget"] = parse_budget(options.budget, window=options.window)
     values["policy"] = options.policy_settings.over(options.policy)

@@ -21,26 +21,22 @@ from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
 from wane.money import dollars
+from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
+from wane.proxy.agents.known import agent_of
+from wane.proxy.sessions.figures import Money, SessionStatus
+from wane.proxy.settings import Address
+from wane.proxy.store import DISK
+from wane.proxy.store.location import scheme_of
 
 if TYPE_CHECKING:
-    from wane.proxy.agents.base import Agent, AgentCommand
     from wane.proxy.server.run import ProxyOptions, Running
-    from wane.proxy.sessions.figures import SessionStatus
 
 _ANY_PORT: Final = "127.0.0.1:0"
 
 
 def run_agent(options: RunOptions) -> int:
-    """Run an agent, and return its exit code.
-
-    Raises:
-        WaneError: if the agent cannot be pointed at a proxy, or the proxy cannot start with these options.
-    """
+    """Run an agent, and return its exit code."""
     need_proxy("wane run")
-    from wane.proxy.agents.base import AgentCommand
-    from wane.proxy.agents.known import agent_of
-    from wane.proxy.settings import Address
-
     if options.listen is not None and not Address.parse(options.listen).is_loopback:
         raise UsageError(
             f"wane run listens for one agent on this machine, but others can reach {options.listen}: give an address "
@@ -79,7 +75,6 @@ def _treatment(options: TreatmentOptions) -> TreatmentOptions:
 
 
 def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
-    from wane.proxy.agents.base import around_proxies
     from wane.proxy.server.run import in_thread
 
     with (
@@ -126,9 +121,6 @@ _ENDED: Final = {
 
 def where_to_look(sessions: Sequence[SessionStatus], store: str | None) -> str:
     """Return the id of the run's longest session, and the commands that show it; empty if it is not kept in a file."""
-    from wane.proxy.store import DISK
-    from wane.proxy.store.location import scheme_of
-
     if not sessions or store is None or scheme_of(store) is not None:
         return ""
     outer = [status for status in sessions if not status.facts.parent] or sessions
@@ -148,8 +140,6 @@ def advice_on(sessions: Sequence[SessionStatus]) -> str:
 
 def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
-    from wane.proxy.sessions.figures import Money
-
     warned = f"; {counted(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())

@@ -10,12 +10,12 @@ from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE
 from wane.cli.sessions.stores import with_store
 from wane.core.errors import WaneError
+from wane.proxy.store.base import Store
 from wane.strategies.base import Settings, traits
 
 if TYPE_CHECKING:
     from wane.conversation.context import ContextSettings
     from wane.lab.session import RecordedSession
-    from wane.proxy.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from rich.text import Text
 
@@ -28,11 +28,11 @@ from wane.cli.sessions.stores import where_of, with_store
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, say, short, write_json
 from wane.money import dollars
-
-if TYPE_CHECKING:
-    from wane.proxy.store.base import Store
-    from wane.proxy.store.ledger import Ledger
-    from wane.proxy.team.members import Limits, Member
+from wane.proxy.settings import COST_PERIODS
+from wane.proxy.store.base import Store
+from wane.proxy.store.ledger import LEDGER, Ledger
+from wane.proxy.team.audit import AuditLog, Event
+from wane.proxy.team.members import Limits, Member, Team
 
 T = TypeVar("T")
 
@@ -41,11 +41,7 @@ _MOST_LISTED: Final = 40
 
 
 def show_status(options: StatusOptions) -> int:
-    """Show the proxies that share a store; return the exit code.
-
-    Raises:
-        WaneError: if the store cannot be read.
-    """
+    """Show the proxies that share a store; return the exit code."""
 
     async def read(store: Store) -> list[dict[str, Any]]:
         from wane.proxy.server.workers import published
@@ -93,16 +89,9 @@ def _print_processes(processes: Sequence[dict[str, Any]]) -> None:
 
 
 def list_tokens(options: TokensOptions) -> int:
-    """List the names of a store; return the exit code.
-
-    Raises:
-        WaneError: if they cannot be read.
-    """
+    """List the names of a store; return the exit code."""
 
     async def read(store: Store) -> Sequence[tuple[Member, Ledger]]:
-        from wane.proxy.store.ledger import LEDGER, Ledger
-        from wane.proxy.team.members import Team
-
         members, ledgers = await Team(store).members(), await store.documents(LEDGER)
         now = datetime.now(UTC)
         return [(member, Ledger.read(ledgers.get(name)).on(now)) for name, member in members.items()]
@@ -124,16 +113,9 @@ def list_tokens(options: TokensOptions) -> int:
 
 
 def add_token(options: AddTokenOptions) -> int:
-    """Make a token for a name and print it; return the exit code.
-
-    Raises:
-        WaneError: if the name or a limit cannot be used, or the token cannot be stored.
-    """
+    """Make a token for a name and print it; return the exit code."""
 
     async def add(store: Store) -> str:
-        from wane.proxy.team.audit import AuditLog
-        from wane.proxy.team.members import Limits, Team
-
         limits = _changed(Limits(), options) if _gives_limits(options) else None
         token = await Team(store).add(options.name, limits)
         await AuditLog(store).write(_operator(), "token made", options.name)
@@ -146,18 +128,11 @@ def add_token(options: AddTokenOptions) -> int:
 
 
 def limit_token(options: LimitTokenOptions) -> int:
-    """Change the limits of a name; return the exit code.
-
-    Raises:
-        WaneError: if there is no such name, or a limit cannot be used or stored.
-    """
+    """Change the limits of a name; return the exit code."""
     if not _gives_limits(options):
         raise UsageError("give a limit, such as: wane proxy tokens limit alice --max-cost 20")
 
     async def limit(store: Store) -> Limits:
-        from wane.proxy.team.audit import AuditLog
-        from wane.proxy.team.members import Team
-
         team = Team(store)
         member = (await team.members()).get(options.name)
         if member is None:
@@ -174,16 +149,9 @@ def limit_token(options: LimitTokenOptions) -> int:
 
 
 def revoke_token(options: RevokeTokenOptions) -> int:
-    """Revoke the token of a name; return the exit code.
-
-    Raises:
-        WaneError: if it has none, or the store cannot be reached.
-    """
+    """Revoke the token of a name; return the exit code."""
 
     async def revoke(store: Store) -> None:
-        from wane.proxy.team.audit import AuditLog
-        from wane.proxy.team.members import Team
-
         await Team(store).revoke(options.name)
         await AuditLog(store).write(_operator(), "token revoked", options.name)
 
@@ -193,14 +161,9 @@ def revoke_token(options: RevokeTokenOptions) -> int:
 
 
 def forget_name(options: ForgetOptions) -> int:
-    """Delete all that belongs to a name; return the exit code.
-
-    Raises:
-        WaneError: if there is no such name, it has a token, or the store cannot be reached.
-    """
+    """Delete all that belongs to a name; return the exit code."""
 
     async def forget(store: Store) -> tuple[int, int, int]:
-        from wane.proxy.team.audit import AuditLog
         from wane.proxy.team.deletion import delete_name, delete_sessions
 
         deleted, busy = await delete_sessions(store, options.name)
@@ -221,15 +184,9 @@ def forget_name(options: ForgetOptions) -> int:
 
 
 def show_log(options: LogOptions) -> int:
-    """Show the log of who did what; return the exit code.
+    """Show the log of who did what; return the exit code."""
 
-    Raises:
-        WaneError: if it cannot be read.
-    """
-
-    async def read(store: Store) -> Any:
-        from wane.proxy.team.audit import AuditLog
-
+    async def read(store: Store) -> Sequence[Event]:
         return await AuditLog(store).since(datetime.now(UTC) - timedelta(seconds=options.since))
 
     events = _with_store(options.store, read)
@@ -279,8 +236,6 @@ def _changed(limits: Limits, options: AddTokenOptions | LimitTokenOptions) -> Li
 
 
 def _cost_limit(limits: Limits) -> str:
-    from wane.proxy.settings import COST_PERIODS
-
     return "no limit" if limits.max_cost is None else f"{dollars(limits.max_cost)} {COST_PERIODS[limits.cost_period]}"
 
 

@@ -42,11 +42,7 @@ _APIS: Final = {
 
 
 def list_sessions(options: SessionsOptions) -> int:
-    """Print the sessions of this directory, or all on this machine, and return the exit code.
-
-    Raises:
-        JournalError: if they cannot be listed.
-    """
+    """Print the sessions of this directory, or all on this machine, and return the exit code."""
     store = SessionStore(default_root(os.environ))
     infos = store.sessions(None if options.every else Path.cwd())
     others = find_sessions(os.environ, Path.home()) if options.every else []

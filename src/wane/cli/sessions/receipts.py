@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from wane.cli import failure
 from wane.cli.commands import ShowOptions, VerifyOptions
@@ -22,9 +22,7 @@ from wane.core.errors import SessionNotFoundError
 from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
 from wane.journal.records import FORK_NOTE
 from wane.journal.store import Deleted, deleted_sessions
-
-if TYPE_CHECKING:
-    from wane.proxy.store.base import Store
+from wane.proxy.store.base import DELETED, Store
 
 _LAYERS: Final = {
     "http": "the body as it went to the provider",
@@ -75,13 +73,7 @@ def show_request(options: ShowOptions, number: int) -> int:
 
 
 def verify_session(options: VerifyOptions) -> int:
-    """Verify the requests of a session, and return the exit code.
-
-    Raises:
-        SessionNotFoundError: if there is no such session, and none of that id was deleted.
-        JournalError: if it cannot be read.
-        InputError: if `--chain` is no whole link.
-    """
+    """Verify the requests of a session, and return the exit code."""
     # The beginning of a link would prove little: two hexadecimal digits are in most chains.
     if options.chain is not None and not _LINK.fullmatch(options.chain):
         raise InputError(f"--chain is {options.chain!r}; it must be a whole link, 64 hexadecimal digits")
@@ -157,8 +149,6 @@ def _deleted(name: str, store: str | None) -> Deleted | None:
 
 
 async def _deleted_in(store: Store) -> list[Deleted]:
-    from wane.proxy.store.base import DELETED
-
     return Deleted.read((await store.documents(DELETED)).values())
 
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wane.cli import failure
 from wane.cli.commands import DeleteOptions, PruneOptions
@@ -20,21 +19,13 @@ from wane.formats import get_format
 from wane.journal import Journal, RequestRecord, SessionStore
 from wane.journal.redaction import rewrite, without_messages
 from wane.journal.store import id_of
-from wane.proxy.store.base import is_session_id
+from wane.proxy.store.base import Store, StoredSession, is_session_id
 from wane.proxy.store.files import DiskIndex
 from wane.rebuilding import rebuild
 
-if TYPE_CHECKING:
-    from wane.proxy.store.base import Store, StoredSession
-
 
 def prune_sessions(options: PruneOptions) -> int:
-    """Delete the sessions that nobody has written to for some time, and return the exit code.
-
-    Raises:
-        UsageError: if it is not said for how long.
-        WaneError: if they cannot be listed or deleted.
-    """
+    """Delete the sessions that nobody has written to for some time, and return the exit code."""
     if options.older_than is None:
         raise UsageError("say how old sessions must be to be deleted, such as: wane sessions prune --older-than 30d")
     seconds, dry, where = options.older_than, options.dry_run, where_of(options.store)
@@ -59,11 +50,7 @@ def prune_sessions(options: PruneOptions) -> int:
 
 
 def delete_sessions(options: DeleteOptions) -> int:
-    """Delete the sessions of these names, and return the exit code.
-
-    Raises:
-        WaneError: if one of them is none, or cannot be deleted.
-    """
+    """Delete the sessions of these names, and return the exit code."""
     where = where_of(options.store)
     directory = directory_of(where)
     if options.turn is not None:

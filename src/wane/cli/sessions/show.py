@@ -40,14 +40,7 @@ _Pass: TypeAlias = tuple[PassRecord, Pinned | None]
 
 
 def show_session(options: ShowOptions) -> int:
-    """Print a session, and return the exit code.
-
-    Raises:
-        SessionNotFoundError: if there is no such session.
-        JournalError: if it cannot be read.
-        InputError: if it is another agent's, or has no such request.
-        MissingExtraError: if its message format needs an extra that is not installed.
-    """
+    """Print a session, and return the exit code."""
     if options.at is not None:
         return show_request(options, options.at)
     if options.diff is not None or options.store is not None:

@@ -6,15 +6,14 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from wane.cli.failure import need_proxy
 from wane.core.errors import SessionNotFoundError
 from wane.journal import default_root
 from wane.journal.store import matching_ids
-
-if TYPE_CHECKING:
-    from wane.proxy.store.base import Store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import Store
 
 T = TypeVar("T")
 
@@ -46,7 +45,6 @@ def with_store(where: str, work: Callable[[Store], Awaitable[T]], *, part: str =
         WaneError: if the store cannot be used.
     """
     need_proxy(part)
-    from wane.proxy.store import open_store
 
     async def main() -> T:
         store = open_store(where)
