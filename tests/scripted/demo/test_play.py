@@ -12,33 +12,21 @@ import pytest
 from rich.console import Console
 
 from tests.marks import first_quick
-from wane.agent.session import AgentSession
 from wane.cli.demo.show import LineShow, LiveShow
-from wane.core import FitReport
 from wane.core.errors import ConfigError
 from wane.scripted.calls import write
-from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Replace, ScriptStep, Task
 from wane.scripted.demo.play import DemoOptions, Show, play
 from wane.scripted.demo.script import TASKS
-from wane.scripted.demo.summary import Summary, TaskResult
-from wane.scripted.demo.witness import Passes, Witness
+from wane.scripted.demo.summary import Summary
+from wane.scripted.demo.witness import Passes
 from wane.scripted.demo.workspace import NOISE_FILES, Workspace
 from wane.scripted.repository import ScriptedError, python_for_commands
 from wane.scripted.witness import Tally
-from wane.testing import Request
-
-
-class Silent:
-    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None: ...
-    def task_begins(self, number: int, task: Task) -> None: ...
-    def evicted(self, report: FitReport) -> None: ...
-    async def exchanged(self, request: Request, decision: Decision | None) -> None: ...
-    def task_ends(self, result: TaskResult) -> None: ...
 
 
 def run(*script: Task, show: Show | None = None, **options: object) -> Summary:
-    return asyncio.run(play(DemoOptions(script=script, **options), show or Silent()))  # type: ignore[arg-type]
+    return asyncio.run(play(DemoOptions(script=script, **options), show or Show()))  # type: ignore[arg-type]
 
 
 def with_wrong_edit(task: Task) -> Task:

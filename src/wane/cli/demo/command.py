@@ -12,17 +12,21 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from wane.cli import failure
 from wane.cli.commands import DemoCommandOptions
 from wane.cli.failure import need_agent
+from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.program import program
 from wane.cli.terminal.signals import END, handled
-from wane.cli.terminal.text import plain_console, say
+from wane.cli.terminal.text import plain_console, printable, say
+from wane.journal import SessionStore, default_root
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wane.cli.demo.show import LineShow, LiveShow
+    from wane.scripted.demo.play import Show
     from wane.scripted.demo.summary import Summary
 
 
@@ -31,7 +35,6 @@ def run_demo(command: DemoCommandOptions) -> int:
     wane = program()  # before the agent adds the environment's commands to the path
     need_agent("the demo")
 
-    from wane.journal import SessionStore, default_root
     from wane.scripted.demo.play import DemoOptions, play
 
     console = plain_console(sys.stderr if command.as_json else None)
@@ -57,7 +60,7 @@ async def _tidily(demo: Awaitable[Summary]) -> Summary:
         return await demo
 
 
-def _show(console: Console, stack: ExitStack) -> LineShow | LiveShow:
+def _show(console: Console, stack: ExitStack) -> Show:
     from wane.cli.demo.show import LineShow, LiveShow
 
     if console.is_terminal and not console.is_dumb_terminal:
@@ -66,10 +69,6 @@ def _show(console: Console, stack: ExitStack) -> LineShow | LiveShow:
 
 
 def _print(summary: Summary, console: Console, wane: str) -> None:
-    from rich.text import Text
-
-    from wane.cli.terminal.picture import plain_table
-    from wane.cli.terminal.text import printable
     from wane.scripted.demo.summary import NO_MODEL
 
     style = "bold red" if summary.problems else "bold green"

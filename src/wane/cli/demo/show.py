@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from typing_extensions import override
 
 from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
@@ -21,7 +22,7 @@ from wane.cli.terminal.text import counted, is_unicode, printable
 from wane.core import EpisodeType, FitReport, Kind
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Task
-from wane.scripted.demo.play import DemoOptions
+from wane.scripted.demo.play import DemoOptions, Show
 from wane.scripted.demo.summary import TaskResult
 from wane.scripted.demo.witness import Witness
 from wane.scripted.sight import is_note, view_tokens
@@ -40,35 +41,28 @@ _LABEL: Final = 9  # as wide as the labels of the picture
 _BAR_ROWS: Final = 2
 
 
-class LineShow:
+class LineShow(Show):
     """One line for each task and each pass."""
 
     def __init__(self, console: Console) -> None:
-        self.session: str | None = None
         self._console = console
         self._tasks = 0
         self._passes = 0
 
-    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:  # noqa: ARG002
-        """Say what begins."""
-        self.session = session.id
+    @override
+    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:
+        super().begins(session, witness, options)
         self._tasks = len(options.script)
         self._say(f"{TITLE}: {SUBTITLE}")
         self._say(f"strategy {options.strategy}, budget {options.budget:,} tokens, session {session.id}")
 
-    def task_begins(self, number: int, task: Task) -> None:
-        """Print nothing yet."""
-
+    @override
     def evicted(self, report: FitReport) -> None:
-        """Print a pass."""
         self._passes += 1
         self._say(f"  pass {self._passes}: {_pass_text(report)}")
 
-    async def exchanged(self, request: Request, decision: Decision | None) -> None:
-        """Print nothing: a line for each call would be too much."""
-
+    @override
     def task_ends(self, result: TaskResult) -> None:
-        """Print the result of a task."""
         verdict = "passed" if result.passed else "FAILED"
         counts = f"{counted(result.model_calls, 'model call')}, {counted(result.input_tokens, 'token')} in"
         self._say(f"task {result.number:2}/{self._tasks} {verdict}  {result.title}  ({counts})")
@@ -77,11 +71,10 @@ class LineShow:
         self._console.print(printable(text), soft_wrap=True)
 
 
-class LiveShow:
+class LiveShow(Show):
     """Draws the window, the tasks and the model's latest words on a terminal, at each call. A context manager."""
 
     def __init__(self, console: Console) -> None:
-        self.session: str | None = None
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
         self._scene: _Scene  # from the beginning of the demo on
 
@@ -92,25 +85,26 @@ class LiveShow:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
+    @override
     def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:
-        """Draw the scene."""
-        self.session = session.id
+        super().begins(session, witness, options)
         self._scene = _Scene(session, witness, options)
         self._draw()
 
+    @override
     def task_begins(self, number: int, task: Task) -> None:
-        """Mark the task."""
         self._scene.task = number
         self._scene.log.append(Text(f"  you {task.prompt}", style="green"))
         self._draw()
 
+    @override
     def evicted(self, report: FitReport) -> None:
-        """Keep the pass for the picture at the next request."""
+        # For the picture at the next request.
         self._scene.report = report
         self._scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
 
+    @override
     async def exchanged(self, request: Request, decision: Decision | None) -> None:
-        """Draw the request, and then the model's reply."""
         scene = self._scene
         if decision is None:
             scene.log.append(Text(" the model is asked for a summary", style="bold yellow"))
@@ -125,8 +119,8 @@ class LiveShow:
         self._draw()
         await asyncio.sleep(SECONDS_A_CALL)
 
+    @override
     def task_ends(self, result: TaskResult) -> None:
-        """Tick the task off."""
         self._scene.results.append(result)
         self._draw()
 

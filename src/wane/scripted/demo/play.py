@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from wane.agent.config import Settings
 from wane.agent.options import Strategy
@@ -52,20 +52,24 @@ class DemoOptions:
     most_calls: int = MOST_CALLS
 
 
-class Show(Protocol):
-    """Shows a run as it goes on."""
+class Show:
+    """Shows a run as it goes on; this one shows nothing.
 
-    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:
+    Attributes:
+        session: the session's id, once it has begun.
+    """
+
+    session: str | None = None
+
+    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:  # noqa: ARG002
         """The session has been made."""
-        ...
+        self.session = session.id
 
     def task_begins(self, number: int, task: Task) -> None:
         """The user gives a task."""
-        ...
 
     def evicted(self, report: FitReport) -> None:
         """A pass ran."""
-        ...
 
     async def exchanged(self, request: Request, decision: Decision | None) -> None:
         """The model is about to answer; it waits for this.
@@ -74,11 +78,9 @@ class Show(Protocol):
             request: the model's request.
             decision: the model's decision; None for a summary, which is no step of the work.
         """
-        ...
 
     def task_ends(self, result: TaskResult) -> None:
         """The repository's tests have been run."""
-        ...
 
 
 async def play(options: DemoOptions, show: Show) -> Summary:
