@@ -14,17 +14,24 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from wane.agent.approval.permissions import REMEMBERED, Effect
+from wane.agent.approval.rules import Rule
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.command import ChatCommand, Host
+from wane.cli.chat.own_commands import custom_commands
 from wane.cli.terminal.text import counted, local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.strategies.base import traits
+from wane.strategies.registry import describe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
     from wane.agent.session import AgentSession
     from wane.core import FitReport, Item
-    from wane.journal import SessionInfo
+    from wane.journal import SessionInfo, SessionStore
 
 KEYS: Final = (
     ("Enter", "Send. During a turn, what you type waits; Up takes it back."),
@@ -78,8 +85,6 @@ def _items(session: AgentSession) -> list[Item]:
 
 
 def _outlook(session: AgentSession, report: FitReport) -> str:
-    from wane.strategies.registry import describe
-
     window = session.window
     state = f"The view holds {session.tokens:,} of {window.budget:,} tokens."
     strategy = session.settings.context.strategy
@@ -121,8 +126,6 @@ def _budget(chat: Host, text: str) -> None:
 
 
 def _cwl(chat: Host, text: str) -> None:
-    from wane.strategies.registry import describe
-
     if text not in ("", "on", "off"):
         raise ConfigError(f"/cwl {text} is not understood; write /cwl on or /cwl off")
     if text:
@@ -208,8 +211,6 @@ def _permissions(chat: Host, text: str) -> None:
 
 def _forget(chat: Host, text: str) -> None:
     """Forget the remembered rule that a text names by its number."""
-    from wane.agent.approval.rules import Rule
-
     permissions = chat.session.permissions
     word, _, number = text.partition(" ")
     rules = [rule.text for rule in permissions.in_force if rule.source == REMEMBERED]
@@ -263,16 +264,18 @@ def _show_page(chat: Host, page: str) -> None:
 
 
 def _sessions(chat: Host, _: str) -> None:
+    infos = resumable(chat.store, chat.session.cwd)
+    chat.console.print(session_table(infos, chat.session.id) if infos else "There are no sessions in this directory.")
+
+
+def resumable(store: SessionStore, directory: Path) -> list[SessionInfo]:
+    """Return the sessions of a directory that the agent can resume, and those that may be."""
     from wane.cli.sessions.listing import of_the_agent
 
-    infos = of_the_agent(chat.store.sessions(chat.session.cwd))
-    if not infos:
-        chat.console.print("There are no sessions in this directory.")
-        return
-    chat.console.print(session_table(infos, chat.session.id))
+    return of_the_agent(store.sessions(directory))
 
 
-def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
+def session_table(infos: Sequence[SessionInfo], current: str | None) -> RenderableType:
     """Return a numbered table of sessions to choose from; the current one is marked."""
     from wane.cli.terminal import picture
 
@@ -292,9 +295,7 @@ def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
 
 
 def _resume(chat: Host, text: str) -> None:
-    from wane.cli.sessions.listing import of_the_agent
-
-    infos = of_the_agent(chat.store.sessions(chat.session.cwd))
+    infos = resumable(chat.store, chat.session.cwd)
     if text:
         chat.resume(chat.store.find(chosen(infos, text)))
         return
@@ -304,7 +305,6 @@ def _resume(chat: Host, text: str) -> None:
 
 
 def _help(chat: Host, _: str) -> None:
-    from wane.cli.chat.own_commands import custom_commands
     from wane.cli.terminal import picture
 
     table = picture.plain_table("", "*")

@@ -50,10 +50,9 @@ def choose_session(options: AgentOptions) -> AgentOptions:
         return options
     from prompt_toolkit import PromptSession
 
-    from wane.cli.chat.commands import chosen, session_table
-    from wane.cli.sessions.listing import of_the_agent
+    from wane.cli.chat.commands import chosen, resumable, session_table
 
-    infos = of_the_agent(session_store().sessions(options.cwd))
+    infos = resumable(session_store(), options.cwd)
     if not infos:
         raise UsageError("this directory has no session to resume; start one with: wane")
     plain_console().print(session_table(infos, None))
