@@ -72,6 +72,13 @@ def test_ends_and_names(text: str, refusal: str) -> None:
     assert judged([begin("task"), text]) == ["", refusal]
 
 
+def test_an_end_that_is_refused_for_its_flag_is_shown_as_an_end() -> None:
+    protocol = Protocol(tasks=True)
+    protocol.judge(begin("task"))
+    verdict = protocol.judge(call(action="end", name="task", description="done", abandoned="yes"))
+    assert 'A right call: {"action": "end", "name": "task"' in verdict.text
+
+
 def test_so_many_may_be_open_and_no_more() -> None:
     texts = [begin(f"task {number}") for number in range(MAX_OPEN_TASKS + 1)]
     assert judged(texts) == [""] * MAX_OPEN_TASKS + ["too many tasks"]

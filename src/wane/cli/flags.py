@@ -46,8 +46,8 @@ WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],
     Flag(
         "--annotate",
-        "Who marks episodes: model, infer (from tool calls), or auto (the default: the program around the model or the "
-        "model if it marked any, else infer).",
+        "Whose marks of episodes count: model (the agent's own), infer (made from its tool calls), or auto (those of "
+        "the program around the agent, else the agent's own, else inferred ones; the default).",
         "WHO",
     ),
 ]

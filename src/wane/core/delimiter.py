@@ -305,7 +305,7 @@ class Protocol:
             name, type_ = self.active
             learned = {"description": "<what you learned>"} if type_ is EpisodeType.EXPL else {}
             return _right(action="end", name=name, **learned)
-        if rejection.ends_task:
+        if rejection.ends_task and self.open_tasks:
             return _right(action="end", name=self.open_tasks[-1], description="<what came of it>")
         suggested = rejection.name or "<task-and-object>"
         candidates = (suggested if n == 1 else f"{suggested}-{n}" for n in count(1))
@@ -384,7 +384,7 @@ def _string(name: str, value: object) -> str | None:
 
 def _flag(name: str, value: object) -> bool:
     if value is not None and not isinstance(value, bool):
-        raise _Rejection("malformed", f'"{name}" must be true or false')
+        raise _Rejection("malformed", f'"{name}" must be true or false', ends_task=True)
     return bool(value)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.lab.readers.promises import check, kinds, texts
 from wane import ConfigError, Kind
+from wane.core import Mark
 from wane.formats.base import Part
 from wane.lab.readers import join
 from wane.lab.readers.building.blocks import Content
@@ -89,6 +90,17 @@ def test_one_session_joined_is_itself_and_stays_as_it_was() -> None:
     assert (joined.parts, joined.messages, joined.calls) == (alone.parts, alone.messages, alone.calls)
     assert joined.starts == [0]
     assert not alone.starts
+
+
+def test_marks_of_a_program_stay_in_one_session_and_are_told_missing_in_several() -> None:
+    marked, other = session("a"), session("b")
+    marked.marks = {2: (Mark("start", "look", host=True),)}
+    assert join([marked], "a").marks == marked.marks
+    joined = join([marked, other], "both")
+    assert not joined.marks
+    assert [problem.what for problem in joined.problems if "marks" in problem.what] == [
+        "a: the marks of the program around the agent are left out, because joined sessions may share names"
+    ]
 
 
 def test_nothing_cannot_be_joined() -> None:

@@ -48,11 +48,12 @@ def call_before(firsts: Sequence[int], position: int) -> int:
 def _traced(material: Material, annotate: Annotate) -> Trace:
     window = ContextWindow(MAX_BUDGET, tasks=has_tasks(material.session.parts))
     annotator = Annotator() if annotate == "infer" else None
+    marks = material.session.marks if annotate == "host" else {}
     trace = Trace(material)
     firsts = [call.first for call in material.session.calls]
     for index, (item, part) in enumerate(zip(material.items, material.session.parts, strict=True)):
         if annotator is None:
-            added = window.add(item, material.session.marks.get(index, ()))
+            added = window.add(item, marks.get(index, ()))
         else:
             added = annotator.add_to(window, item, part)
         trace.note(call_before(firsts, index + 1), index, added)

@@ -17,7 +17,7 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
 
     Ids of calls are made unique. A system prompt that already stands at the head is not repeated. A call that a
     session leaves without a result gets an empty one, because no provider would continue otherwise. Times are kept
-    only if they ascend over all sessions.
+    only if they ascend over all sessions. Marks of the program around the agent (R18) are left out, as a problem tells.
 
     Args:
         sessions: the sessions, in order; they are not changed.
@@ -32,6 +32,11 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
     for number, session in enumerate(sessions, start=1):
         joined.append(session, last=number == len(sessions))
     result = joined.session
+    if len(sessions) == 1:
+        result.marks = dict(sessions[0].marks)
+    elif marked := [session.name for session in sessions if session.marks]:
+        left_out = "the marks of the program around the agent are left out, because joined sessions may share names"
+        result.problems += [Problem(None, f"{session_name}: {left_out}") for session_name in marked]
     times = [call.at for call in result.calls if call.at is not None]
     if any(later < earlier for earlier, later in pairwise(times)):
         result.calls = [replace(call, at=None) for call in result.calls]
