@@ -212,7 +212,7 @@ def worker() -> Iterator[Worker]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("seed", "kills"), first_quick((0, 10), *((seed, 20) for seed in range(SESSIONS))))
+@pytest.mark.parametrize(("seed", "kills"), first_quick((0, 6), *((seed, 20) for seed in range(SESSIONS))))
 def test_kill_9(repository: Path, worker: Worker, seed: int, kills: int) -> None:
     (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))
     sessions = repository.parent / "sessions"

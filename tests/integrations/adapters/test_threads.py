@@ -13,7 +13,7 @@ import pytest
 from wane.core import Kind
 from wane.testing import ScriptedServer, adapters
 
-THREADS = 6
+THREADS = 3
 
 Turns = Callable[[str], str]
 """Sends a prompt in one conversation, and returns the answer."""

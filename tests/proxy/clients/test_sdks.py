@@ -9,6 +9,7 @@ from itertools import chain
 
 import pytest
 
+from tests.marks import cross_quick
 from tests.proxy.clients.script import ANSWERS, PROMPTS, marked, places, plain, turns
 from tests.proxy.clients.sdks import SDKS, Headers, Sdk, SdkHands, turn, turn_async
 from tests.proxy.clients.world import difference, mask, proxy, said
@@ -18,7 +19,9 @@ pytestmark = pytest.mark.full
 
 SMALL = 4_000
 TURNS = turns(SdkHands())
-every_sdk = pytest.mark.parametrize("api", SDKS)
+# Whether the SDK is used without asyncio, and whether it streams.
+UNEVICTED = {"sync": (True, False), "async-stream": (False, True)}
+EVICTED = {"sync-stream": (True, True), "async": (False, False)}
 
 
 @dataclass
@@ -87,11 +90,9 @@ def with_marks(*, aloud: bool) -> Iterator[Reply]:
     return chain.from_iterable(marked(steps, aloud=aloud) for steps in TURNS)
 
 
-@every_sdk
-@pytest.mark.parametrize(("sync", "stream"), [(True, False), (False, True)], ids=["sync", "async-stream"])
-def test_with_nothing_evicted_all_is_as_without_the_proxy(
-    direct: Way, roomy: Way, api: str, sync: bool, stream: bool
-) -> None:
+@pytest.mark.parametrize(("api", "way"), cross_quick(SDKS, UNEVICTED))
+def test_with_nothing_evicted_all_is_as_without_the_proxy(direct: Way, roomy: Way, api: str, way: str) -> None:
+    sync, stream = UNEVICTED[way]
     usual, _ = session(direct, api, f"usual-{api}-{sync}", unmarked(), stream=stream, sync=sync)
     proxied, headers = session(roomy, api, f"roomy-{api}-{sync}", with_marks(aloud=False), stream=stream, sync=sync)
     assert not difference(mask(proxied.history), mask(usual.history))
@@ -104,9 +105,9 @@ def test_with_nothing_evicted_all_is_as_without_the_proxy(
     assert {head["x-wane-session"] for head in headers} == {headers[0]["x-wane-session"]}
 
 
-@every_sdk
-@pytest.mark.parametrize(("sync", "stream"), [(True, True), (False, False)], ids=["sync-stream", "async"])
-def test_over_a_small_budget_the_work_is_the_same(small: Way, api: str, sync: bool, stream: bool) -> None:
+@pytest.mark.parametrize(("api", "way"), cross_quick(SDKS, EVICTED))
+def test_over_a_small_budget_the_work_is_the_same(small: Way, api: str, way: str) -> None:
+    sync, stream = EVICTED[way]
     model = f"small-{api}-{sync}"
     sdk, headers = session(small, api, model, with_marks(aloud=True), stream=stream, sync=sync)
     assert "delimiter" not in repr(sdk.history)

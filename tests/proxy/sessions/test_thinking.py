@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import first_quick
+from tests.marks import first_quick, wide
 from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
 from wane import Policy
@@ -61,8 +61,7 @@ async def session(client: AnthropicClient, upstream: Upstream) -> list[Exchange]
     [
         (ThinkingClient, False),
         (RemindingClient, True),
-        pytest.param(ThinkingClient, True, marks=pytest.mark.full),
-        pytest.param(RemindingClient, False, marks=pytest.mark.full),
+        *wide((ThinkingClient, True), (RemindingClient, False)),
     ],
 )
 @pytest.mark.parametrize("seed", first_quick(*range(4)))

@@ -16,7 +16,8 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.testing import Call, Reply
 
-ALIKE = 48
+ALIKE = 16
+"""Twice as many as are read to compare them with a request."""
 
 
 def model_of(number: int) -> Any:

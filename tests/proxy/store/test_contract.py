@@ -307,7 +307,7 @@ async def said(worker: asyncio.subprocess.Process) -> str:
 
 @pytest.mark.full
 async def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -> None:
-    count = 250
+    count = 100
 
     async with opened(place) as store:
         log = await store.create(new_root(), "openai")
