@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice, takewhile
@@ -193,22 +194,15 @@ class Entries:
         """
         if self._answers.isdisjoint(arrival.shape for arrival in arrivals):
             return None
-        positions: dict[bytes, list[int]] = {}
-        for number, arrival in enumerate(arrivals):
-            positions.setdefault(arrival.digest, []).append(number)
-        best = Overlap(0, 0, 0)
-        ending: dict[int, int] = {}  # by position in the request, the length of the row that ends there
-        for number, digest in enumerate(self._digests):
-            ending = {position: ending.get(position - 1, 0) + 1 for position in positions.get(digest, ())}
-            for position, count in ending.items():
-                if count > best.count:
-                    best = Overlap(position - count + 1, number - count + 1, count)
-        row = range(best.other_start, best.other_start + best.count)
+        matcher = SequenceMatcher(None, self._digests, [arrival.digest for arrival in arrivals], autojunk=False)
+        other_start, start, count = matcher.find_longest_match()
+        row = range(other_start, other_start + count)
         answers = sum(self._shapes[number][:1] == ASSISTANT for number in row)
-        coming = arrivals[best.start + best.count : best.start + best.count + 1]
+        coming = arrivals[start + count : start + count + 1]
         answers += any((row.stop, arrival.shape) in replied for arrival in coming)
         tokens = sum(self._tokens[number] for number in row)
-        return best if answers >= _LEAST_ANSWERS and tokens >= _LEAST_TOKENS else None
+        enough = answers >= _LEAST_ANSWERS and tokens >= _LEAST_TOKENS
+        return Overlap(start, other_start, count) if enough else None
 
     def shape(self, number: int) -> bytes:
         """Return the shape of a message."""
