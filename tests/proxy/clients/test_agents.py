@@ -37,7 +37,7 @@ AGENTS: dict[str, CodingAgent] = {
 # One way or the other for what differs in the protocol alone: each takes seconds.
 unevicted = pytest.mark.parametrize("name", ["claude", *wide("codex", "pi-anthropic", "pi-responses")])
 evicted = pytest.mark.parametrize(
-    "name", ["claude", "codex", "gemini", "pi-chat", *wide("codex-code-mode", "pi-anthropic")]
+    "name", ["claude", "codex", "pi-chat", *wide("gemini", "codex-code-mode", "pi-anthropic")]
 )
 
 
