@@ -135,8 +135,9 @@ def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
     monkeypatch.setenv("PATH", "")
     assert main(["run", "--", "codex", "exec"]) == 127
     assert "codex is not installed, or not on the PATH; install it with: npm install" in capsys.readouterr().err
-    assert main(["run", "--", "my-agent"]) == 127
-    assert capsys.readouterr().err.strip().endswith("my-agent is not installed, or not on the PATH")
+    for chosen in ((), ("--api", "gemini")):
+        assert main(["run", *chosen, "--", "my-agent"]) == 127
+        assert capsys.readouterr().err.strip().endswith("my-agent is not installed, or not on the PATH")
 
 
 @pytest.mark.full
