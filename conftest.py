@@ -72,7 +72,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to the full run what needs real servers, and some cases of tests with many."""
+    """Leave to the fuller runs what needs real servers, and some cases of tests with many."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if SERVED.intersection(getattr(item, "fixturenames", ())):
@@ -83,12 +83,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = same[0].get_closest_marker("quick")
         assert marker is not None
         # Others of each test of a file, so that together they have all.
-        first, step = crc32(name.encode()) % len(same), max(1, len(same) // marker.args[0])
-        chosen = {(first + step * number) % len(same) for number in range(marker.args[0])}
+        first, wanted = crc32(name.encode()) % len(same), marker.args[0]
+        quick, full = (_spread(first, count, len(same)) for count in (wanted, 2 * wanted))
         for number, item in enumerate(same):
-            if number not in chosen:
-                item.add_marker(pytest.mark.full)
+            if number not in quick:
+                item.add_marker(pytest.mark.full if number in full else pytest.mark.wide)
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def _spread(first: int, count: int, among: int) -> set[int]:
+    """So many numbers below a number, from a first one on, as far from each other as they can be."""
+    return {(first + number * among // count) % among for number in range(min(count, among))}
 
 
 @pytest.hookimpl(tryfirst=True)

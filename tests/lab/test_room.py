@@ -120,7 +120,7 @@ def test_the_page_of_a_comparison_tells_it_without_names_if_these_are_private(tm
 
 
 @needs_sessions
-@pytest.mark.full
+@pytest.mark.wide
 def test_on_real_sessions_it_tells_those_that_keep_less_than_compaction() -> None:
     folders = [SESSIONS / name for name in ("claude-code", "codex", "pi", "copilot-cli")]
     studied = study(gather(folders).recordings, Pricing.of("anthropic:claude-sonnet-4-5"))

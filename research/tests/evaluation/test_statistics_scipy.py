@@ -8,10 +8,10 @@ from statistics import fmean
 
 import numpy
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from research.tests.evaluation.trials import needs_trials, tables
-from scipy import stats
 
 from wane_research.evaluation.statistics import Error, bootstrap, difference, drift, score, wilson
 
@@ -19,7 +19,7 @@ from wane_research.evaluation.statistics import Error, bootstrap, difference, dr
 @given(st.integers(1, 300), st.data())
 def test_wilson(trials: int, data: st.DataObject) -> None:
     passed = data.draw(st.integers(0, trials))
-    theirs = stats.binomtest(passed, trials).proportion_ci(method="wilson")
+    theirs = scipy.stats.binomtest(passed, trials).proportion_ci(method="wilson")
     ours = wilson(passed, trials)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
 
@@ -29,19 +29,20 @@ def test_errors_and_intervals() -> None:
     first, second = tables()["tmax-9b"], tables()["Qwen3.5-9B"]
     ours = [fmean(first[task].values()) for task in first]
     theirs = [fmean(second[task].values()) for task in first]
-    assert score(first).by_task.se == pytest.approx(stats.sem(ours))
+    assert score(first).by_task.se == pytest.approx(scipy.stats.sem(ours))
     found = difference(first, second, margin=0.03)
     assert found is not None
     assert found.by_task is not None
-    paired = stats.ttest_rel(ours, theirs)
+    paired = scipy.stats.ttest_rel(ours, theirs)
     for level in (0.9, 0.95):
         known = paired.confidence_interval(level)
         mine = found.by_task.interval(found.value, level)
         assert (mine.low, mine.high) == pytest.approx((known.low, known.high))
     # Two one-sided tests at 5 % say what the 90 % interval says.
     for margin in (0.01, 0.05, 0.08, 0.11, 0.2):
-        low = stats.ttest_1samp([a - b for a, b in zip(ours, theirs, strict=True)], -margin, alternative="greater")
-        high = stats.ttest_1samp([a - b for a, b in zip(ours, theirs, strict=True)], margin, alternative="less")
+        differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+        low = scipy.stats.ttest_1samp(differences, -margin, alternative="greater")
+        high = scipy.stats.ttest_1samp(differences, margin, alternative="less")
         inside = found.by_task.interval(found.value, 0.9).within(margin)
         assert inside == (max(low.pvalue, high.pvalue) < 0.05)
 
@@ -50,7 +51,7 @@ def test_errors_and_intervals() -> None:
 def test_the_difference_of_runs() -> None:
     first, second = tables()["tmax-9b"], tables()["Qwen3.5-9B"]
     ours, theirs = ([fmean(row[run] for row in it.values()) for run in range(1, 6)] for it in (first, second))
-    known = stats.ttest_ind(ours, theirs, equal_var=False)
+    known = scipy.stats.ttest_ind(ours, theirs, equal_var=False)
     found = difference(first, second, margin=0.03)
     assert found is not None
     assert found.by_run is not None
@@ -61,7 +62,7 @@ def test_the_difference_of_runs() -> None:
 @needs_trials
 def test_the_bootstrap() -> None:
     means = {task: fmean(row.values()) for task, row in tables()["tmax-9b"].items()}
-    known = stats.bootstrap(
+    known = scipy.stats.bootstrap(
         (list(means.values()),), numpy.mean, method="percentile", n_resamples=20_000, rng=numpy.random.default_rng(0)
     ).confidence_interval
     found = bootstrap({task: {1: mean} for task, mean in means.items()}, {task: {1: 0.0} for task in means})

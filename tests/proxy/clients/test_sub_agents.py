@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import wide
 from tests.proxy.clients.agents import Claude, Codex, CodingAgent, GeminiCli
 from tests.proxy.clients.world import Place, proxy, work
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer, Usage
@@ -68,7 +69,7 @@ class Model:
         return Reply("All done.", usage=USAGE)
 
 
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", ["claude", "codex", *wide("gemini")])
 def test_sub_agents_show_under_the_session_that_started_them(name: str, tmp_path: Path) -> None:
     agent, starts = STARTS[name]
     place = Place.make(tmp_path / "agent")

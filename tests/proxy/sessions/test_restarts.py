@@ -62,7 +62,7 @@ class Life:
 
 def _under(strategy: Any, seed: int) -> Life:
     settings = replace(SMALL, strategy=strategy, remind_at=0.2)
-    return Life(settings, lambda: Worker(seed, reasons=True), turns=6)
+    return Life(settings, lambda: Worker(seed, reasons=True), turns=5)
 
 
 def _reminded(kind: type[Worker], share: float, reminders: int, *, dies: bool = False) -> Life:
@@ -79,7 +79,7 @@ LIVES = {
     "killed": _reminded(Worker, 0.2, 3, dies=True),
     "an episode without an end": _reminded(Endless, 0.2, 3),
     "an act without an end": _reminded(Builder, 1.0, 1),
-    "recall": Life(replace(SMALL, recall=True), lambda: Recaller(1), turns=10),
+    "recall": Life(replace(SMALL, recall=True), lambda: Recaller(1), turns=8),
 }
 
 

@@ -52,7 +52,7 @@ _LowWater: TypeAlias = Annotated[
     float | None,
     Flag(
         "--low-water",
-        "Strategies evict down to this share of the budget, above 0 to 1. The default is each strategy's own.",
+        "Strategies evict down to this share of the budget, above 0 and at most 1. The default is each strategy's own.",
         "SHARE",
         read=values.share,
     ),
@@ -148,8 +148,8 @@ class ReplayOptions:
     """Replay recorded sessions under every strategy: what each would have cost and lost.
 
     Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
-    proxy, or be messages of OpenAI, Anthropic or Pydantic AI; wane sessions --all lists those on this machine. It needs
-    no key and no network, and changes nothing. The agent's recorded output stays the same: a replay can say what the
+    proxy, be ATIF trajectories, or messages of OpenAI, Anthropic, Gemini or Pydantic AI; wane sessions --all lists those
+    on this machine. It needs no key and no network, and changes nothing. The agent's recorded output stays the same: a replay can say what the
     agent used and would have missed, but not what it would have done with another view.
 
     Examples:
