@@ -13,7 +13,6 @@ from wane.cli.flags import Budget, PolicyName, PolicyOptions, ToolClasses, Windo
 from wane.cli.parser import Command
 from wane.cli.proxy.team_commands import TEAM_COMMANDS
 from wane.flags import Flag, declared
-from wane.proxy.agents.base import Api
 
 _Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -344,7 +343,7 @@ class RunOptions:
         Flag("--upstream", "The provider's base URL. The default is the one that the agent uses by itself.", "URL"),
     ] = None
     api: Annotated[
-        Api | None,
+        Literal["anthropic", "openai", "gemini"] | None,
         Flag("--api", "Protocol of an agent that Wane does not know: anthropic, openai or gemini.", "API"),
     ] = None
     listen: Annotated[
