@@ -108,6 +108,8 @@ class TestCommandLine:
             (["fix the bug"], "wane -p TASK does one task"),
             (["--fast"], "unknown option --fast. See wane --help"),
             (["-p"], "--print needs a value"),
+            (["plan", "x", "--counter=--"], "--counter=-- gives an option the value '--'"),
+            (["-yp--"], "-yp-- gives an option the value '--'"),
             (["-p", " \n"], "the task is empty"),
             (["-p", "-"], "the task is empty"),
             (["-c", "-r"], "give -c/--continue or -r/--resume, not both"),

@@ -27,6 +27,7 @@ _METAVAR: Final = "COMMAND"
 _PREFIX: Final = "agent."  # of the keys of the agent's options
 
 _NEGATIVE: Final = re.compile(r"-\.?\d.*")
+_ENDS: Final = re.compile(r"(?:--[\w-]+=|-\w+)--")
 _SHORTEST: Final = 3  # characters of a beginning that stands for a name
 _LIKENESS: Final = 0.7  # of a misspelt name, as difflib measures it
 
@@ -139,6 +140,8 @@ class _Parser(argparse.ArgumentParser):
         lost, rest = "", deque(args)
         while rest and (word := rest.popleft()) != "--":
             if _is_option(word):
+                if _ENDS.fullmatch(word):  # argparse would give it an empty list
+                    raise UsageError(f"{word} gives an option the value '--', which ends the options; give another one")
                 action = self._last_option(word)
                 if action is not None and rest and (action.nargs is None or not _is_option(rest[0])):
                     rest.popleft()
