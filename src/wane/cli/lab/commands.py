@@ -148,9 +148,9 @@ class ReplayOptions:
     """Replay recorded sessions under every strategy: what each would have cost and lost.
 
     Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
-    proxy, be ATIF trajectories, or messages of OpenAI, Anthropic, Gemini or Pydantic AI; wane sessions --all lists those
-    on this machine. It needs no key and no network, and changes nothing. The agent's recorded output stays the same: a replay can say what the
-    agent used and would have missed, but not what it would have done with another view.
+    proxy, be ATIF trajectories, or messages of OpenAI, Anthropic, Gemini or Pydantic AI; wane sessions --all lists
+    those on this machine. It needs no key and no network, and changes nothing. The agent's recorded output stays the
+    same: a replay can say what the agent used and would have missed, but not what it would have done with another view.
 
     Examples:
       wane replay session.jsonl
