@@ -78,11 +78,13 @@ class Declared:
         """Return the value for what was given; only texts are converted.
 
         Raises:
-            ConfigError: for a text that cannot be converted.
+            ConfigError: for a text that is empty or cannot be converted.
         """
         if not isinstance(value, str):
             return [self.read(entry) for entry in value] if self.repeatable else value
         name = self.flag.spelled.rpartition(", ")[2]
+        if not value and self.flag.is_option and self.flag.bare is None:
+            raise ConfigError(f"{name} is empty; give it a value, or leave it out")
         if self.choices and value not in self.choices:
             raise ConfigError(f"{name} is {value!r:.80}; it must be {_alternatives(self.choices)}")
         try:

@@ -109,6 +109,8 @@ class TestCommandLine:
             (["--fast"], "unknown option --fast. See wane --help"),
             (["-p"], "--print needs a value"),
             (["plan", "x", "--counter=--"], "--counter=-- gives an option the value '--'"),
+            (["proxy", "--upstream", "http://x", "--token="], "--token is empty; give it a value, or leave it out"),
+            (["plan", "x", "--tool-class", ""], "--tool-class is empty"),
             (["-yp--"], "-yp-- gives an option the value '--'"),
             (["-p", " \n"], "the task is empty"),
             (["-p", "-"], "the task is empty"),
