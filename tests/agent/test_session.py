@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.models.test import TestModel
 
 from tests.agent.conftest import config, dumped
 from tests.agent.provider import APIS, Serve
@@ -367,6 +368,8 @@ def test_another_model_from_the_next_turn_on(project: Path) -> None:
         assert [request.api for request in server.requests] == ["openai-chat", "anthropic"]
         with pytest.raises(ConfigError):
             session.set_budget("0")
+        with pytest.raises(ConfigError, match="window"):
+            session.set_model(TestModel())
         session.close()
 
 

@@ -14,7 +14,6 @@ from wane.account import Account
 from wane.agent.approval.permissions import Approver, Permissions, refuse
 from wane.agent.approval.rules import FILE, RememberedRules, Rule
 from wane.agent.config import Settings, user_file
-from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
 from wane.agent.project import project_of
@@ -22,6 +21,7 @@ from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
+from wane.core import parse_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.inference import is_annotated
@@ -192,7 +192,7 @@ def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[Mod
     conversation = new_conversation(
         settings=replace(
             settings.context,
-            budget=budget_tokens(settings.budget, model),
+            budget=parse_budget(settings.budget, window=model.context_window),
             strategy=_conversation_strategy(settings.context.strategy),
             manage=traits(settings.context.strategy).bounded,
         )

@@ -15,7 +15,6 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Tool
 from typing_extensions import override
 
 from wane.account import Account
-from wane.agent.costs import usage_record
 from wane.agent.faults import BrokenAnswerError, check_whole
 from wane.agent.sent import handed_over, watch
 from wane.conversation.events import (
@@ -46,6 +45,7 @@ from wane.journal import (
 )
 from wane.journal.records import Layer
 from wane.money import dollars
+from wane.prices import TokenUsage, cost_of
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -199,6 +199,31 @@ class Recorder:
                 self._instructions = message.instructions
         dumped: Mapping[str, Any] = self._format.dump([message])[0]
         return dumped
+
+
+def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: int) -> UsageRecord:
+    """Return the record of a model call; its cost is what the provider says, or else the price list.
+
+    Args:
+        usage: the provider's report.
+        model: the model as `provider:model`.
+        items: number of items in the history at the call.
+        input_tokens: tokens of its request; 0 if the provider did not report them.
+    """
+    reported = TokenUsage(input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    if usage.cost is not None:
+        cost: float | None = float(usage.cost)
+    else:
+        cost = cost_of(reported, model) if input_tokens else None
+    return UsageRecord(
+        items=items,
+        input_tokens=input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cost=cost,
+        model=model,
+    )
 
 
 def _call_record(answer: ModelResponse, items: int, tokens: int) -> UsageRecord:

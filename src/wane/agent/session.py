@@ -35,7 +35,6 @@ from pydantic_ai_harness.shell import CommandOutputEvent
 from wane.account import Account
 from wane.agent import opening
 from wane.agent.assembly import build_agent
-from wane.agent.costs import budget_tokens
 from wane.agent.events import (
     CommandOutput,
     FileChanged,
@@ -63,7 +62,7 @@ from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
 from wane.agent.sent import seeing
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, ThrashingBegan, UsageObserved
-from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget
+from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget
 from wane.core.errors import JournalError
 from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
 from wane.strategies.base import traits
@@ -279,7 +278,7 @@ class AgentSession:
             MissingExtraError: if its client is not installed.
         """
         model = resolve_model(spec)
-        budget = budget_tokens(self.settings.budget, model)
+        budget = parse_budget(self.settings.budget, window=model.context_window)
         self.settings = replace(self.settings, model=spec)
         self.model = model
         record_model(self._recorder, self.settings, model)
@@ -293,7 +292,7 @@ class AgentSession:
         Raises:
             ConfigError: for a budget that is malformed or too small.
         """
-        self.conversation.change(budget=exact_budget(budget_tokens(budget, self.model)))
+        self.conversation.change(budget=exact_budget(parse_budget(budget, window=self.model.context_window)))
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
         self._check_room()

@@ -30,10 +30,9 @@ from wane.cli.chat.commands import COMMANDS, chosen
 from wane.cli.chat.footer import Activity, footer
 from wane.cli.chat.narration import Narration, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
-from wane.cli.chat.pasted import Pastes
 from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
-from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at, keyboard
+from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, keyboard
 from wane.cli.failure import UsageError
 from wane.cli.terminal.hanging import hanging
 from wane.cli.terminal.signals import INTERRUPT, handled

@@ -1,8 +1,9 @@
-"""What helps at the prompt: keys, completion of commands and paths, and a history that is kept."""
+"""What helps at the prompt: keys, completion, marks for long pasted texts, and a history that is kept."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +20,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 from typing_extensions import override
 
-from wane.cli.chat.pasted import Pastes
+from wane.cli.terminal.text import counted
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
@@ -34,6 +35,14 @@ MAX_SHOWN: Final = 40
 
 HISTORY_FILE: Final = "prompts"
 """Name of the file with what was typed, in the directory of the sessions."""
+
+MAX_PASTED_LINES: Final = 8
+"""Lines of a pasted text that stay in the line as they are."""
+
+MAX_PASTED_CHARS: Final = 1_000
+"""Characters of it."""
+
+_PASTE_MARK: Final = re.compile(r"\[Pasted #(\d+): [\d,]+ (?:lines?|characters)\]")
 
 _SKIPPED: Final = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 _GIT_TIMEOUT: Final = 5.0
@@ -83,6 +92,36 @@ def project_paths(directory: Path) -> list[str]:
         if len(paths) >= MAX_PATHS:
             break
     return list(paths)
+
+
+class Pastes:
+    """The long texts that were pasted in a chat: a short mark stands for each in the line until the line is sent."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def folded(self, text: str) -> str:
+        """Return what the line shows of a pasted text: the text, or the mark of a long one."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.rstrip("\n").count("\n") + 1
+        if lines <= MAX_PASTED_LINES and len(text) <= MAX_PASTED_CHARS:
+            return text
+        self._texts.append(text)
+        size = counted(lines, "line") if lines > 1 else f"{len(text):,} characters"
+        return f"[Pasted #{len(self._texts)}: {size}]"
+
+    def full(self, line: str) -> str:
+        """Return a line with the texts in place of their marks."""
+        return _PASTE_MARK.sub(self._text_of, line)
+
+    def mark_at_end(self, line: str) -> int:
+        """Return the length of the mark with which a line ends; 0 if it ends with none."""
+        marks = [match for match in _PASTE_MARK.finditer(line) if match.end() == len(line)]
+        return len(marks[0][0]) if marks and self._text_of(marks[0]) != marks[0][0] else 0
+
+    def _text_of(self, mark: re.Match[str]) -> str:
+        number = int(mark[1])
+        return self._texts[number - 1] if 0 < number <= len(self._texts) else mark[0]
 
 
 def history_at(root: Path | None, keeps: Callable[[str], bool], pastes: Pastes) -> History:
