@@ -8,9 +8,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -25,7 +26,7 @@ from wane.agent.options import AgentOptions
 from wane.cli.chat.footer import footer, short
 from wane.cli.chat.interactive import Chat, run_chat
 from wane.cli.failure import UsageError
-from wane.testing import Call, HttpError, Kind, Reply, Usage
+from wane.testing import Call, HttpError, Kind, Reply, Request, Script, Usage
 
 GREETING = "commands.\n"  # how it ends, wherever its lines are broken
 CTRL_C, CTRL_D, ENTER, ESC = "\x03", "\x04", "\r", "\x1b"
@@ -89,15 +90,32 @@ def terminal(model: Model, project: Path, **options: object) -> Iterator[Termina
         yield Terminal(Chat(given, console), keys, screen)
 
 
-def play(at: Terminal, scene: Callable[[Terminal], object]) -> int:
-    """Run a chat and a scene side by side, to the end of both."""
+Scene: TypeAlias = Callable[[Terminal], Coroutine[Any, Any, None]]
+"""What a test types in a chat, and reads there."""
+
+
+def play(at: Terminal, scene: Scene) -> int:
+    """Run a chat and a scene side by side, to the end of both; after the scene the chat is quit."""
 
     async def both() -> int:
         chat = asyncio.create_task(at.chat.run())
-        await scene(at)  # type: ignore[misc]
+        await scene(at)
+        at.type(CTRL_D)
         return await asyncio.wait_for(chat, 120)
 
     return asyncio.run(both())
+
+
+def converse(served: Serve, project: Path, script: Script, scene: Scene, **options: object) -> Sequence[Request]:
+    """Play a scene in a chat of its own, and return what the model was asked."""
+    with served(script) as server, terminal(server.model(), project, **options) as at:
+        assert play(at, scene) == 0
+    return server.requests
+
+
+def words(request: Request) -> list[str]:
+    """The user's own words in a request."""
+    return [text for text in request.texts(Kind.USER) if "<" not in text]
 
 
 def delimiter(**arguments: object) -> Call:
@@ -182,9 +200,8 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         at.say("/exit")
         await at.until("wane --resume")
 
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        assert play(at, scene) == 0
-        refused = list(server.requests[3].results.values())[-1]
+    requests = converse(served, repository, replies, scene)
+    refused = list(requests[3].results.values())[-1]
     assert "use make test" in refused
     assert (repository / "app.py").read_text().endswith("42\n")
 
@@ -204,10 +221,8 @@ def test_clear_begins_an_empty_session_and_a_path_is_no_command(served: Serve, r
         at.say("exit")
         await at.until("wane --resume")
 
-    with served([Reply("One."), Reply("Two.")]) as server, terminal(server.model(), repository) as at:
-        assert play(at, scene) == 0
-        said = [text for text in server.requests[1].texts(Kind.USER) if "<" not in text]
-        assert said == ["/etc/hosts is a file"]
+    requests = converse(served, repository, [Reply("One."), Reply("Two.")], scene)
+    assert words(requests[1]) == ["/etc/hosts is a file"]
 
 
 @pytest.mark.full
@@ -279,7 +294,6 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         shown = await at.until("for good", "The agent asks before other commands, file changes, calls of MCP tools.")
         assert re.search(r"1 +allow +touch \* +this project, for good", shown)
         assert re.search(r"allow +seq \* +an answer, until the session ends", shown)
-        at.type(CTRL_D)
 
     async def later(at: Terminal) -> None:
         at.say("go")
@@ -293,7 +307,6 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         assert "touch" not in shown
         at.say("/permissions forget 7")
         await at.until("is not understood")
-        at.type(CTRL_D)
 
     replies = [
         shell("touch x && seq 3"),
@@ -326,10 +339,8 @@ def test_a_delimiter_call_that_is_refused_is_told_in_a_line(served: Serve, repos
             r'  └ delimiter refused: episode "a\u001b[1m" is still active, and there is one at a time',
         ]
         assert r"▶ expl a\x1b[1m" in shown
-        at.type(CTRL_D)
 
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
+    converse(served, repository, replies, scene)
 
 
 def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path) -> None:
@@ -353,23 +364,20 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path)
         at.type(CTRL_D)
         await at.until("wane --resume")
 
-    with served(replies) as server, terminal(server.model(), repository, yolo=True) as at:
-        assert play(at, scene) == 0
-        assert [text for text in server.requests[1].texts(Kind.USER) if "<" not in text] == ["wait", "go on"]
+    requests = converse(served, repository, replies, scene, yolo=True)
+    assert words(requests[1]) == ["wait", "go on"]
 
 
-def test_ctrl_c_at_a_question_refuses_and_stops(served: Serve, repository: Path) -> None:
+@pytest.mark.parametrize("key", [CTRL_C, ESC], ids=["Ctrl-C", "Esc"])
+def test_a_key_that_stops_refuses_what_is_asked(served: Serve, repository: Path, key: str) -> None:
     async def scene(at: Terminal) -> None:
         at.say("do it")
         await at.asked("touch made")
-        at.type(CTRL_C)
+        at.type(key)
         await at.until("Stopped")
-        at.type(CTRL_D)
 
-    with served([Reply(calls=(Call("shell", {"command": "touch made"}),))]) as server:
-        with terminal(server.model(), repository) as at:
-            assert play(at, scene) == 0
-        assert len(server.requests) == 1
+    requests = converse(served, repository, [Reply(calls=(Call("shell", {"command": "touch made"}),))], scene)
+    assert len(requests) == 1
     assert not (repository / "made").exists()
 
 
@@ -382,47 +390,14 @@ def test_what_was_being_typed_is_not_the_answer(served: Serve, repository: Path)
         at.say("a")
         at.say("more")
         await at.until("First.", "Second.")
-        at.type(CTRL_D)
 
     replies = [Reply(calls=(Call("shell", {"command": "touch made"}),), delay=0.3), Reply("First."), Reply("Second.")]
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
-        assert "and then more" in server.requests[-1].texts(Kind.USER)
+    requests = converse(served, repository, replies, scene)
+    assert "and then more" in requests[-1].texts(Kind.USER)
     assert (repository / "made").exists()
 
 
-def test_sessions_can_be_changed(served: Serve, repository: Path) -> None:
-    async def scene(at: Terminal) -> None:
-        at.say("first")
-        await at.until("One.")
-        first = at.chat.session.id
-        at.say("/new")
-        await at.until("/help")
-        assert at.chat.session.id != first
-        at.say("second")
-        await at.until("Two.")
-        at.say("/sessions")
-        shown = await at.until("first", "second")
-        assert "*1" in shown
-        at.say("/resume 2")
-        shown = await at.until("/help lists", "One.")
-        title, counts, answer = shown.splitlines()[-3:]
-        assert (title, answer) == ("first", "One.")
-        assert "1 turn  0 passes" in counts
-        assert at.chat.session.id == first
-        at.say(f"/resume {first}")
-        await at.until("you are in this session already")
-        at.say("third")
-        await at.until("Three.")
-        at.type(CTRL_D)
-
-    with served([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
-        with terminal(server.model(), repository) as at:
-            play(at, scene)
-        assert [text for text in server.requests[2].texts(Kind.USER) if "<" not in text] == ["first", "third"]
-
-
-def test_the_list_of_sessions_takes_a_choice(served: Serve, repository: Path) -> None:
+def test_sessions_are_listed_and_changed(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("first")
         await at.until("One.", "1 model call")
@@ -432,38 +407,43 @@ def test_the_list_of_sessions_takes_a_choice(served: Serve, repository: Path) ->
         at.say("second")
         await at.until("Two.", "1 model call")
         second = at.chat.session.id
+        assert second != first
+        at.say("/sessions")
+        assert "*1" in await at.until("first", "second")
+        at.say("/resume 2")
+        shown = await at.until("/help lists", "One.")
+        title, counts, answer = shown.splitlines()[-3:]
+        assert (title, answer) == ("first", "One.")
+        assert "1 turn  0 passes" in counts
+        assert at.chat.session.id == first
+        at.say(f"/resume {first}")
+        await at.until("you are in this session already")
         at.say("/resume")
-        await at.until("*1", "first")
+        await at.until("*2", "second")
         assert at.asks("Resume which one?")
         at.say("zz")
         await at.until("no session has an id that begins with 'zz'")
         assert at.asks("Resume which one?")
         # What was typed is there to be changed.
-        at.type("\x7f\x7f2\r")
-        await at.until("/help lists", "One.")
-        assert at.chat.session.id == first
-        for leave in ("", CTRL_C, "/help"):
+        at.type("\x7f\x7f1\r")
+        await at.until("/help lists", "Two.")
+        assert at.chat.session.id == second
+        for leave in (ENTER, CTRL_C, f"/help{ENTER}"):
             at.say("/resume")
             await at.until("*")
-            if leave == CTRL_C:
-                at.type(CTRL_C)
-            else:
-                at.say(leave)
+            at.type(leave)
             while at.asks("Resume which one?"):
                 await asyncio.sleep(0.01)
-        assert at.chat.session.id == first
+        assert at.chat.session.id == second
         at.say("/resume")
         await at.until("*")
-        at.say(str(second))
-        await at.until("/help lists", "Two.")
+        at.say(str(first))
+        await at.until("/help lists", "One.")
         at.say("2")
         await at.until("Three.")
-        at.type(CTRL_D)
 
-    with served([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
-        with terminal(server.model(), repository) as at:
-            play(at, scene)
-        assert [text for text in server.requests[2].texts(Kind.USER) if "<" not in text] == ["second", "2"]
+    requests = converse(served, repository, [Reply("One."), Reply("Two."), Reply("Three.")], scene)
+    assert words(requests[2]) == ["first", "2"]
 
 
 def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Path) -> None:
@@ -477,7 +457,6 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         await at.until("Then it joins.", "1 model call")
         at.say("fix it")
         await at.until("Now it is fixed.", "1 model call")
-        at.type(CTRL_D)
 
     async def fail(at: Terminal) -> None:
         title, counts, asked, answer = (await at.until("Now it is fixed.")).partition(GREETING)[2].splitlines()
@@ -488,13 +467,11 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         assert (asked, answer) == ("> fix it", "Now it is fixed.")
         at.say("and now?")
         await at.until("HTTP 400")
-        at.type(CTRL_D)
 
     async def look(at: Terminal) -> None:
         _, counts, *rest = (await at.until("cut off")).partition(GREETING)[2].splitlines()
         assert "  3 turns  " in counts
         assert rest == ["> and now?", "The last turn was cut off before an answer."]
-        at.type(CTRL_D)
 
     with served(script) as server:
         with terminal(server.model(), repository) as at:
@@ -511,11 +488,9 @@ def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repos
         shown = await at.until("Given up after", "0 model calls")
         assert shown.count("slow down") == 1
         assert "trying again" not in shown, "that is the business of the line above the prompt"
-        at.type(CTRL_D)
 
     failures = [Reply(error=HttpError(429, body="slow down", headers={"retry-after": "0"}))] * 40
-    with served(failures) as server, terminal(server.model(), repository, patience=0.03) as at:
-        play(at, scene)
+    converse(served, repository, failures, scene, patience=0.03)
 
 
 def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(served: Serve, repository: Path) -> None:
@@ -562,12 +537,10 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
         assert not at.asks("Esc stops")
         at.type("\x0f")  # Ctrl-O
         await at.until("    1\n    2\n", "    end\n")
-        at.type(CTRL_D)
 
     replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("First."), Reply("Second.")]
-    with served(replies) as server, terminal(server.model(), repository, yolo=True) as at:
-        play(at, scene)
-        assert "later or now" in server.requests[-1].texts(Kind.USER)
+    requests = converse(served, repository, replies, scene, yolo=True)
+    assert "later or now" in requests[-1].texts(Kind.USER)
 
 
 @pytest.mark.full
@@ -596,11 +569,9 @@ def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve
         await at.there(repository / "again")
         at.type(ESC)
         await at.until("[exit code: -2]")
-        at.type(CTRL_D)
 
     replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("Well.")]
-    with served(replies) as server, terminal(server.model(), repository, yolo=True) as at:
-        play(at, scene)
+    converse(served, repository, replies, scene, yolo=True)
 
 
 def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Path) -> None:
@@ -617,12 +588,10 @@ def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Pa
         at.type(ENTER)
         at.say("y")
         await at.until("Done.")
-        at.type(CTRL_D)
 
     replies = [Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply("Done.")]
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
-        assert f"look at {pasted} now\nand\nhere" in server.requests[0].texts(Kind.USER)
+    requests = converse(served, repository, replies, scene)
+    assert f"look at {pasted} now\nand\nhere" in requests[0].texts(Kind.USER)
     assert (repository / "made").exists()
 
 
@@ -642,11 +611,9 @@ def test_a_command_at_a_question_is_no_answer(served: Serve, repository: Path) -
         await at.until("Answer the question first")
         at.say("y")
         await at.until("Done.")
-        at.type(CTRL_D)
 
     replies = [Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply("Done.")]
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
+    converse(served, repository, replies, scene)
     assert (repository / "made").exists()
 
 
@@ -663,30 +630,12 @@ def test_the_time_of_a_turn_leaves_out_what_the_user_takes_to_answer(served: Ser
         assert at.chat._activity.began > asked + 3_000
         (repository / "go").touch()
         await at.until("Done.")
-        at.type(CTRL_D)
 
     replies = [
         Reply(calls=(Call("shell", {"command": "touch x; until test -e go; do sleep 0.05; done"}),)),
         Reply("Done."),
     ]
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
-
-
-def test_escape_refuses_what_is_asked(served: Serve, repository: Path) -> None:
-    async def scene(at: Terminal) -> None:
-        at.say("work")
-        await at.asked("touch made")
-        at.type(ESC)
-        await at.until("Stopped.")
-        at.type(CTRL_D)
-
-    with (
-        served([Reply(calls=(Call("shell", {"command": "touch made"}),))]) as server,
-        terminal(server.model(), repository) as at,
-    ):
-        play(at, scene)
-    assert not (repository / "made").exists()
+    converse(served, repository, replies, scene)
 
 
 def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
@@ -708,10 +657,8 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
         assert "+    return 42" not in shown
         assert "    -    return 42\n    +    return 43\n" in shown
         assert "    +a\n    +b\n" in shown
-        at.type(CTRL_D)
 
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
+    converse(served, repository, replies, scene)
 
 
 def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, repository: Path) -> None:
@@ -725,14 +672,11 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, r
         await at.until("[exit code: -2]")
         at.say("what was that?")
         await at.until("An error.")
-        at.type(CTRL_D)
 
-    with served([Reply("An error.")]) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
-        (request,) = server.requests
-        texts = request.texts(Kind.USER)
-        assert "<local-command-stdout>\nThe user ran: echo one; exit 3\none\n[exit code: 3]" in texts[0]
-        assert "what was that?" in texts[-1]
+    (request,) = converse(served, repository, [Reply("An error.")], scene)
+    texts = request.texts(Kind.USER)
+    assert "<local-command-stdout>\nThe user ran: echo one; exit 3\none\n[exit code: 3]" in texts[0]
+    assert "what was that?" in texts[-1]
 
 
 def test_the_users_own_commands(served: Serve, repository: Path) -> None:
@@ -748,9 +692,8 @@ def test_the_users_own_commands(served: Serve, repository: Path) -> None:
         at.say("/quit")
         await at.until("wane --resume")
 
-    with served([Reply("Done.")]) as server, terminal(server.model(), repository) as at:
-        assert play(at, scene) == 0
-        assert "Fix the login, and test it." in server.requests[0].texts(Kind.USER)
+    requests = converse(served, repository, [Reply("Done.")], scene)
+    assert "Fix the login, and test it." in requests[0].texts(Kind.USER)
 
 
 def test_ctrl_c_twice_at_an_empty_prompt_quits(served: Serve, repository: Path) -> None:
@@ -766,8 +709,7 @@ def test_ctrl_c_twice_at_an_empty_prompt_quits(served: Serve, repository: Path) 
         at.type(CTRL_C)
         await at.until("wane --resume")
 
-    with served([Reply("One.")]) as server, terminal(server.model(), repository) as at:
-        assert play(at, scene) == 0
+    converse(served, repository, [Reply("One.")], scene)
 
 
 def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: Path) -> None:
@@ -782,7 +724,6 @@ def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: 
         at.type("\x1b[A")
         at.say("!")
         await at.until("And again.")
-        at.type(CTRL_D)
 
     replies = [
         Reply(calls=(Call("shell", {"command": "touch a"}),)),
@@ -790,11 +731,8 @@ def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: 
         Reply("Again."),
         Reply("And again."),
     ]
-    with served(replies) as server, terminal(server.model(), repository) as at:
-        play(at, scene)
-        assert [text for text in server.requests[-1].texts(Kind.USER) if "<" not in text] == [
-            "first thing", "first thing", "first thing!",
-        ]  # fmt: skip
+    requests = converse(served, repository, replies, scene)
+    assert words(requests[-1]) == ["first thing", "first thing", "first thing!"]
 
 
 def test_the_footer(served: Serve, repository: Path) -> None:
@@ -812,10 +750,8 @@ def test_the_footer(served: Serve, repository: Path) -> None:
         )
         assert re.fullmatch(r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look", footer(at.chat.session, 60))
         assert re.fullmatch(r"\$0\.\d+  12\.3k/80k", footer(at.chat.session, 20))
-        at.type(CTRL_D)
 
-    with served(replies) as server, terminal(server.model(), repository, save=False) as at:
-        play(at, scene)
+    converse(served, repository, replies, scene, save=False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import config
-from tests.agent.test_chat import CTRL_D, Terminal, play, terminal
+from tests.agent.test_chat import Terminal, play, terminal
 from wane.agent.images import MAX_BYTES, images_in, media_type
 from wane.agent.session import AgentSession
 from wane.testing import Reply, ScriptedServer
@@ -59,12 +59,10 @@ def test_the_model_sees_the_image_also_in_a_resumed_session(repository: Path) ->
         shown = await at.until("A cat.")
         # A long path fills several lines.
         assert f"(image{repository / 'shot.png'})" in "".join(shown.split())
-        at.type(CTRL_D)
 
     async def again(at: Terminal) -> None:
         at.say("and its colour?")
         await at.until("Grey.")
-        at.type(CTRL_D)
 
     data = base64.b64encode(PNG).decode()
     with ScriptedServer([Reply("A cat."), Reply("Grey.")]) as server:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.agent.conftest import config
 from tests.agent.provider import Serve
-from tests.agent.test_chat import CTRL_D, Terminal, play, terminal
+from tests.agent.test_chat import Terminal, play, terminal
 from wane.agent.events import SessionEvent, Warned
 from wane.agent.session import AgentSession
 from wane.agent.tools.mcp import Servers
@@ -71,7 +71,6 @@ def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, reposito
         await at.until("the MCP server sad does not work: Connection closed.")
         at.say("/mcp")
         await at.until("set TOKEN first")
-        at.type(CTRL_D)
 
     with served([]) as server, terminal(server.model(), repository, mcp=[str(file)]) as at:
         play(at, scene)
@@ -93,7 +92,6 @@ def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, 
         await at.asked("wants to call sums_count")
         at.say("n")
         await at.until("Done.")
-        at.type(CTRL_D)
 
     add, count = Call("sums_add", {"a": 1, "b": 41}), Call("sums_count")
     with served([Reply(calls=(add, add, count)), Reply("Done.")]) as server:

@@ -7,14 +7,33 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
 from wane.cli.chat.print_mode import with_stdin
 from wane.cli.main import main
 from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer
+
+
+class Told(NamedTuple):
+    """What the command wrote."""
+
+    out: str
+    err: str
+
+
+Do: TypeAlias = Callable[..., Told]
+
+JSON = "--output-format", "json"
+STREAM = "--output-format", "stream-json"
+
+RESULT_FIELDS = {
+    "type", "session_id", "cwd", "model", "outcome", "result", "error", "fault", "waited_seconds",
+    "refused_actions", "usage", "session_usage", "view_tokens", "budget", "room",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -40,40 +59,52 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_the_answer_is_printed(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with ScriptedServer(
-        [Reply("Let me see.", calls=(Call("read_file", {"path": "app.py"}),)), Reply("It is 41.")]
-    ) as server:
-        assert main(["-p", "what is it?", *wired(server), "-C", str(repository)]) == 0
-    assert capsys.readouterr().out == "It is 41.\n"
+@pytest.fixture
+def do(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> Do:
+    """Does a task in print mode, checks the exit code, and returns what was written."""
+
+    def run(server: ScriptedServer, *flags: str, code: int = 0) -> Told:
+        assert main(["-p", "do it", *wired(server), "-C", str(repository), *flags]) == code
+        told = capsys.readouterr()
+        assert "Traceback" not in told.err
+        return Told(told.out, told.err)
+
+    return run
 
 
-def test_what_would_need_approval_is_refused_with_a_reason(
-    repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_answer_alone_is_printed(do: Do) -> None:
+    replies = [Reply("Let me see.", calls=(Call("read_file", {"path": "app.py"}),)), Reply("It is 41.")]
+    with ScriptedServer(replies) as server:
+        assert do(server) == ("It is 41.\n", "")
+
+
+def test_without_cwl(do: Do) -> None:
+    with ScriptedServer([Reply("ok")]) as server:
+        assert do(server, "--no-cwl").out == "ok\n"
+        assert "delimiter" not in server.requests[0].tools
+
+
+def test_what_would_need_approval_is_refused_with_a_reason_and_counted(repository: Path, do: Do) -> None:
     calls = (Call("shell", {"command": "touch made"}), Call("write_file", {"path": "app.py", "content": ""}))
-    with ScriptedServer([Reply(calls=calls), Reply("I could not.")] * 2) as server:
-        model = wired(server)
-        assert main(["-p", "do it", *model, "-C", str(repository)]) == 0
+    with ScriptedServer([Reply(calls=calls), Reply("I could not.")] * 3) as server:
+        refused = "1 command and 1 file change were refused because nobody could be asked for approval"
+        words = f"wane: {refused}; --allow or -y/--yolo allows them\n"
+        assert do(server) == ("I could not.\n", words)
         assert all("--yolo" in result for result in server.requests[1].results.values())
         assert not (repository / "made").exists()
-        told = capsys.readouterr()
-        assert told.out == "I could not.\n"
-        refused = "1 command and 1 file change were refused because nobody could be asked for approval"
-        assert told.err == f"wane: {refused}; --allow or -y/--yolo allows them\n"
-        assert main(["-p", "do it", *model, "-C", str(repository), "-y"]) == 0
+        out, err = do(server, *JSON)
+        assert err == words
+        (result,) = lines(out)
+        assert result["refused_actions"] == 2
+        assert do(server, "-y") == ("I could not.\n", "")
         assert (repository / "made").exists()
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("I could not.\n", "")
 
 
-def test_rules_allow_and_deny_without_asking(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = tuple(
-        Call("shell", {"command": command}) for command in ("touch a", "touch b && rm a", "touch $(touch c; seq 2)")
-    )
+def test_rules_allow_and_deny_without_asking(repository: Path, do: Do) -> None:
+    commands = ("touch a", "touch b && rm a", "touch $(touch c; seq 2)")
+    calls = tuple(Call("shell", {"command": command}) for command in commands)
     with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
-        flags = ["--allow", "touch *", "--allow", "rm *", "--deny", "rm *"]
-        assert main(["-p", "do it", *wired(server), "-C", str(repository), *flags]) == 0
+        do(server, "--allow", "touch *", "--allow", "rm *", "--deny", "rm *")
         ran, denied, unasked = server.requests[1].results.values()
     assert ran == "(no output)"
     assert "a rule of the user denies it: rm *" in denied
@@ -81,28 +112,11 @@ def test_rules_allow_and_deny_without_asking(repository: Path, wired: Any, capsy
     assert {path.name for path in repository.iterdir() if len(path.name) == 1} == {"a"}
 
 
-def test_json_counts_what_was_refused(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    shell = Call("shell", {"command": "touch made"})
-    replies = [Reply(calls=(shell, Call("list_files"))), Reply(calls=(shell,)), Reply("I could not."), Reply("ok")]
-    with ScriptedServer(replies) as server:
-        where = [*wired(server), "-C", str(repository), "--output-format", "json"]
-        assert main(["-p", "do it", *where]) == 0
-        told = capsys.readouterr()
-        (result,) = lines(told.out)
-        assert result["refused_actions"] == 2
-        assert told.err.startswith("wane: 2 commands were refused")
-        assert main(["-p", "go", *where]) == 0
-    (result,) = lines(capsys.readouterr().out)
-    assert result["refused_actions"] == 0
-
-
-def test_a_model_error_exits_with_1(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_error_exits_with_1(do: Do) -> None:
     with ScriptedServer([Reply(error=HttpError(400, body="no such thing"))]) as server:
-        assert main(["-p", "go", *wired(server), "-C", str(repository)]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "HTTP 400: no such thing" in captured.err
-    assert "Traceback" not in captured.err
+        out, err = do(server, code=1)
+    assert out == ""
+    assert "HTTP 400: no such thing" in err
 
 
 @pytest.mark.usefixtures("keyless")
@@ -124,43 +138,32 @@ def test_no_key_and_no_model_are_said_and_exit_with_1(
     assert "Traceback" not in captured.err
 
 
-def test_json_is_one_object_at_the_end(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_object_at_the_end(do: Do) -> None:
     with ScriptedServer([Reply(calls=(Call("list_files"),)), Reply("ok")]) as server:
-        assert main(["-p", "go", *wired(server), "-C", str(repository), "--output-format", "json"]) == 0
-    (result,) = lines(capsys.readouterr().out)
-    assert result["type"] == "result"
-    assert (result["outcome"], result["result"], result["error"]) == ("done", "ok", None)
+        (result,) = lines(do(server, *JSON).out)
+    assert set(result) == RESULT_FIELDS
+    assert (result["type"], result["outcome"], result["result"], result["error"]) == ("result", "done", "ok", None)
     assert result["usage"]["model_calls"] == 2
     assert result["usage"]["cost_usd"] > 0
+    assert result["refused_actions"] == 0
     assert result["session_id"]
 
 
-def test_stream_json_is_an_object_an_event(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stream_json_is_an_object_an_event(do: Do) -> None:
     start = Call("delimiter", {"action": "start", "name": "look", "type": "expl"})
     end = Call("delimiter", {"action": "end", "description": "seen"})
-    with ScriptedServer([Reply(calls=(start, Call("list_files"))), Reply(calls=(end,)), Reply("ok")]) as server:
-        assert main(["-p", "go", *wired(server), "-C", str(repository), "--output-format", "stream-json"]) == 0
-    told = lines(capsys.readouterr().out)
+    unmarked = Reply(calls=(Call("list_files"),))
+    with ScriptedServer([Reply(calls=(start,)), Reply(calls=(end,)), unmarked, Reply("ok")]) as server:
+        told = lines(do(server, *STREAM).out)
     types = [entry["type"] for entry in told]
     assert types[0] == "session"
     assert types[-1] == "result"
-    assert types.count("usage") == 3
-    assert {"tool_call", "tool_result", "text", "episode_opened", "episode_closed"} <= set(types)
+    assert types.count("usage") == 4
+    assert {"tool_call", "tool_result", "text"} <= set(types)
+    opened = [(e["episode"], e["episode_type"]) for e in told if e["type"] == "episode_opened"]
+    assert opened == [("look", "expl"), (None, "expl")]  # work without marks has no name
     closed = next(entry for entry in told if entry["type"] == "episode_closed")
     assert (closed["episode"], closed["description"]) == ("look", "seen")
-
-
-def test_an_episode_without_a_name_is_null_in_the_stream(
-    repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start = Call("delimiter", {"action": "start", "name": "look", "type": "expl"})
-    end = Call("delimiter", {"action": "end", "description": "seen"})
-    replies = [Reply(calls=(start,)), Reply(calls=(end,)), Reply(calls=(Call("list_files"),)), Reply("ok")]
-    with ScriptedServer(replies) as server:
-        assert main(["-p", "go", *wired(server), "-C", str(repository), "--output-format", "stream-json"]) == 0
-    told = lines(capsys.readouterr().out)
-    opened = [(e["episode"], e["episode_type"]) for e in told if e["type"] == "episode_opened"]
-    assert opened == [("look", "expl"), (None, "expl")]
 
 
 def test_continue_and_resume(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,13 +187,6 @@ def test_there_is_nothing_to_go_on_with(repository: Path, wired: Any, capsys: py
         assert main(["-p", "go", "-r", "abc", *wired(server), "-C", str(repository)]) == 2
         assert main(["-p", "go", "-r", *wired(server), "-C", str(repository)]) == 2
     assert "no session" in capsys.readouterr().err
-
-
-def test_without_cwl(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with ScriptedServer([Reply("ok")]) as server:
-        assert main(["-p", "go", "--no-cwl", *wired(server), "-C", str(repository)]) == 0
-        assert "delimiter" not in server.requests[0].tools
-    assert capsys.readouterr().out == "ok\n"
 
 
 def test_what_is_piped_in_comes_after_the_task(tmp_path: Path) -> None:
@@ -239,12 +235,6 @@ def test_the_command_takes_a_pipe_and_ctrl_c_stops_the_turn(repository: Path) ->
     assert "Traceback" not in err
 
 
-RESULT_FIELDS = {
-    "type", "session_id", "cwd", "model", "outcome", "result", "error", "fault", "waited_seconds",
-    "refused_actions", "usage", "session_usage", "view_tokens", "budget", "room",
-}  # fmt: skip
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("flags", "words", "code"),
@@ -256,7 +246,7 @@ RESULT_FIELDS = {
     ],
 )
 def test_a_failed_start_has_the_fields_of_any_result(
-    repository: Path, wired: Any, capsys: pytest.CaptureFixture[str], flags: list[str], words: str, code: int
+    repository: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: str, code: int
 ) -> None:
     where = [] if "-C" in flags else ["-C", str(repository)]
     for output_format in ("json", "stream-json"):
@@ -265,10 +255,6 @@ def test_a_failed_start_has_the_fields_of_any_result(
         assert words in result["error"]
         assert (result["type"], result["outcome"], result["session_id"]) == ("result", "failed", None)
         assert set(result) == RESULT_FIELDS
-    with ScriptedServer([Reply("ok")]) as server:
-        assert main(["-p", "go", *wired(server), "-C", str(repository), "--output-format", "json"]) == 0
-    (result,) = lines(capsys.readouterr().out)
-    assert set(result) == RESULT_FIELDS
 
 
 @pytest.mark.full
@@ -286,13 +272,11 @@ def test_a_server_that_cannot_be_reached_is_named_with_its_setting(
     assert "secret" not in told
 
 
-def test_a_server_that_is_not_the_providers_is_named_with_its_setting(
-    repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_is_not_the_providers_is_named_with_its_setting(do: Do) -> None:
     with ScriptedServer([Reply(error=HttpError(404, body="no such page"))]) as server:
-        assert main(["-p", "go", *wired(server), "-C", str(repository)]) == 1
-    assert f"answered HTTP 404 at {server.url}/v1/: " in (told := capsys.readouterr().err)
-    assert told.endswith("; the address comes from OPENAI_BASE_URL\n")
+        err = do(server, code=1).err
+    assert f"answered HTTP 404 at {server.url}/v1/: " in err
+    assert err.endswith("; the address comes from OPENAI_BASE_URL\n")
 
 
 def test_the_package_runs_as_a_module() -> None:

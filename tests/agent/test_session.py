@@ -21,7 +21,7 @@ from wane.agent.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
 from wane.conversation.events import PassRan
 from wane.core import Policy
-from wane.core.errors import ConfigError, JournalError, SessionLockedError, UnknownEpisodeError
+from wane.core.errors import ConfigError, JournalError, UnknownEpisodeError
 from wane.journal import read
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
 
@@ -303,17 +303,6 @@ def test_the_journal_is_ahead_of_every_call(served: Serve, project: Path) -> Non
         session = AgentSession.create(config(project, server.model()))
         paths.append(path_of(session))
         assert run(session, "go").output == "Done 0."
-        session.close()
-
-
-@pytest.mark.full
-def test_one_writer(served: Serve, project: Path) -> None:
-    with served([Reply("ok")]) as server:
-        settings = config(project, server.model())
-        session = AgentSession.create(settings)
-        run(session, "go")
-        with pytest.raises(SessionLockedError):
-            AgentSession.resume(path_of(session), settings)
         session.close()
 
 

@@ -21,13 +21,13 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from tests.agent.conftest import config
-from tests.agent.test_chat import CTRL_D, Terminal, play, terminal
+from tests.agent.test_chat import CTRL_C, CTRL_D, Terminal, play, terminal, words
 from tests.agent.test_session import run
 from wane.agent.options import AgentOptions
 from wane.agent.session import AgentSession
 from wane.cli.chat.interactive import run_chat
 from wane.cli.chat.typed import keyboard
-from wane.testing import Call, Kind, Reply, ScriptedServer
+from wane.testing import Call, Reply, ScriptedServer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such signals and terminals here")
 
@@ -96,8 +96,6 @@ def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path)
         await at.until("Press Ctrl-C again to quit")
         at.say("go on")
         await at.until("Again.")
-        at.type(CTRL_D)
-        await at.until("wane --resume")
 
     replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
     with ScriptedServer(replies) as server, terminal(server.openai_model(), repository, yolo=True) as at:
@@ -106,17 +104,22 @@ def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path)
 
 @pytest.mark.full
 def test_in_a_real_terminal(repository: Path) -> None:
-    replies = [Reply("Working.", calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("All is well.")]
-    with ScriptedServer(replies) as server, pty(server, repository) as at:
-        at.type(b"go\r")
-        at.until("● shell touch")
-        while not (repository / "begun").exists():
-            time.sleep(0.01)
-        at.type(b"\x03")
-        at.until("Stopped. What was done")
-        at.type(b"and now\r")
-        at.until("All is well.")
-    assert server.refusals == ()
+    wait = Call("shell", {"command": "touch begun; sleep 60"})
+    replies = [Reply("One."), Reply("Working.", calls=(wait,)), Reply("All is well.")]
+    with ScriptedServer(replies) as server:
+        with pty(server, repository) as at:
+            at.type(b"h\xff\xfe i\r")  # bytes that are no text
+            at.until("One.")
+            at.type(b"go\r")
+            at.until("● shell touch")
+            while not (repository / "begun").exists():
+                time.sleep(0.01)
+            at.type(CTRL_C.encode())
+            at.until("Stopped. What was done")
+            at.type(b"and now\r")
+            at.until("All is well.")
+        assert words(server.requests[-1]) == ["h\ufffd\ufffd i", "go", "and now"]
+        assert server.refusals == ()
     # Each line in its place: none is written over another, or stands where the prompt was.
     after = at.lines[at.lines.index("> go") :]
     assert after[:3] == ["> go", "Working.", "● shell touch begun; sleep 60"]
@@ -146,24 +149,6 @@ def test_a_terminal_stays_raw_while_lines_are_written_above_the_prompt(monkeypat
         with create_app_session(output=DummyOutput()):
             assert asyncio.run(scene()) == "typed"
     os.close(keys)
-
-
-@pytest.mark.full
-def test_bytes_that_are_no_text_and_a_signal_in_a_real_terminal(repository: Path) -> None:
-    replies = [Reply("One."), Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("Two.")]
-    with ScriptedServer(replies) as server:
-        with pty(server, repository) as at:
-            at.type(b"h\xff\xfe i\r")
-            at.until("One.")
-            at.type(b"wait\r")
-            at.until("shell sleep 60")
-            os.kill(at.pid, signal.SIGINT)
-            at.until("Stopped. What was done")
-            at.type(b"go on\r")
-            at.until("Two.")
-        said = [text for text in server.requests[-1].texts(Kind.USER) if "<" not in text]
-        assert said == ["h\ufffd\ufffd i", "wait", "go on"]
-        assert server.refusals == ()
 
 
 def test_ctrl_d_chooses_none_of_the_sessions(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,32 +37,17 @@ def tokens(messages: list[ModelMessage]) -> int:
     return sum(part.item(chars, 0).tokens for message in messages for part in PydanticAIFormat().parts(message))
 
 
-def read_often(directory: Path) -> list[list[ModelMessage]]:
-    """The requests of a session that reads a long file again and again, in three tasks."""
-    (directory / "long.txt").write_text("a line of some length\n" * 150)
+@pytest.mark.full
+def test_requests_keep_to_the_budget_by_cuts_that_stay_until_the_next_one(repository: Path) -> None:
+    (repository / "long.txt").write_text("a line of some length\n" * 150)
     sent: list[list[ModelMessage]] = []
     reads = [[call("read_file", path="long.txt")] for _ in range(9)]
-    run(directory, scripted(*(step for read in reads for step in (read, read, "done")), sent=sent), tasks=9)
-    return sent
-
-
-@pytest.mark.full
-def test_no_request_is_over_the_budget_and_the_history_is_longer(repository: Path) -> None:
-    sent = read_often(repository)
+    run(repository, scripted(*(step for read in reads for step in (read, read, "done")), sent=sent), tasks=9)
     assert max(map(tokens, sent)) < BUDGET
-    assert len(sent[-1]) < 18
-
-
-@pytest.mark.full
-def test_the_cut_stays_until_the_next_one(repository: Path) -> None:
-    sent = read_often(repository)
+    assert len(sent[-1]) < 18, "the history is longer"
     moved = [later[1] is not earlier[1] for earlier, later in pairwise(sent[1:])]
     assert 2 <= sum(moved) <= len(moved) // 2
-
-
-@pytest.mark.full
-def test_calls_keep_their_results_and_the_first_of_the_user_stays(repository: Path) -> None:
-    for messages in read_often(repository):
+    for messages in sent:
         calls = {p.tool_call_id for m in messages for p in m.parts if isinstance(p, ToolCallPart)}
         returned = {p.tool_call_id for m in messages for p in m.parts if isinstance(p, ToolReturnPart)}
         assert calls == returned

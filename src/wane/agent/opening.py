@@ -69,18 +69,7 @@ class SessionConfig:
 
 @dataclass(frozen=True, slots=True)
 class SessionParts:
-    """The parts of a session.
-
-    Attributes:
-        config: its configuration; for a resumed session, with the settings that it had.
-        model: the model that answers.
-        conversation: its context, with the whole history so far.
-        recorder: writes the journal.
-        journal: its journal; None if it keeps none.
-        permissions: what it may do without asking.
-        servers: its MCP servers.
-        warnings: what the user should know, as sentences.
-    """
+    """The parts of a session; `config` has the settings that a resumed one had."""
 
     config: SessionConfig
     model: Model
@@ -182,22 +171,16 @@ def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
     return SessionParts(config, model, conversation, recorder, journal, permissions, servers, (*warnings, *unused))
 
 
-def _conversation_strategy(strategy: str) -> str:
-    """The conversation's strategy. With `none` it has one too, but does not manage."""
-    return strategy if traits(strategy).bounded else "cwl"
-
-
 def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[ModelMessage]]:
     model = resolve_model(settings.model or default_model(os.environ))
-    conversation = new_conversation(
-        settings=replace(
-            settings.context,
-            budget=parse_budget(settings.budget, window=model.context_window),
-            strategy=_conversation_strategy(settings.context.strategy),
-            manage=traits(settings.context.strategy).bounded,
-        )
+    bounded = traits(settings.context.strategy).bounded
+    context = replace(
+        settings.context,
+        budget=parse_budget(settings.budget, window=model.context_window),
+        strategy=settings.context.strategy if bounded else "cwl",  # it has one too, but does not manage
+        manage=bounded,
     )
-    return model, conversation
+    return model, new_conversation(settings=context)
 
 
 def _recorder(conversation: Conversation[ModelMessage], journal: Journal | None) -> Recorder:

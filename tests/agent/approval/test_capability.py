@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage
 
+from tests.agent.approval.test_permissions import Asked
 from tests.agent.scripts import Step, call, results, scripted
 from wane.agent.approval.capability import Approvals
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Approver, Effect, Permissions, Scope, refuse
@@ -19,18 +20,6 @@ def use(directory: Path, ask: Approver | None, *steps: Step) -> list[str]:
     agent = Agent(scripted(*steps, "done", sent=sent), capabilities=capabilities)
     asyncio.run(agent.run("go"))
     return results(sent[-1])
-
-
-class Asked:
-    """Answers from a list and keeps the questions."""
-
-    def __init__(self, *answers: Approval) -> None:
-        self.answers = list(answers)
-        self.requests: list[ApprovalRequest] = []
-
-    async def __call__(self, request: ApprovalRequest) -> Approval:
-        self.requests.append(request)
-        return self.answers.pop(0)
 
 
 def test_print_mode_refuses_with_a_reason_and_nothing_happens(repository: Path) -> None:
