@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,20 @@ def project(repository: Path) -> Path:
     return repository
 
 
-def run(session: AgentSession, *prompts: str, on_event: Callable[[SessionEvent], None] | None = None) -> TurnResult:
+def run(
+    session: AgentSession,
+    *prompts: str,
+    on_event: Callable[[SessionEvent], None] | None = None,
+    runs: Callable[[Coroutine[Any, Any, TurnResult]], TurnResult] = asyncio.run,
+) -> TurnResult:
+    """Do tasks one after the other; return the result of the last."""
+
     async def turns() -> TurnResult:
         for prompt in prompts:
             result = await session.run(prompt, on_event)
         return result
 
-    return asyncio.run(turns())
+    return runs(turns())
 
 
 def path_of(session: AgentSession) -> Path:
@@ -421,7 +428,7 @@ def test_equal_rounds_in_a_window_that_is_too_small_end_the_turn(served: Serve, 
     loop = [Reply(calls=(Call("read_file", {"path": "long.py", "offset": 50 * (n % 3)}),)) for n in range(60)]
     with served([*loop, Reply("Done.")]) as server:
         session = AgentSession.create(config(project, server.model(), budget=6_000))
-        (result,) = [run(session, "go", on_event=events.append)]
+        result = run(session, "go", on_event=events.append)
         assert result.outcome is Outcome.FAILED
         assert result.error is not None
         assert result.error.startswith(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from tests.agent.clock import run_fast
 from tests.agent.conftest import config
 from tests.agent.provider import Serve
+from tests.agent.test_session import path_of, run
 from tests.marks import cross_quick, first_quick
 from wane.agent.events import SessionEvent, Waiting
 from wane.agent.options import Strategy
-from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
+from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation.events import StrategyActed
 from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy
@@ -72,27 +71,8 @@ def project(repository: Path) -> Path:
     return repository
 
 
-def run(
-    session: AgentSession,
-    *prompts: str,
-    seen: Callable[[SessionEvent], None] | None = None,
-    runs: Callable[[Coroutine[Any, Any, TurnResult]], TurnResult] = asyncio.run,
-) -> TurnResult:
-    async def turns() -> TurnResult:
-        for prompt in prompts:
-            result = await session.run(prompt, seen)
-        return result
-
-    return runs(turns())
-
-
 def tasks(first: int, stop: int) -> list[str]:
     return [f"task {number}" for number in range(first, stop)]
-
-
-def path_of(session: AgentSession) -> Path:
-    assert session.journal is not None
-    return session.journal.path
 
 
 def shown(request: Request) -> list[tuple[Kind, str]]:
@@ -116,7 +96,7 @@ def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: s
     model = Model(TASKS, marks=strategy == "fold")
     with ScriptedServer(model) as server:
         session = AgentSession.create(config(project, getattr(server, api)(), strategy=strategy, budget=BUDGET))
-        assert run(session, *tasks(0, TASKS), seen=events.append).output == f"Done {TASKS - 1}."
+        assert run(session, *tasks(0, TASKS), on_event=events.append).output == f"Done {TASKS - 1}."
         session.close()
         assert server.refusals == ()
         # Nothing is lost: only requests are cut.
@@ -315,7 +295,7 @@ def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, ap
         given = config(project, getattr(server, api)(max_retries=2), strategy="compact", budget=BUDGET)
         session = AgentSession.create(given)
         events: list[SessionEvent] = []
-        assert run(session, *tasks(0, TASKS - 3), seen=events.append, runs=run_fast).outcome is Outcome.DONE
+        assert run(session, *tasks(0, TASKS - 3), on_event=events.append, runs=run_fast).outcome is Outcome.DONE
         session.close()
         assert server.refusals == ()
     assert model.summaries >= 1
