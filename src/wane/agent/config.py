@@ -215,9 +215,9 @@ def _dollars(value: object) -> float:
     return float(value)
 
 
-def _minutes(value: object, *, least: float) -> float:
+def _minutes(value: object, *, what: str, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 10_000:
-        raise ConfigError(f"{str(value)[:40]} is not a number of minutes from {least:g} to 10,000")
+        raise ConfigError(f"{what} is {str(value)[:40]}; it must be a number of minutes from {least:g} to 10,000")
     return float(value)
 
 
@@ -261,8 +261,8 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "deny": _rules,
     "mcp": _files,
     "cost_limit": _dollars,
-    "patience": partial(_minutes, least=0),
-    "time_limit": partial(_minutes, least=0.01),
+    "patience": partial(_minutes, what="the patience", least=0),
+    "time_limit": partial(_minutes, what="the time limit", least=0.01),
 }
 """Every setting of a file, and the check of its value."""
 

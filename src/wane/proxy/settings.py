@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -250,8 +251,8 @@ class ServerSettings:
                 f"{self.listen} can be reached from other machines; set a token (WANE_PROXY_TOKEN or --token), admit"
                 " a team (--team), or listen on 127.0.0.1"
             )
-        if self.max_cost is not None and not self.max_cost > 0:
-            raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be above 0")
+        if self.max_cost is not None and not 0 < self.max_cost < math.inf:
+            raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be a number above 0")
         if self.max_body < 1:
             raise ConfigError(f"the largest body is {self.max_body} bytes; it must be at least 1")
         for upstream in filter(None, (self.upstream, self.fallback)):

@@ -302,8 +302,9 @@ def test_the_most_that_a_request_may_cost() -> None:
 
 
 def test_a_limit_that_cannot_work_is_refused() -> None:
-    with pytest.raises(ConfigError, match="must be above 0"):
-        ServerSettings(UpstreamUrl.parse("http://127.0.0.1:1"), Address("127.0.0.1", 0), max_cost=0.0)
+    for dollars in (0.0, float("inf"), float("nan")):
+        with pytest.raises(ConfigError, match="must be a number above 0"):
+            ServerSettings(UpstreamUrl.parse("http://127.0.0.1:1"), Address("127.0.0.1", 0), max_cost=dollars)
     for treatment, workers, words in (
         (TreatmentOptions(max_cost_per="day"), 1, "give both"),
         (TreatmentOptions(max_cost=1.0, max_cost_per="run"), 2, "counts in one process"),
