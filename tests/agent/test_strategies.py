@@ -270,8 +270,8 @@ def test_a_summary_that_fails_ends_the_turn_and_not_the_session(served: Serve, p
 FAULTS = {
     "429 in 1 s": Reply(error=HttpError(429, headers={"retry-after": "1"})),
     "no answer": Reply("Half.", breaks=Break(0, "reset")),
-    "nothing": Reply("Half.", breaks=Break(0)),
     "half": Reply("Half of a summary.", breaks=Break(4)),
+    "nothing": Reply("Half.", breaks=Break(0)),
 }
 
 
