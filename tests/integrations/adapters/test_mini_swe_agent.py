@@ -318,7 +318,7 @@ def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is(tmp_path: Path) -> N
         ({"bugdet": "80k"}, "bugdet"),
         ({"policy": {"low_watr": 0.7}}, "no field low_watr"),
         ({"policy": {"low_water": 7}}, "at most 1"),
-        ({"annotate": "guess"}, "'model' or 'infer'"),
+        ({"annotate": "guess"}, "'model', 'infer' or 'host'"),
         ({"tool_classes": {"bash": "reading"}}, "bulk, artifact, durable"),
     ],
 )
