@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import wane
+from wane.conversation import ContextSettings
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 
@@ -39,6 +40,31 @@ def test_a_budget_that_lacks_its_unit_is_refused(budget: Any) -> None:
         conversation.change(budget=budget)
     assert conversation.settings.budget == 80_000
     assert wane.Conversation(budget="0.08k").settings.budget == 80
+
+
+@pytest.mark.parametrize("number", ["80k", True, float("nan"), float("inf"), [1]])
+def test_what_is_no_number_is_refused_by_name(number: Any) -> None:
+    conversation = wane.Conversation()
+    turn = {"role": "user", "content": "Go."}
+    with pytest.raises(wane.ConfigError, match=r"input_tokens is .*; it must be a number"):
+        conversation.append(turn, input_tokens=number)
+    with pytest.raises(wane.ConfigError, match=r"at is .*; it must be a number"):
+        conversation.append(turn, at=number)
+    assert not conversation.length
+    conversation.append(turn)
+    with pytest.raises(wane.ConfigError, match=r"at is .*; it must be a number"):
+        conversation.request(at=number)
+    conversation.request()
+    with pytest.raises(wane.ConfigError, match=r"input_tokens is .*; it must be a number"):
+        conversation.observe(number)
+
+
+def test_a_strategy_that_is_unknown_is_refused_where_it_is_set() -> None:
+    for strategy in ("cwi", "", 7, []):
+        with pytest.raises(wane.ConfigError, match="is unknown; known: none, truncate"):
+            ContextSettings(strategy=strategy)  # type: ignore[arg-type]
+    with pytest.raises(wane.ConfigError, match="the pattern of a search is 7; it must be text"):
+        wane.Conversation().search(7)  # type: ignore[arg-type]
 
 
 @pytest.mark.full

@@ -124,11 +124,22 @@ def test_a_percentage_needs_a_window() -> None:
         {"guard": "all"},
         {"prologue": "none"},
         {"overflow": None},
+        {"evict_when_cold": "no"},
     ],
 )
 def test_policies_that_are_refused(change: dict) -> None:
     with pytest.raises(ConfigError):
         dataclasses.replace(Policy(), **change)
+
+
+@pytest.mark.parametrize("tokens", [-1, float("inf"), float("nan")])
+def test_tokens_that_are_none_are_refused(tokens: float) -> None:
+    with pytest.raises(ConfigError, match="it must be at least 0"):
+        ContextWindow(overhead=tokens)  # type: ignore[arg-type]
+    window = ContextWindow()
+    with pytest.raises(HistoryError, match="a count is a number of at least 0"):
+        window.add(Item(Kind.USER, tokens))  # type: ignore[arg-type]
+    assert window.item_count == 0
 
 
 def test_the_name_of_a_policy_is_no_policy() -> None:

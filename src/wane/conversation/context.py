@@ -11,6 +11,7 @@ from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.journal.records import ConfigRecord
 from wane.strategies.base import Annotate, Settings, policy_of, traits
+from wane.strategies.registry import check_strategy
 
 CACHE_LIFETIME: Final = 300.0
 """Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
@@ -69,6 +70,7 @@ class ContextSettings(Settings):
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)  # the class with slots is another one than `super()` knows
+        check_strategy(self.strategy)
         share, seconds, counter = self.remind_at, self.cache_lifetime, self.counter
         if share is not None and not (_is_number(share) and 0 < share <= 1):
             raise ConfigError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
 
 from wane.conversation.calls import Call
@@ -220,9 +221,11 @@ class Conversation(Generic[M]):
                 changed then: a list is taken in whole or not at all.
             HistoryError: for a message that the provider would not accept here, such as a result without its call, or a
                 turn of the user before a call's result. Nothing is changed then either.
+            ConfigError: for tokens or a time that are no number.
         """
+        _check_numbers(input_tokens=input_tokens, at=at)
         first = self.length
-        self._common.append(message if isinstance(message, (list, tuple)) else [message], None, input_tokens, at)
+        self._common.append(message if isinstance(message, (list, tuple)) else [message], None, input_tokens or 0, at)
         if not message and self.asked:
             self._common.line.history.ended = True  # an answer without items
         return self._common.open_calls(first)
@@ -345,7 +348,9 @@ class Conversation(Generic[M]):
         Raises:
             HistoryError: if a call has no result yet, unless a framework keeps the history (`host`): providers refuse
                 such a request.
+            ConfigError: for a time that is no number.
         """
+        _check_numbers(at=at)
         self._common.answer_own()
         self._common.asked_in = self._common.here()
         if not self._common.hosted and (calls := self.calls):
@@ -390,9 +395,13 @@ class Conversation(Generic[M]):
         Args:
             input_tokens: all its input tokens; 0 or less is ignored.
             request: the request; None for the latest. A report of an earlier one is ignored.
+
+        Raises:
+            ConfigError: for tokens that are no number.
         """
+        _check_numbers(input_tokens=input_tokens)
         if request is None or request.number == self._common.line.requests:
-            self._common.line.observe(input_tokens)
+            self._common.line.observe(input_tokens or 0)
             self._common.tell()
 
     # What can be looked up
@@ -437,6 +446,9 @@ class Conversation(Generic[M]):
         Raises:
             ConfigError: for an empty pattern.
         """
+        given: object = pattern
+        if not isinstance(given, str):
+            raise ConfigError(f"the pattern of a search is {given!r:.60}; it must be text")
         if not pattern:
             raise ConfigError("the pattern of a search is empty")
         return self._common.line.archive.find(pattern, offset)
@@ -487,3 +499,15 @@ class Conversation(Generic[M]):
         if not writes(format_):
             return list(view)
         return format_.wire(view if reminder is None else [*view, format_.turn(reminder)])
+
+
+def _check_numbers(**values: object) -> None:
+    """Refuse values that are neither a number nor missing.
+
+    Raises:
+        ConfigError: for such a value, by its name.
+    """
+    for name, value in values.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        if value is not None and not number:
+            raise ConfigError(f"{name} is {value!r:.60}; it must be a number")

@@ -73,6 +73,8 @@ class Policy:
                 raise ConfigError(f"{name} {value!r} is unknown; known: {', '.join(choices)}")
         if not _is_number(self.low_water) or not 0 < self.low_water <= 1:
             raise ConfigError(f"low_water is {_shown(self.low_water)}; it must be above 0 and at most 1")
+        if not isinstance(self.evict_when_cold, bool):
+            raise ConfigError(f"evict_when_cold is {_shown(self.evict_when_cold)}; it must be true or false")
         share, guard = self.description_share, self.guard
         if share is not None and not _is_share(share):
             raise ConfigError(f"description_share is {_shown(share)}; it must be from 0 to 1, or None for no limit")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, starmap, takewhile
+from math import inf
 from typing import Any, Final
 
 from wane.core.delimiter import Absence, Protocol, Verdict
@@ -95,7 +96,7 @@ class ContextWindow:
         accounting: the tokens of the view.
 
     Raises:
-        ConfigError: for a budget that cannot work, a policy of another type, or an unknown tool class.
+        ConfigError: for a budget or an overhead that cannot work, a policy of another type, or an unknown tool class.
     """
 
     def __init__(
@@ -112,7 +113,8 @@ class ContextWindow:
         self._classes = read_tool_classes(tool_classes)
         self._protocol = Protocol(tasks=tasks)
         self._graph = EpisodeGraph()
-        self.accounting = Accounting(overhead=overhead)
+        self.accounting = Accounting()
+        self.overhead = overhead
         self._view = View(self.accounting)
         self._standing = StandingNotices()
         self._eviction = Eviction(self._graph, self._view, self.accounting, self._standing)
@@ -171,6 +173,8 @@ class ContextWindow:
 
     @overhead.setter
     def overhead(self, tokens: int) -> None:
+        if not 0 <= tokens < inf:
+            raise ConfigError(f"overhead is {tokens} tokens; it must be at least 0")
         self.accounting.overhead = tokens
 
     @property
@@ -545,8 +549,8 @@ class ContextWindow:
         # A plain string equals a Kind but is not one.
         if item.kind.__class__ is not Kind:
             raise HistoryError(f"item {self._count} has the kind {item.kind!r}; it must be a Kind, such as Kind.USER")
-        if not item.tokens >= 0:
-            raise HistoryError(f"item {self._count} has {item.tokens} tokens; a count is at least 0")
+        if not 0 <= item.tokens < inf:
+            raise HistoryError(f"item {self._count} has {item.tokens} tokens; a count is a number of at least 0")
         if item.kind is Kind.CALL:
             if item.call_id is None or not item.tool:
                 raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")

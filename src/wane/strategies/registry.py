@@ -57,7 +57,7 @@ def describe(name: str) -> str:
     Raises:
         ConfigError: for an unknown name.
     """
-    _check(name)
+    check_strategy(name)
     return _OURS[name][2] if name in _OURS else peers()[name]
 
 
@@ -72,7 +72,7 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
         ConfigError: for an unknown name, or a tool class that cannot work.
         MissingResearchError: for a strategy of a library that is not installed.
     """
-    _check(name)
+    check_strategy(name)
     settings = Settings() if settings is None else settings
     if traits(name).by_episode:
         from wane.strategies.window import WindowStrategy
@@ -86,7 +86,13 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
     return peer
 
 
-def _check(name: str) -> None:
-    if name not in _OURS and name not in (others := peers()):
+def check_strategy(name: object) -> None:
+    """Check that a strategy is known.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    if not isinstance(name, str) or (name not in _OURS and name not in peers()):
+        others = peers()
         hint = ", ".join(others) or "and with wane-research those of other libraries"
         raise ConfigError(f"strategy {name!r} is unknown; known: {', '.join(STRATEGY_NAMES)}, {hint}")
