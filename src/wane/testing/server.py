@@ -235,7 +235,8 @@ class ScriptedServer:
             return
         route = _route(handler.path)
         if route is None:
-            message = f"the scripted server has no {path}; it serves {', '.join((*_PROVIDERS, *_COUNTERS))}"
+            served = ", ".join((*_PROVIDERS, *_COUNTERS, f"{_GEMINI_MODELS}/MODEL:generateContent"))
+            message = f"the scripted server has no {path}; it serves {served}"
             handler.send_json(404, OpenAIChat().error(404, message))
             return
         request: Request | None = None
