@@ -123,6 +123,8 @@ class TestCommandLine:
             (["--output-format", "json"], "--output-format goes with -p/--print"),
             (["-p", "x", "--output-format", "xml"], "--output-format is 'xml'; it must be text, json or stream-json"),
             (["-l", "much"], "--cost-limit is 'much'; it must be a number"),
+            (["-p", "x", "--time-limit", "inf"], "the time limit is inf; it must be a number of minutes from 0.01"),
+            (["-p", "x", "--patience", "-1"], "the patience is -1.0; it must be a number of minutes from 0 to"),
             (["sweep", "x.jsonl", "--steps", "some"], "--steps is 'some'; it must be a whole number"),
             (["-C", "/no/such/directory"], "cannot work in /no/such/directory: it is not a directory"),
             (["--budget", "4k", "plan", "x.json"], "options of the agent have no meaning before a command"),

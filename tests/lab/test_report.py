@@ -20,13 +20,14 @@ from tests.journal.support import begin, said
 from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_journal import HISTORY
 from tests.lab.tales import AUTOMATIC, Tale
-from wane.core import Kind
+from wane.core import Kind, Mark
 from wane.formats.base import Part
 from wane.lab.counting import Material
 from wane.lab.replaying.compare import Comparison, compare
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.report import TEXT_LIMIT, Simulated, write_report, write_sweep_report, write_view
 from wane.lab.report.page import render
+from wane.lab.report.sessions import outline_of
 from wane.lab.report.texts import LEAST, Texts, shorten, size_of, texts_within, to_json
 from wane.lab.session import Compaction, RecordedSession, Usage
 from wane.lab.sweep import sweep
@@ -188,6 +189,13 @@ def test_steps_tell_what_became_of_an_episode(page: Page) -> None:
         assert {owner[index] for index in indexes(removed)} == {number}
         assert tokens == sum(session["tokens"][index] for index in indexes(removed))
         assert call in [change["call"] for change in made["changes"]]
+
+
+def test_a_programs_marks_are_drawn_where_they_count_alone() -> None:
+    material = Tale().user(10).says(5).material()
+    material.session.marks[1] = (Mark("start", "look", host=True),)
+    named = {who: [it.name for it in outline_of(material, who).episodes] for who in ("model", "host")}
+    assert named == {"model": [None], "host": ["look"]}
 
 
 def test_without_traces_there_are_sizes_alone(tmp_path: Path) -> None:
