@@ -454,8 +454,7 @@ class SessionIndex:
         return cached
 
     def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> CachedSession:
-        session = Session(wire, self._settings(parent), stored_root(session_id), infer=infers(records))
-        session.follow(records)
+        session = self._repeated(wire, session_id, records, parent)
         times = [record.at for record in records if record.at is not None]
         now = datetime.now(UTC)
         created, last = (times[0], times[-1]) if times else (now, now)
@@ -464,6 +463,12 @@ class SessionIndex:
         )
         self._equip_receipts(cached, records)
         return cached
+
+    def _repeated(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> Session:
+        """A session as it stands after the records of a stored one."""
+        session = Session(wire, self._settings(parent), stored_root(session_id), infer=infers(records))
+        session.follow(records)
+        return session
 
     def _equip_receipts(self, cached: CachedSession, records: Sequence[Record]) -> None:
         """Let a session record its requests, if it is stored.
@@ -531,8 +536,8 @@ class SessionIndex:
             _LOGGER.warning("%s", error)
             return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
         parent = await self._parent(sender, (), cached)
-        forked = self._brought_back(cached.session.wire, cached.id, records, parent)
-        return (await self._begun(forked.session, root, records, parent)).after(cached)
+        session = self._repeated(cached.session.wire, cached.id, records, parent)
+        return (await self._begun(session, root, records, parent)).after(cached)
 
     async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
         """The id of the session that started a new one; see `Parentage.parent`.
