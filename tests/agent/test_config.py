@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,3 +119,15 @@ def test_the_project_ends_at_the_repositorys_root(places: tuple[Path, dict[str, 
     cwd, _ = places
     (cwd.parent.parent / ".wane.toml").write_text("")
     assert project_file(cwd) is None
+
+
+def test_the_guide_has_every_key(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    Path(environ["WANE_CONFIG_DIR"], "config.toml").write_text("nonsense = 1")
+    with pytest.raises(ConfigError) as refused:
+        load_settings(AgentOptions(cwd=cwd), environ)
+    keys = str(refused.value).partition("the settings are: ")[2].split(", ")
+    guide = (Path(__file__).parents[2] / "docs/agent.md").read_text(encoding="utf-8")
+    _, _, table = guide.partition("## Settings\n")
+    rows = [line.split("|")[1] for line in table.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    assert sorted(keys) == sorted(re.findall("`(.+?)`", " ".join(rows)))

@@ -211,7 +211,7 @@ def _one_of(values: Sequence[str], value: object) -> str:
 
 def _dollars(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 10**12:
-        raise ConfigError(f"the cost limit is {str(value)[:40]}; it must be a number of dollars above 0")
+        raise ConfigError(f"the cost limit is {str(value)[:40]}; it must be a number of dollars above 0, below a trillion")
     return float(value)
 
 
@@ -243,8 +243,11 @@ def _policy_value(name: str, value: object) -> object:
     return getattr(replace(Policy(), **changes), name)
 
 
-_NOT_OF_FILES: Final = frozenset({"counter", "manage"})
-"""Settings of the context that a file does not have: journals assume one counter, and `strategy` has `none`."""
+_NOT_OF_FILES: Final = frozenset({"counter", "manage", "subagents"})
+"""Settings of the context that a file does not have.
+
+Journals assume one counter, `strategy` has `none`, and no tool of the agent is a sub-agent.
+"""
 
 _POLICY_KEYS: Final = {spec.name: spec.type for spec in fields(Policy)}
 

@@ -112,8 +112,8 @@ def read_tool_classes(given: Mapping[str, ToolClass | str] | None) -> dict[str, 
     Raises:
         ConfigError: for a class that does not exist.
     """
-    if not isinstance(given, Mapping | None):
-        raise ConfigError(f'tool classes are {given!r:.80}; they must be a table such as {{"run_query": "bulk"}}')
+    if not isinstance(given, Mapping | None) or not all(isinstance(name, str) for name in given or ()):
+        raise ConfigError(f'tool_classes is {given!r:.80}; it must be a table such as {{"run_query": "bulk"}}')
     classes = {}
     for name, value in (given or {}).items():
         try:
