@@ -56,6 +56,10 @@ def test_a_single_value_may_stand_for_a_list() -> None:
         ({"budgets": ["80"]}, "budgets: budget '80' has no unit; did you mean 80k?"),
         ({"budgets": ["50%"]}, "budgets: budget '50%' is a share of the model's window"),
         ({"models": ["claude"]}, "models: 'claude' is not written as provider:model"),
+        ({"models": ["openai:"]}, "models: 'openai:' is not written as provider:model"),
+        ({"benchmark": " "}, "benchmark: it is empty"),
+        ({"path": ""}, "path: it is empty"),
+        ({"env": {"": "x"}}, "env: '' is not a variable's name"),
         ({"models": []}, "models: at least one is needed"),
         ({"annotate": "nobody"}, "annotate: 'nobody' is not one of 'model', 'infer'"),
         ({"protocols": ["both"]}, "protocols: 'both' is not one of 'isolated', 'single'"),
@@ -91,6 +95,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("a: [", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"bad\.yaml is not YAML"):
         load(tmp_path / "bad.yaml")
+
+
+def test_a_key_that_is_written_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text("benchmark: a\npath: b\nlimits: {patience: 3, patience: 4}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"twice\.yaml is not YAML: line 3 .* 'patience' twice"):
+        load(path)
 
 
 def test_arms_are_all_combinations_each_once() -> None:

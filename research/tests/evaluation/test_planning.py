@@ -171,13 +171,15 @@ def test_cost_by_trials_that_are_there_comes_first(tmp_path: Path) -> None:
 
 def test_check_names_each_thing_that_is_missing_with_its_remedy(tmp_path: Path) -> None:
     chosen = config(
-        models=("anthropic:claude-sonnet-5", "openai:not-in-any-list"),
+        models=("anthropic:claude-sonnet-5", "openai:not-in-any-list", "antropic:claude-sonnet-5"),
         env={"MY_KEY": "${MY_KEY}"},
         environment=EnvironmentSettings(kwargs={"bases": str(tmp_path / "bases")}),
         limits=Limits(cost_total=5),
     )
     wrong = "\n".join(problems(chosen, [task(tmp_path / "one", "tiny:1"), task(tmp_path / "two", "tiny:1")], {}))
     assert "no key for anthropic:claude-sonnet-5: export ANTHROPIC_API_KEY" in wrong
+    assert "models: antropic:claude-sonnet-5: Pydantic AI knows no provider 'antropic'" in wrong
+    assert wrong.count("knows no provider") == 1
     assert "MY_KEY is ${MY_KEY}, which is not set here" in wrong
     assert "no prices are known for openai:not-in-any-list, so cost_total cannot hold" in wrong
     assert "tasks: one, two: no root file system for the image tiny:1" in wrong

@@ -367,5 +367,7 @@ def test_tasks_are_found_by_name(config: Config) -> None:
     assert (task.seconds, task.steps) == (9.0, ("x", "y"))
     with pytest.raises(ConfigError, match="tasks: nowhere not found"):
         find_tasks(folder, ("nowhere",), ())
+    with pytest.raises(ConfigError, match=r"exclude: no task of .* is left"):
+        find_tasks(folder, ("a",), ("a",))
     with pytest.raises(ConfigError, match="path: there are no tasks"):
         find_tasks(folder.parent / "none", (), ())

@@ -211,7 +211,7 @@ def _one_of(values: Sequence[str], value: object) -> str:
 
 def _dollars(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 10**12:
-        raise ConfigError(f"the cost limit is {str(value)[:40]}; it must be a number of dollars above 0, below a trillion")
+        raise ConfigError(f"the cost limit is {str(value)[:40]}; it must be above 0 and below 10**12 dollars")
     return float(value)
 
 

@@ -112,7 +112,8 @@ def read_tool_classes(given: Mapping[str, ToolClass | str] | None) -> dict[str, 
     Raises:
         ConfigError: for a class that does not exist.
     """
-    if not isinstance(given, Mapping | None) or not all(isinstance(name, str) for name in given or ()):
+    table: object = {} if given is None else given
+    if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table):
         raise ConfigError(f'tool_classes is {given!r:.80}; it must be a table such as {{"run_query": "bulk"}}')
     classes = {}
     for name, value in (given or {}).items():

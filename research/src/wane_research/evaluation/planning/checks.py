@@ -16,7 +16,7 @@ import platformdirs
 from wane.core.errors import WaneError
 from wane.prices import prices_of
 from wane_research.evaluation.needed import need_harbor
-from wane_research.evaluation.running.config import Config
+from wane_research.evaluation.running.config import RIVAL, Config
 from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.sandbox import dockerfile
 from wane_research.evaluation.sandbox.image import BASES, base_folder
@@ -28,7 +28,6 @@ _KEYS: Final = {
     "openai-chat": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     "openai-responses": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
-    "google-gla": ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
 }
 """Variables of which one must be set, by provider."""
 
@@ -68,8 +67,12 @@ def _models(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
         if value.startswith("${") and not environ.get(value[2:-1]):
             yield f"env: {name} is {value}, which is not set here: export {value[2:-1]}=…"
     limited = [name for name in ("cost_per_task", "cost_per_run", "cost_total") if getattr(config.limits, name)]
+    asked_by_wane = any(not strategy.startswith(RIVAL) for strategy in config.strategies)
     for model in config.models:
-        variables = _KEYS.get(model.partition(":")[0])
+        provider = model.partition(":")[0]
+        if asked_by_wane and not _is_provider(provider):
+            yield f"models: {model}: Pydantic AI knows no provider {provider!r}; correct it, or have only other agents"
+        variables = _KEYS.get(provider)
         if variables is not None and not any(values.get(name) for name in variables):
             yield f"models: no key for {model}: export {variables[0]}=… where this runs"
         if limited and prices_of(model) is None:
@@ -77,6 +80,18 @@ def _models(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
                 f"limits: no prices are known for {model}, so {', '.join(limited)} cannot hold; set minutes_per_task "
                 "instead, or a limit at the provider"
             )
+
+
+def _is_provider(name: str) -> bool:
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(name)
+    except ImportError:  # its client is missing, which `clients` says
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def clients(models: Sequence[str]) -> Iterator[str]:

@@ -48,7 +48,8 @@ models: [anthropic:claude-sonnet-5]
 
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _REFERENCE: Final = re.compile(r"\$\{\w+\}")
-_NAME: Final = re.compile(r"[\w.:/+-]+")
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_MODEL: Final = re.compile(r"[\w./-]+:[\w.:/+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,9 @@ class Config:
         _at_least("concurrency", self.concurrency, 1)
         if not 0 <= self.margin <= 1:
             raise ConfigError(f"margin: {self.margin:g} is not from 0 to 1")
+        for name in ("benchmark", "path"):
+            if not getattr(self, name).strip():
+                raise ConfigError(f"{name}: it is empty. {_LEAST}")
         for name in ("strategies", "budgets", "protocols"):
             if not getattr(self, name):
                 raise ConfigError(f"{name}: at least one is needed")
@@ -173,9 +177,11 @@ class Config:
             except ConfigError as error:
                 raise ConfigError(f"budgets: {error}") from None
         for model in self.models:
-            if ":" not in model or not _NAME.fullmatch(model):
+            if not _MODEL.fullmatch(model):
                 raise ConfigError(f"models: {model!r} is not written as provider:model")
         for name, value in self.env.items():
+            if not _VARIABLE.fullmatch(name):
+                raise ConfigError(f"env: {name!r} is not a variable's name")
             if _SECRET.search(name.upper()) and not _REFERENCE.fullmatch(value):
                 raise ConfigError(
                     f"env: {name}: a key does not belong in a file; write ${{{name}}}, and set it where this runs"
@@ -217,13 +223,26 @@ def load_yaml(path: Path) -> object:
         ConfigError: if it cannot be read.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a safe one
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not text in UTF-8; give the configuration as YAML") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """Refuses a key that stands there twice; YAML's own loader would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping."""
+        written = [key.value for key, _ in node.value]
+        for key in written:
+            if written.count(key) > 1:
+                raise yaml.YAMLError(f"line {node.start_mark.line + 1} begins a mapping with the key {key!r} twice")
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def read(data: object, path: Path) -> Config:

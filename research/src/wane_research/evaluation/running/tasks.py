@@ -77,7 +77,7 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     """Return the tasks in a folder: those named, in that order, or all by name.
 
     Raises:
-        ConfigError: if the folder holds none, a named one is missing, or a `task.toml` cannot be read.
+        ConfigError: if there is none, a named one is missing, or a `task.toml` cannot be read.
     """
     folders = _folders(folder)
     if not folders:
@@ -88,6 +88,8 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     if unknown := [name for name in (*names, *exclude) if name not in folders]:
         raise ConfigError(f"tasks: {', '.join(unknown)} not found in {folder}")
     chosen = [name for name in (names or folders) if name not in exclude]
+    if not chosen:
+        raise ConfigError(f"exclude: no task of {folder} is left")
     if len(set(chosen)) != len(chosen):
         raise ConfigError("tasks: a task is named twice")
     return tuple(_read(name, folders[name]) for name in chosen)
