@@ -122,6 +122,7 @@ class TestCommandLine:
             ),
             (["--output-format", "json"], "--output-format goes with -p/--print"),
             (["-p", "x", "--output-format", "xml"], "--output-format is 'xml'; it must be text, json or stream-json"),
+            (["-l", "\u0661"], "--cost-limit is '\u0661'; it must be a number"),
             (["-l", "much"], "--cost-limit is 'much'; it must be a number"),
             (["-p", "x", "--time-limit", "inf"], "the time limit is inf; it must be a number of minutes from 0.01"),
             (["-p", "x", "--patience", "-1"], "the patience is -1.0; it must be a number of minutes from 0 to"),

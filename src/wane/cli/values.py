@@ -15,9 +15,9 @@ NO_SHARE: Final = "none"
 ShareOrNone: TypeAlias = float | Literal["none"]
 """A share of the budget, or `NO_SHARE`."""
 
-_AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*([smhdw])", re.IGNORECASE)
+_AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*([smhdw])", re.IGNORECASE | re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 _UNIT: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
@@ -97,14 +97,14 @@ def share_limit(text: str) -> ShareOrNone:
 def tool_class(text: str) -> tuple[str, str]:
     """Return a tool and its class from `NAME=CLASS`."""
     name, _, value = text.rpartition("=")
-    if not (name.strip() and value.strip()):
+    if not (name.strip() and value.strip()) or "=" in name:
         raise ValueError("write NAME=CLASS, such as read=bulk")
     return name.strip(), value.strip()
 
 
 def _number(text: str, fits: Callable[[float], bool], words: str) -> float:
     try:
-        value = float(text)
+        value = float(text.encode("ascii"))  # digits of other scripts are more likely a slip than a number
     except ValueError:
         value = math.nan
     if not fits(value):

@@ -114,7 +114,7 @@ class Policy:
 
 
 # More digits than any budget needs: Python refuses to read numbers of thousands of digits.
-_BUDGET: Final = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([kKmM%]?)")
+_BUDGET: Final = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([kKmM%]?)", re.ASCII)
 _UNIT: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 # A smaller number without a unit is taken for a slip: no agent can work in so few tokens.
 _LEAST_BARE: Final = 1_000

@@ -239,7 +239,7 @@ def _mcp(chat: Host, _: str) -> None:
 
 def _recall(chat: Host, text: str) -> None:
     name, _, offset = text.rpartition(" ")
-    if not (name and offset.isdigit()):
+    if not (name and offset.isdecimal()):
         name, offset = text, "0"
     if not name:
         raise ConfigError("/recall needs the name of an episode; /episodes lists them")
