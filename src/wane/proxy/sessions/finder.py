@@ -1,0 +1,352 @@
+"""Finds the session that a request continues, by content, in memory or in the store; or begins one."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Final
+
+from wane.conversation.context import ContextSettings
+from wane.core import Kind
+from wane.core.errors import HistoryError, JournalError
+from wane.journal import Receipts, Record
+from wane.proxy.sessions.keys import ASSISTANT, SessionsInMemory, Trail
+from wane.proxy.sessions.messages import Alignment, Arrival, Overlap, infers, marks_of, prefix
+from wane.proxy.sessions.parentage import Parentage
+from wane.proxy.sessions.sender import Sender
+from wane.proxy.sessions.session import Session
+from wane.proxy.sessions.turn import CachedSession
+from wane.proxy.store.base import MemoryStore, SessionBusyError, Store, StoreError
+from wane.proxy.store.base import root_of as stored_root
+from wane.proxy.wire.base import Wire
+from wane.tools.delegation import handed_over
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_CANDIDATES: Final = 8  # sessions that are read to compare them with a request, the most likely first
+_MOST_TEXTS: Final = 4  # of a first request that are compared with prompts of calls, the last ones
+_EDITED_SHARE: Final = 0.05  # share of the budget that edits may change before the session is taken in again
+
+
+class SessionFinder:
+    """Finds the sessions of one owner, and keeps them in memory.
+
+    Args:
+        store: stores the sessions' records.
+        settings: how their contexts are managed.
+        agent_settings: how those of sub-agents are.
+        began: called with the id of each new session.
+        owner: the member of a team whose sessions these are; empty for none.
+        strict: whether failing to store a session is an error.
+        keeps_requests: whether requests are stored, and not their digests alone.
+
+    Attributes:
+        memory: the sessions in memory.
+        parentage: which session started a sub-agent's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: ContextSettings,
+        agent_settings: ContextSettings,
+        began: Callable[[str], Awaitable[None]],
+        *,
+        owner: str,
+        strict: bool,
+        keeps_requests: bool,
+    ) -> None:
+        self.memory: SessionsInMemory[CachedSession] = SessionsInMemory()
+        self.parentage = Parentage(store, owner)
+        self._store, self._owner, self._began = store, owner, began
+        self._settings, self._agent_settings = settings, agent_settings
+        self._strict, self._keeps_requests = strict, keeps_requests
+
+    async def find(
+        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, holds: AsyncExitStack
+    ) -> tuple[CachedSession, Alignment | None]:
+        """Return the session that a request continues: a known one with its alignment, a fork of one, or a new one.
+
+        Sessions that it compares stay held by `holds`, so that the one that it returns is up to date. A new one is not
+        held yet.
+        """
+        aligned, unread = list[tuple[CachedSession, Alignment]](), ""
+        for candidate, _ in self.alike(root, arrivals)[:_CANDIDATES]:
+            aligned += await self._current([candidate], arrivals, holds)
+            if aligned and _knows(*aligned[-1], arrivals):
+                break
+        else:
+            tried = {cached.id for cached, _ in aligned}
+            further, unread = await self._further(wire, root, arrivals, tried, holds)
+            aligned += further
+        # Two agents may begin alike. One that goes on from what another has done, is a fork of it.
+        aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(sender)]
+        # If the store has lost a session, another process may have stored it again.
+        aligned.sort(key=lambda pair: pair[0].lost)
+        best, alignment = max(aligned, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
+        if (
+            best is None
+            or not alignment.common
+            or not (alignment.answered or alignment.common == len(best.session.entries))
+        ):
+            return await self._unknown(wire, arrivals, root, sender, unread), None
+        if best.lost:
+            return await self._stored_anew(best, root, sender), None
+        drift = best.session.drift(best.session.edits(arrivals, alignment))
+        if drift > best.session.budget * _EDITED_SHARE:
+            return await self._retaken(best, root, sender), None
+        if alignment.common < len(best.session.entries) or best.log is None or best.sender.is_other(sender):
+            return await self._forked(best, alignment, root, sender), None
+        return best, alignment
+
+    def alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
+        """Return the sessions in memory with this root that may be the request's, the most likely first."""
+        shared = (cached for cached in self.memory.sharing(arrivals) if cached.id.startswith(root))
+        alike = sorted((*shared, *self.memory.opening(root)), key=lambda cached: cached.last, reverse=True)
+        aligned = [(cached, cached.session.align(arrivals)) for cached in alike]
+        return sorted(aligned, key=lambda pair: _fit(*pair), reverse=True)
+
+    async def _current(
+        self, sessions: Sequence[CachedSession], arrivals: Sequence[Arrival], holds: AsyncExitStack
+    ) -> list[tuple[CachedSession, Alignment]]:
+        """Hold sessions, and compare them as other processes have left them; leave out those whose records do not fit.
+
+        One that another process has open is compared as it was read.
+        """
+        sound = []
+        for cached in sessions:
+            try:
+                if cached.log is not None:
+                    await holds.enter_async_context(cached.held())
+                sound.append((cached, cached.session.align(arrivals)))
+            except (JournalError, HistoryError) as error:
+                _LOGGER.warning("%s", error)
+                await self.forget(cached)
+        return sound
+
+    async def _further(
+        self, wire: Wire, root: str, arrivals: Sequence[Arrival], tried: Collection[str], holds: AsyncExitStack
+    ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
+        """Further sessions with this root that may be the request's; and why one could not be read, if any.
+
+        Args:
+            wire: the request's protocol.
+            root: the root.
+            arrivals: the request's messages.
+            tried: ids of sessions that have been compared already.
+            holds: keeps those that are compared held.
+        """
+        trail = Trail(root, arrivals)
+        answered = [cached for cached in self.memory.answered(trail.sought) if cached.id not in tried]
+        aligned = await self._current(answered[:_CANDIDATES], arrivals, holds)
+        try:
+            matches = await self._store.find(root, trail.sought)
+            # The marks of those in memory are on their way.
+            unmarked = [session_id for session_id in matches.unmarked if self.memory.get(session_id) is None]
+            unread = [await self._mark(session_id) for session_id in unmarked]
+            if unread:
+                matches = await self._store.find(root, trail.sought)
+        except StoreError as error:
+            if self._strict:
+                raise
+            _LOGGER.warning("%s", error)
+            return aligned, ""
+        likely = sorted(matches.sessions, key=lambda match: trail.distance(match.head))
+        compared, problem = {*tried, *(cached.id for cached in answered)}, next(filter(None, unread), "")
+        for match in [match for match in likely if match.id not in compared][:_CANDIDATES]:
+            try:
+                cached = self.memory.get(match.id) or await self._open(wire, match.id)
+                aligned += await self._current([cached], arrivals, holds)
+            except (StoreError, JournalError, HistoryError) as error:
+                problem = _skipped(match.id, error)
+            if aligned and _knows(*aligned[-1], arrivals):
+                break
+        return aligned, problem
+
+    async def _mark(self, session_id: str) -> str:
+        """Note the marks of a stored session that has none; return why it cannot be read, if so."""
+        try:
+            records = await self._store.read(session_id)
+            await self._store.mark(session_id, marks_of(stored_root(session_id), records))
+        except (StoreError, JournalError) as error:
+            return _skipped(session_id, error)
+        return ""
+
+    async def _open(self, wire: Wire, session_id: str) -> CachedSession:
+        try:
+            log = await self._store.open(session_id)
+        except SessionBusyError:
+            parent = (await self._store.header(session_id)).parent
+            return self._brought_back(wire, session_id, await self._store.read(session_id), parent)
+        try:
+            async with log.hold() as records:
+                cached = self._brought_back(wire, session_id, records, log.header.parent)
+        except BaseException:
+            await log.close()
+            raise
+        if cached.session.cut_short:
+            # Its whole requests are continued in a new session.
+            await log.close()
+            return cached
+        cached.log = log
+        self.memory.enter(cached)
+        cached.mark(stored=True)
+        return cached
+
+    def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> CachedSession:
+        session = self._repeated(wire, session_id, records, parent)
+        times = [record.at for record in records if record.at is not None]
+        now = datetime.now(UTC)
+        created, last = (times[0], times[-1]) if times else (now, now)
+        cached = CachedSession(
+            session, None, session_id, created, last, self.memory, strict=self._strict, parent=parent
+        )
+        self._equip_receipts(cached, records)
+        return cached
+
+    def _repeated(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> Session:
+        """A session as it stands after the records of a stored one."""
+        session = Session(wire, self._managed(parent), stored_root(session_id), infer=infers(records))
+        session.follow(records)
+        return session
+
+    def _equip_receipts(self, cached: CachedSession, records: Sequence[Record]) -> None:
+        """Let a session record its requests, if it is stored.
+
+        Args:
+            cached: the session.
+            records: those that its log has.
+        """
+        if self._store.persistent:
+            cached.keeps_requests = self._keeps_requests
+            cached.receipts = Receipts()
+            cached.receipts.follow(records)
+
+    async def _unknown(
+        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, unread: str
+    ) -> CachedSession:
+        """A new session, with the rounds of a known one if they share enough messages (`Entries.overlap`).
+
+        Raises:
+            StoreError: in strict mode, if it may be the session that could not be read.
+        """
+        has_answers = _has_answers(arrivals)
+        shared = self.memory.sharing(arrivals) if has_answers else Counter[CachedSession]()
+        alike = [cached for cached, _ in shared.most_common(_CANDIDATES) if cached.session.wire is wire]
+        rows = [(cached, row) for cached in alike if (row := cached.session.overlap(arrivals)) is not None]
+        if rows:
+            best, row = max(rows, key=lambda pair: pair[1].count)
+            return await self._retaken(best, root, sender, row)
+        if has_answers and unread and self._strict:
+            raise StoreError(unread)
+        cached = await self.fresh(wire, arrivals, root, sender)
+        cached.remark = unread if has_answers else ""
+        return cached
+
+    async def fresh(self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender) -> CachedSession:
+        """Begin a session that knows nothing of any other. A history that began without marks has none to read."""
+        parent = await self._parent(sender, arrivals)
+        session = Session(wire, self._managed(parent), root, infer=_has_answers(arrivals))
+        return await self._begun(session, root, [], parent)
+
+    async def _retaken(
+        self, cached: CachedSession, root: str, sender: Sender, shared: Overlap | None = None
+    ) -> CachedSession:
+        """A new session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
+        parent = await self._parent(sender, (), cached)
+        session = cached.session.blank(root, self._managed(parent))
+        shared = shared or Overlap(0, 0, len(cached.session.entries))
+        return (await self._begun(session, root, session.inherit(cached.session, shared), parent)).after(cached)
+
+    async def _stored_anew(self, cached: CachedSession, root: str, sender: Sender) -> CachedSession:
+        """A new session in place of one that the store has lost, such as by an emptied database."""
+        await self.forget(cached)
+        again = await self._retaken(cached, root, sender)
+        again.remark = f"the store has lost session {cached.id}; it continues as {again.id}"
+        _LOGGER.warning("%s", again.remark)
+        return again
+
+    async def _forked(self, cached: CachedSession, alignment: Alignment, root: str, sender: Sender) -> CachedSession:
+        """A fork of a session, with everything that happened to the messages that they share."""
+        if not self._store.persistent:
+            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
+        try:
+            records = prefix(await self._store.read(cached.id), alignment.common)
+        except StoreError as error:
+            _LOGGER.warning("%s", error)
+            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
+        parent = await self._parent(sender, (), cached)
+        session = self._repeated(cached.session.wire, cached.id, records, parent)
+        return (await self._begun(session, root, records, parent)).after(cached)
+
+    async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
+        """The id of the session that started a new one; see `Parentage.parent`.
+
+        Args:
+            sender: who sent its first request.
+            arrivals: that request's messages.
+            source: the session that it continues or forks, if any; it has the same parent unless the client tells.
+        """
+        if source is not None and not sender.agent:
+            return source.parent
+        opening = [] if _has_answers(arrivals) else arrivals
+        texts = [part.text for arrival in opening for part in arrival.parts if part.kind is Kind.USER]
+        prompts = [prompt for text in texts[-_MOST_TEXTS:] for prompt in handed_over(text)]
+        return await self.parentage.parent(sender, prompts)
+
+    def _managed(self, parent: str) -> ContextSettings:
+        """How a session with this parent, if any, is managed."""
+        return self._agent_settings if parent else self._settings
+
+    async def _begun(self, session: Session, root: str, records: Sequence[Record], parent: str) -> CachedSession:
+        now, named = datetime.now(UTC), (root, session.wire.name, self._owner, parent)
+        try:
+            log, warning = await self._store.create(*named), ""
+        except StoreError as error:
+            if self._strict:
+                raise
+            log, warning = await MemoryStore().create(*named), f"not stored: {error}"
+            _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
+        cached = CachedSession(
+            session, log, log.id, now, now, self.memory, strict=self._strict, warning=warning, parent=parent
+        )
+        self._equip_receipts(cached, ())
+        self.memory.enter(cached)
+        async with log.hold():
+            await cached.append(records)
+        await self._began(cached.id)
+        return cached
+
+    async def forget(self, cached: CachedSession) -> None:
+        """Drop a session from memory."""
+        self.memory.remove(cached)
+        await cached.close()
+
+
+def _skipped(session_id: str, error: Exception) -> str:
+    problem = f"session {session_id} is skipped: {error}"
+    _LOGGER.warning("%s", problem)
+    return problem
+
+
+def _knows(cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival]) -> bool:
+    """Whether a request continues a session at its end, and has no answer that the session does not know."""
+    if cached.lost or not 0 < len(cached.session.entries) == alignment.common:
+        return False
+    return not _has_answers(arrivals[max(alignment.common, alignment.answered) :])
+
+
+def _has_answers(arrivals: Sequence[Arrival]) -> bool:
+    return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+
+
+def _fit(cached: CachedSession, alignment: Alignment) -> tuple[int, bool, int]:
+    """Rank sessions by how well a request continues them.
+
+    Among those with the same answers, one that ends there ranks before one that continued, whose further messages may
+    be the same by chance. Among those that end there, the last used one ranks first.
+    """
+    ends = alignment.common == len(cached.session.entries)
+    return alignment.answered, ends, 0 if ends else alignment.common
