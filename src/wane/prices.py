@@ -197,8 +197,7 @@ class Prices:
             at: its time, with a time zone; None for noon (UTC) of today, so that prices by the hour do not make two
                 runs of a day differ.
         """
-        tiers = self.tiers if at is None else self._tiers(at)
-        return next((tier for tier in reversed(tiers) if total_input > tier.above), tiers[0])
+        return _tier(self.tiers if at is None else self._tiers(at), total_input)
 
     @property
     def tiers(self) -> tuple[Rates, ...]:
@@ -222,10 +221,12 @@ class Prices:
             hour: whether the cache keeps what was written for an hour.
             at: its time; see `rates`.
         """
-        rates = self.rates(use.total, at)
-        write = rates.write_hour if hour else rates.write
-        parts = (use.read * rates.read, use.written * write, use.fresh * rates.input, output * rates.output)
-        return Cost(*parts, rates.fee)
+        return _cost(self.rates(use.total, at), use, output, hour=hour)
+
+    def least(self, use: CacheUse, output: int, *, hour: bool = False) -> Cost:
+        """Return the least that a call costs, whenever it was made; see `cost`."""
+        costs = [_cost(_tier(period.tiers, use.total), use, output, hour=hour) for period in self.periods]
+        return min(costs, key=lambda cost: cost.total)
 
     def repeated(self, tokens: int, total: int, at: datetime | None, *, written: bool, hour: bool) -> float:
         """Return what tokens cost more than reading them from the cache, in dollars.
@@ -240,6 +241,16 @@ class Prices:
         rates = self.rates(total, at)
         paid = (rates.write_hour if hour else rates.write) if written else rates.input
         return tokens * max(0.0, paid - rates.read)
+
+
+def _tier(tiers: tuple[Rates, ...], total_input: int) -> Rates:
+    return next((tier for tier in reversed(tiers) if total_input > tier.above), tiers[0])
+
+
+def _cost(rates: Rates, use: CacheUse, output: int, *, hour: bool) -> Cost:
+    write = rates.write_hour if hour else rates.write
+    parts = (use.read * rates.read, use.written * write, use.fresh * rates.input, output * rates.output)
+    return Cost(*parts, rates.fee)
 
 
 SCRIPTED: Final = "scripted:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,7 +21,7 @@ from wane.lab.report.headline import Simulated, facts_of, headline_of
 from wane.lab.session import Compaction, Eviction, ModelCall, Usage
 from wane.lab.verdict import Baselines, verdict
 from wane.money import dollars, share
-from wane.prices import CacheUse
+from wane.prices import CacheUse, Prices
 from wane.strategies.base import Settings
 
 
@@ -176,6 +177,27 @@ class TestUnknownPrices:
         assert lowest.label == "if nothing is evicted, simulated"
         data = Recorded.of(material, pricing, 1_500).to_dict(replays.baseline.totals)
         assert (data["complete"], data["unpriced_models"]) == (False, {other or "": calls - priced})
+
+
+def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model() -> None:
+    studied = working(40, 100).studied()
+    usage = Usage(100_000, output=1_000)
+    material = recorded(studied.subject.material, usage)
+    calls = len(material.session.calls)
+    pricing = replace(AUTOMATIC, models=None, prices=Prices.of("deepseek:deepseek-chat"))
+    day, night = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (12, 20))
+    use = CacheUse(0, 0, 100_000)
+    dear, cheap = (pricing.prices.cost(use, 1_000, at=at).total for at in (day, night))
+    assert cheap < dear
+    dated = replace(material.session, calls=[replace(call, at=day.timestamp()) for call in material.session.calls])
+    known = Recorded.of(replace(material, session=dated), pricing, 1_500)
+    assert (known.complete, known.account.at_least) == (True, pytest.approx(calls * dear))
+    undated = replace(material.session, calls=[replace(call, at=None) for call in material.session.calls])
+    bound = Recorded.of(replace(material, session=undated), pricing, 1_500)
+    assert (bound.complete, bound.account.at_least) == (False, pytest.approx(calls * cheap))
+    assert f"{calls} calls without a time at the lowest price of the model" in bound.bounds
+    stable = replace(pricing, prices=Prices.of("anthropic:claude-sonnet-4-5"))
+    assert Recorded.of(replace(material, session=undated), stable, 1_500).complete
 
 
 def test_a_bound_below_the_cost_with_wane_shows_nothing() -> None:

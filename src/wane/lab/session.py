@@ -47,7 +47,8 @@ class ModelCall:
         model: the model's name as recorded, without a provider.
         provider: its provider, if the recording names it.
         inherited: whether another session made it, from which this one branches off; it counts there.
-        cost: dollars, if the recording states what the provider or Wane itself made of it; None if not.
+        cost: dollars, if the recording states what the provider, Wane itself, or a client that records no times made of
+            it; None if not.
         id: its id, which its copies in other sessions of the same source share; empty if it has none.
         effort: how much the model was to think, in the client's word; empty if that was not recorded.
         version: the client's version; empty if that was not recorded.

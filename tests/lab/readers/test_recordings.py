@@ -196,6 +196,48 @@ def test_commands_of_aider_are_no_turns_unless_they_ask_the_model(tmp_path: Path
     assert session.calls[0].model == "gpt-x"
 
 
+def aider_history(tmp_path: Path, *passages: str) -> Path:
+    path = tmp_path / "history.md"
+    start = "# aider chat started at 2026-01-01 10:00:00"
+    path.write_text("\n\n".join(["", start, "> Main model: openai/gpt-x with diff edit format  ", *passages]))
+    return path
+
+
+def test_what_aider_says_that_a_call_cost_counts(tmp_path: Path) -> None:
+    tokens = "> Tokens: 1.5k sent, 9 received."
+    path = aider_history(
+        tmp_path,
+        *("#### One  ", "Yes.", f"{tokens} Cost: $1,234.56 message, $1,234.56 session.  "),
+        *("#### Two  ", "Yes.", f"{tokens} Cost: $0.0042 message, $1,234.56 session.  "),
+        *("#### Three  ", "Yes.", f"{tokens}  "),
+    )
+    (session,) = map(check, read_session(path))
+    assert [call.cost for call in session.calls] == [1_234.56, 0.0042, None]
+
+
+@pytest.mark.parametrize("command", ["/clear", "/reset"])
+def test_a_history_that_aider_has_cleared_is_another_session(tmp_path: Path, command: str) -> None:
+    path = aider_history(
+        tmp_path,
+        *("#### One  ", "First.", f"#### {command}  \n> All chat history cleared.  "),
+        *("#### /clearly not a command  ", "#### Two  ", "Second."),
+    )
+    first, second = map(check, read_session(path))
+    assert [texts(first), texts(second)] == [["One", "First."], ["Two", "Second."]]
+    assert (first.name, second.name) == ("aider 2026-01-01 10:00:00", "aider 2026-01-01 10:00:00, 2")
+    assert second.calls[0].model == "gpt-x"
+
+
+def test_a_line_that_aider_printed_may_end_with_spaces_within(tmp_path: Path) -> None:
+    path = aider_history(
+        tmp_path,
+        *("#### Go  ", "Run this.", "> export A=1\nexport B=2          \n./run.sh  \n>  \n> Run shell commands? n  "),
+        *("#### On  ", "Done."),
+    )
+    (session,) = map(check, read_session(path))
+    assert texts(session) == ["Go", "Run this.", "On", "Done."]
+
+
 @pytest.mark.parametrize(
     ("name", "write", "child"),
     [("opencode.json", opencode_database, "ses_child"), ("goose.json", goose_database, "20261122_2")],

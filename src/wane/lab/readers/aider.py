@@ -1,8 +1,9 @@
 """aider's chat history (`.aider.chat.history.md`): Markdown, as `aider/io.py` writes it.
 
 It holds the user's turns, the answers, and aider's own output. Each line of a turn begins with `#### `. Aider's output
-begins with `> ` and ends with two spaces, however many lines it has. All other text is the model's. The prompts, the
-files and the map of the repository that aider sent are not in it; the printed token counts tell how much they were.
+begins with `> ` and ends with exactly two spaces, however many lines it has. All other text is the model's. The
+prompts, the files and the map of the repository that aider sent are not in it; the printed token counts tell how much
+they were, and the printed costs what they cost: a call has no time by which it could be priced.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ _STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\
 _MODEL: Final = re.compile(r"(?:Main model|Model): (\S+)(?: with |$)")
 _TOKENS: Final = re.compile(r"Tokens: ([\d.,]+[kM]?) sent(.*?), ([\d.,]+[kM]?) received")
 _CACHE: Final = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
+_COST: Final = re.compile(r"Cost: \$([\d.,]+) message")
 _UNITS: Final = {"k": 1_000, "M": 1_000_000}
 _ASKING: Final = ("/ask", "/code", "/architect", "/context")
 """Commands whose words go to the model."""
+_CLEARING: Final = ("/clear", "/reset")
+"""Commands after which the model sees nothing of what was said before."""
 _LOOKED_AT: Final = 200
 
 
@@ -45,7 +49,9 @@ def is_history(beginning: bytes) -> bool:
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the sessions of a file: one for each start of aider at which a model was called.
+    """Return the sessions of a file: one for each start of aider, and for each history that was cleared in it.
+
+    Those without a call of a model are left out, unless no session has one.
 
     Raises:
         OSError: if the file cannot be read.
@@ -53,7 +59,9 @@ def read(path: Path) -> list[RecordedSession]:
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         blocks = list(_blocks(file))
     starts = [index for index, block in enumerate(blocks) if block.kind == "started"]
-    sessions = [_session(blocks[start:stop]) for start, stop in zip(starts, [*starts[1:], len(blocks)], strict=True)]
+    sessions = list[RecordedSession]()
+    for start, stop in zip(starts, [*starts[1:], len(blocks)], strict=True):
+        sessions += _sessions(blocks[start:stop])
     called = [session for session in sessions if session.calls]
     return called or sessions[-1:]
 
@@ -79,13 +87,16 @@ def _blocks(lines: Iterable[str]) -> Iterator[_Passage]:
                 yield _Passage(first, kind, "\n".join(body).strip())
             kind, first, body = now, number, []
         body.append(content.removesuffix("  ") if now in ("printed", "typed") else content)
-        open_print = now == "printed" and not line.endswith("  ")
+        # A line within it may end with more spaces.
+        open_print = now == "printed" and line != f"{line.rstrip()}  "
     if body:
         yield _Passage(first, kind, "\n".join(body).strip())
 
 
-def _session(blocks: Iterable[_Passage]) -> RecordedSession:
-    builder = SessionBuilder("aider", NAME)
+def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
+    """Yield the sessions of one start of aider, in order."""
+    name, number = "aider", 1
+    builder = SessionBuilder(name, NAME)
     model: str | None = None
     answer: _Passage | None = None
     for block in blocks:
@@ -95,10 +106,16 @@ def _session(blocks: Iterable[_Passage]) -> RecordedSession:
         usage = _usage(block.text) if block.kind == "printed" else None
         if answer is not None:
             # aider writes the counts right after the answer.
-            builder.answer([Part(Kind.TEXT, answer.text)], usage=usage, model=model, line=answer.line)
+            cost = _cost(block.text) if usage is not None else None
+            builder.answer([Part(Kind.TEXT, answer.text)], usage=usage, model=model, line=answer.line, cost=cost)
             answer = None
         if block.kind == "started" and (match := _STARTED.match(block.text)):
-            builder = SessionBuilder(f"aider {match[1]}", NAME)
+            name = f"aider {match[1]}"
+            builder = SessionBuilder(name, NAME)
+        elif block.kind == "typed" and block.text in _CLEARING:
+            yield builder.build()
+            number += 1
+            builder = SessionBuilder(f"{name}, {number}", NAME)
         elif block.kind == "typed" and (request := _request(block.text)):
             builder.user(Content(request))
         elif match := _MODEL.match(block.text):
@@ -108,7 +125,7 @@ def _session(blocks: Iterable[_Passage]) -> RecordedSession:
             builder.user(Content(block.text), notice=True)
     if answer is not None:
         builder.answer([Part(Kind.TEXT, answer.text)], model=model, line=answer.line)
-    return builder.build()
+    yield builder.build()
 
 
 def _request(typed: str) -> str:
@@ -127,6 +144,15 @@ def _usage(printed: str) -> Usage | None:
     cache = {what: _number(amount) for amount, what in _CACHE.findall(match[2])}
     read, written = cache.get("hit", 0), cache.get("write", 0)
     return usage_of(max(_number(match[1]), read + written), read=read, written=written, output=_number(match[3]))
+
+
+def _cost(printed: str) -> float | None:
+    """Return the dollars that aider printed, rounded as they were."""
+    match = _COST.search(printed)
+    try:
+        return float(match[1].replace(",", "")) if match else None
+    except ValueError:
+        return None
 
 
 def _number(printed: str) -> int:

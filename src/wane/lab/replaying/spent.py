@@ -31,6 +31,7 @@ class Recorded:
         peak: the most input tokens of one of them.
         over: how many of them were over the budget.
         unpriced: by model, its calls that no prices are known for; an empty name if no model was recorded.
+        undated: calls without a time whose model has had several prices: the lowest of these count.
         abandoned: model calls on abandoned branches, which neither the account nor a replay has.
         unread: records that could not be read; if they held model calls, neither has them.
     """
@@ -43,6 +44,7 @@ class Recorded:
     peak: int = 0
     over: int = 0
     unpriced: Counter[str] = field(default_factory=Counter)
+    undated: int = 0
     abandoned: int = 0
     unread: int = 0
 
@@ -67,6 +69,7 @@ class Recorded:
             peak=max(sizes, default=0),
             over=sum(size > budget for size in sizes),
             unpriced=Counter(call.priced_as or "" for call in counted if _unpriced(call, pricing)),
+            undated=sum(_undated(call, pricing) for call in counted),
             abandoned=session.abandoned,
             unread=session.unread,
         )
@@ -81,6 +84,7 @@ class Recorded:
             max(self.peak, other.peak),
             self.over + other.over,
             self.unpriced + other.unpriced,
+            self.undated + other.undated,
             self.abandoned + other.abandoned,
             self.unread + other.unread,
         )
@@ -93,7 +97,7 @@ class Recorded:
     @property
     def covers(self) -> bool:
         """Whether the cost covers every model call that a replay makes, and those that wrote summaries."""
-        return self.account.complete and not self.summaries
+        return self.account.complete and not (self.summaries or self.undated)
 
     @property
     def left_out(self) -> str:
@@ -125,6 +129,8 @@ class Recorded:
             notes.append(f"without the calls that wrote {wrote}")
         if self.left_out:
             notes.append(f"without {self.left_out}")
+        if self.undated:
+            notes.append(f"{calls_of(self.undated)} without a time at the lowest price of the model")
         if account.estimated:
             notes.append(f"output of {calls_of(account.estimated)} counted from its text")
         return ", ".join(notes)
@@ -157,6 +163,7 @@ class Recorded:
             "output_estimated_calls": self.account.estimated,
             "summaries_left_out": self.summaries,
             "unpriced_models": dict(self.unpriced),
+            "undated_calls": self.undated,
             "abandoned_calls_left_out": self.abandoned,
             "unread_records": self.unread,
             "complete": self.complete,
@@ -195,9 +202,18 @@ def unknown_prices(models: Mapping[str, int]) -> str:
     return f"no prices are known for {' and '.join(parts)}"
 
 
+def _to_price(call: ModelCall, pricing: Pricing) -> bool:
+    """Whether a call's recorded usage must be priced, because no cost is stated that counts."""
+    return bool(call.usage and call.usage.total_input) and (call.cost is None or pricing.models is None)
+
+
 def _unpriced(call: ModelCall, pricing: Pricing) -> bool:
-    stated = call.cost is not None and pricing.models is not None
-    return bool(call.usage and call.usage.total_input) and not stated and pricing.prices_for(call) is None
+    return _to_price(call, pricing) and pricing.prices_for(call) is None
+
+
+def _undated(call: ModelCall, pricing: Pricing) -> bool:
+    prices = pricing.prices_for(call)
+    return call.at is None and _to_price(call, pricing) and prices is not None and len(prices.periods) > 1
 
 
 def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:
@@ -213,5 +229,6 @@ def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> 
     # A request mostly writes all of its new input for an hour, or none of it.
     hour = 2 * usage.cache_write_hour > usage.cache_write
     use = CacheUse(usage.cache_read, usage.cache_write, usage.input)
-    cost = prices.cost(use, output, hour=hour, at=moment(call)).total
-    return account.plus(tokens, cost, estimated=usage.output is None)
+    at = moment(call)
+    cost = prices.least(use, output, hour=hour) if at is None else prices.cost(use, output, hour=hour, at=at)
+    return account.plus(tokens, cost.total, estimated=usage.output is None)
