@@ -63,8 +63,6 @@ class Common(Generic[MessageT]):
 
     Attributes:
         lock: held by the call that is at work.
-        setup: see above.
-        listeners: see above.
         line: the history with its messages and requests.
         known: what is known of the host's history.
         verdicts: results of `delimiter` calls.

@@ -74,7 +74,6 @@ class Conversation(Generic[M]):
         format: the messages' format.
         host: for a framework that keeps the history and runs the tools.
         log: what happened as records, and on from records.
-        keep_opening: see above.
         listeners: called with each event, in order, after it has happened.
 
     Threads may share it: a call waits until another thread's has ended. But a history has one order, so let one loop

@@ -53,8 +53,6 @@ class History:
         settings: the settings in force. The engine has them already.
 
     Attributes:
-        engine: see above.
-        outline: see above.
         settings: the settings in force.
         log: a record of each step, in order. Those of messages have no content, unless `take` was given it.
         ended: whether the history ends with an answer that calls no tool; it may be empty.

@@ -112,7 +112,6 @@ class Timeline(Generic[MessageT]):
         limits: the budget by which episodes are inferred; None for the present one.
 
     Attributes:
-        setup: see above.
         transcript: its messages.
         history: the history without them.
         view: the messages of its requests.

@@ -113,7 +113,6 @@ class Client:
         exchange: counts bytes.
 
     Attributes:
-        timeouts: see above.
         gone: whether the client disconnected before the end.
         status: HTTP status of the reply; 0 before it starts.
         ended: whether the reply is complete.

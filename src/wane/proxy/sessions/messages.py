@@ -55,7 +55,6 @@ class Arrival:
         message: the message as the client sent it.
 
     Attributes:
-        message: see above.
         digest: digest of its exact content, without `cache_control`.
     """
 

@@ -136,8 +136,6 @@ class Session:
         infer: whether its episodes are inferred until the agent marks its own, even if the settings do not ask for it.
 
     Attributes:
-        wire: see above.
-        root: see above.
         infer: whether its episodes are inferred.
         entries: the client's messages so far.
         rounds: the rounds that the client does not see.

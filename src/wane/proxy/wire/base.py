@@ -121,7 +121,6 @@ class Rounds:
         head: keys of a reply that the client gets from the first round; the first of them is that of its id.
 
     Attributes:
-        own: see above.
         done: the rounds.
         usage: their combined usage, as the provider reports it; None if it reported none.
     """
