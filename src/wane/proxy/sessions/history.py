@@ -265,7 +265,7 @@ class UnseenRounds:
         for number in sorted(self.insertions):
             insertion = self.insertions[number]
             if first <= number < stop or (number == stop and insertion.ahead):
-                shape = _EMPTY if insertion.ahead else entries.shape(number)
+                shape = _EMPTY if insertion.ahead else entries[number].shape
                 yield GivenReply(shape, number + shift, insertion.rounds, inherited=True)
         for reply in self._waiting:
             if first <= reply.position <= stop:

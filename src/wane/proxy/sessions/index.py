@@ -355,8 +355,9 @@ class SessionIndex:
             satisfied=not shortfall,
             room=session.room(str(body.get("model", ""))),
             thrashing=engine.thrashing,
-            note=cached.warning or cached.take_remark() or shortfall,
+            note=cached.warning or cached.remark or shortfall,
         )
+        cached.remark = ""
         began = cached.facts.thrashing is not None and (before is None or before.thrashing is None)
         if began or (cached.facts.tight and (before is None or not before.tight)):
             _LOGGER.warning("session %s: %s", cached.id, cached.facts.advice)

@@ -203,10 +203,6 @@ class Entries:
         enough = answers >= _LEAST_ANSWERS and tokens >= _LEAST_TOKENS
         return Overlap(start, other_start, count) if enough else None
 
-    def shape(self, number: int) -> bytes:
-        """Return the shape of a message."""
-        return self._shapes[number]
-
     def messages(self, number: int) -> int:
         """Return the number of messages of the history that a message stands for."""
         return self._messages[number]

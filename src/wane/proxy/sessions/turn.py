@@ -204,11 +204,6 @@ class CachedSession:
         self.caching = source.caching.branch()
         return self
 
-    def take_remark(self) -> str:
-        """Return the remark, and clear it."""
-        remark, self.remark = self.remark, ""
-        return remark
-
     async def sync(self) -> None:
         """Wait until appended records would survive a crash of the machine."""
         if self.log is not None and not self._waiting:
