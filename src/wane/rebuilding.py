@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from wane.conversation.alignment import Adapter
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
-from wane.conversation.host import Adapter
 from wane.conversation.recorded import follow
 from wane.conversation.timeline import Setup, Timeline
 from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars

@@ -1,10 +1,10 @@
 """Conversations: messages in, requests out, in any format and under any strategy. Sans I/O."""
 
+from wane.conversation.alignment import Adapter, Aligner, Alignment, Change
 from wane.conversation.calls import Call, calls_of
 from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.conversation import Conversation
 from wane.conversation.conversations import Conversations, States
-from wane.conversation.host import Adapter, Aligner, Alignment, Change
 from wane.conversation.hosted import Host
 from wane.conversation.recorded import Log
 from wane.conversation.request import Request, Tool

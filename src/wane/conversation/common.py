@@ -12,10 +12,10 @@ from functools import wraps
 from threading import RLock
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from wane.conversation.alignment import Aligner, HostHistory
 from wane.conversation.calls import Call, Verdicts, WaitingCalls, still_open
 from wane.conversation.context import ContextSettings
 from wane.conversation.events import Listener
-from wane.conversation.host import Aligner, HostHistory
 from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL, Tool
 from wane.conversation.scopes import live, path
 from wane.conversation.state import Digest

@@ -8,11 +8,11 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
 
+from wane.conversation.alignment import Adapter, Aligner, ByMessage
 from wane.conversation.calls import Call
 from wane.conversation.common import Common, serialised
 from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.events import Listener
-from wane.conversation.host import Adapter, Aligner, ByMessage
 from wane.conversation.hosted import Host
 from wane.conversation.recorded import Log
 from wane.conversation.request import RECALL_ALONE, Request, Tool

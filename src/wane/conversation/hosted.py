@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any, Generic
 
+from wane.conversation.alignment import Change
 from wane.conversation.calls import Call, WaitingCalls
 from wane.conversation.common import Common, answer_within, back_to, serialised
 from wane.conversation.events import HistoryForked, HistoryReplaced
-from wane.conversation.host import Change
 from wane.conversation.scopes import stamp
 from wane.core import DELIMITER
 from wane.formats.base import MessageT

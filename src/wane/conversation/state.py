@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Generic
 
+from wane.conversation.alignment import Adapter, content_of
 from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine
-from wane.conversation.host import Adapter, content_of
 from wane.conversation.timeline import Setup, Shown, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError

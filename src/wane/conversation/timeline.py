@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
+from wane.conversation.alignment import Adapter
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.events import (
@@ -23,7 +24,6 @@ from wane.conversation.events import (
     UsageObserved,
 )
 from wane.conversation.history import History, Taken, by_message, with_more
-from wane.conversation.host import Adapter
 from wane.core import Added, FitReport, Kind, Mark
 from wane.core.errors import FormatError, HistoryError
 from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
