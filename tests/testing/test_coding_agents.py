@@ -110,7 +110,7 @@ WRONG_INPUT: dict[str, tuple[list[Any], str]] = {
         "No tool output found for tool search call a.",
     ),
     "found without search": ([USER, {"type": "tool_search_output", "call_id": "a", "tools": []}], "tool search output"),
-    "found without tools": ([USER, {"type": "tool_search_output", "call_id": "a"}], "Missing required"),
+    "found without tools": ([USER, {"type": "tool_search_output", "call_id": "a"}], "'input[1].tools'"),
     "tools of a user": ([{"type": "additional_tools", "role": "user", "tools": []}, USER], "Invalid value: 'user'"),
     "tools without a name": (
         [{"type": "additional_tools", "role": "developer", "tools": [{"type": "custom"}]}, USER],

@@ -174,6 +174,7 @@ REFUSED_MESSAGES: dict[str, tuple[list[Any], str]] = {
     "text ahead of results": ([USER, uses("a"), returns("a", before=(TEXT,))], "immediately after: a"),
     "ids used twice": ([USER, uses("a"), returns("a"), uses("a"), returns("a")], "must be unique"),
     "a field of an answer": ([USER, {**SAID, "usage": {}}, USER], "messages.1.usage: Extra inputs are not permitted"),
+    "several of them": ([USER, {**SAID, "usage": {}, "id": "x", "model": "y"}, USER], "messages.1.usage: Extra inputs"),
     "a field that an SDK has added": (
         [USER, {"role": "assistant", "content": [{**TEXT, "parsed_output": None}]}, USER],
         "messages.1.content.0.text.parsed_output: Extra inputs are not permitted",

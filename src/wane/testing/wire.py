@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,8 +83,7 @@ class Provider(ABC):
             told: the model, and whether to stream, where the path tells it and not the body.
         """
         body = self.unwrapped(body)
-        for name in body.keys() - self.fields:
-            raise self.unknown(name)
+        check_fields(body, self.fields, self.unknown)
         told = body if told is None else told
         messages = tuple(self.messages(body))
         tools, tool_tokens = self.tools(body)
@@ -158,6 +157,15 @@ class Provider(ABC):
     def count(self, request: Request) -> dict[str, Any]:
         """Return the answer of the protocol's token-counting endpoint."""
         return {"input_tokens": request.tokens}
+
+
+def check_fields(
+    owner: Mapping[str, Any], known: Container[str], unknown: Callable[[str], Refused], path: str = ""
+) -> None:
+    """Raise the refusal of the first field that is not known, of the body or of an object in it, at `path`."""
+    for name in owner:
+        if name not in known:
+            raise unknown(f"{path}{name}")
 
 
 def json_bytes(body: object) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.anthropic.rules import THINKING, Block, begins_turn, blocks_of, check_request
+from wane.testing.anthropic.rules import THINKING, Block, begins_turn, blocks_of, check_request, extra_input
 from wane.testing.preserved import Prefix
 from wane.testing.request import Message, Part, Request, compact
 from wane.testing.wire import Provider, Refused, ServerSentEvent, content_parts, content_text, pieces, token_of
@@ -57,7 +57,7 @@ class Anthropic(Provider):
 
     def unknown(self, name: str) -> Refused:
         """Return Anthropic's refusal."""
-        return Refused(f"{name}: Extra inputs are not permitted")
+        return extra_input(name)
 
     def check(self, request: Request) -> None:
         """Raise `Refused` if Anthropic would not take the messages of a request."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from wane.formats.vocabulary import ANTHROPIC
 from wane.testing.preserved import tampered
-from wane.testing.wire import Refused
+from wane.testing.wire import Refused, check_fields
 
 THINKING: Final = ("thinking", "redacted_thinking")
 """Types of blocks with reasoning."""
@@ -83,8 +83,7 @@ def check_request(body: Mapping[str, Any]) -> None:
 def _check_fields(body: Mapping[str, Any]) -> None:
     """Refuse fields that only an answer has, such as its usage, or that an SDK has added to it."""
     for index, message in enumerate(body["messages"]):
-        for field in message.keys() - _MESSAGE:
-            raise Refused(f"messages.{index}.{field}: Extra inputs are not permitted")
+        check_fields(message, _MESSAGE, extra_input, f"messages.{index}.")
         for position, block in enumerate(message["content"] if isinstance(message.get("content"), list) else ()):
             path = f"messages.{index}.content.{position}"
             _check_type(path, block, ANTHROPIC.contents[message["role"]])
@@ -95,8 +94,12 @@ def _check_fields(body: Mapping[str, Any]) -> None:
         field = _TOOL_IDS.get(kind, "")
         if field and not _TOOL_ID.fullmatch(str(block.get(field) or "")):
             raise Refused(f"{path}.{kind}.{field}: String should match pattern '^[a-zA-Z0-9_-]+$'")
-        for field in block.keys() - _FIELDS.get(kind, block.keys()):
-            raise Refused(f"{path}.{kind}.{field}: Extra inputs are not permitted")
+        check_fields(block, _FIELDS.get(kind, block), extra_input, f"{path}.{kind}.")
+
+
+def extra_input(path: str) -> Refused:
+    """Return the refusal of a field that Anthropic does not know."""
+    return Refused(f"{path}: Extra inputs are not permitted")
 
 
 def _check_type(path: str, block: Block, kinds: frozenset[str]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from wane.formats.gemini import ROLES, parts_of, seal_of
 from wane.formats.gemini_calls import field
 from wane.formats.vocabulary import GEMINI
-from wane.testing.wire import Refused, canonical
+from wane.testing.wire import Refused, canonical, check_fields
 
 Body = Mapping[str, Any]
 
@@ -75,8 +75,7 @@ def unknown(name: str, where: str = "") -> Refused:
 
 
 def _check_fields(owner: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-    for name in owner.keys() - known:
-        raise unknown(name, where)
+    check_fields(owner, known, lambda name: unknown(name, where))
 
 
 def _check_tools(body: Body) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from wane.core.items import Kind
@@ -30,7 +30,7 @@ class OpenAI(Provider):
 
     def unknown(self, name: str) -> Refused:
         """Return OpenAI's refusal."""
-        return Refused(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
+        return unknown_parameter(name)
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         """Return OpenAI's error shape."""
@@ -56,7 +56,7 @@ class OpenAI(Provider):
 def kind_of(role: str, param: str) -> Kind:
     """Return the kind of the text in a message of a role; raise `Refused` for an unknown one, at `param`."""
     if role not in _KINDS:
-        raise Refused(f"Invalid value: '{role}'.", param=param, code="invalid_value")
+        raise invalid_value(role, param)
     return _KINDS[role]
 
 
@@ -68,10 +68,9 @@ def require(owner: Mapping[str, Any], name: str, kind: type | tuple[type, ...], 
     """
     value = owner.get(name)
     if value is None:
-        raise _missing(f"{path}{name}")
+        raise missing(f"{path}{name}")
     if not isinstance(value, kind):
-        where = f"{path}{name}"
-        raise Refused(f"Invalid type for '{where}': got {type(value).__name__}.", param=where, code="invalid_type")
+        raise _invalid_type(f"{path}{name}", f"got {type(value).__name__}")
     return value
 
 
@@ -86,20 +85,41 @@ def check_contents(content: object, param: str, kinds: frozenset[str]) -> None:
     for number, part in enumerate(content if isinstance(content, list) else ()):
         where = f"{param}[{number}]"
         if not isinstance(part, Mapping):
-            raise Refused(f"Invalid type for '{where}': expected an object.", param=where, code="invalid_type")
+            raise _invalid_type(where, "expected an object")
         kind = part.get("type")
         if kind is None:
-            raise _missing(f"{where}.type")
+            raise missing(f"{where}.type")
         if kind not in kinds:
-            values = ", ".join(f"'{name}'" for name in sorted(kinds))
-            raise Refused(
-                f"Invalid value: '{kind}'. Supported values are: {values}.", param=f"{where}.type", code="invalid_value"
-            )
+            raise invalid_value(kind, f"{where}.type", kinds)
         if "text" in kind and not isinstance(part.get("text"), str):
-            raise Refused(
-                f"Invalid type for '{where}.text': expected a string.", param=f"{where}.text", code="invalid_type"
-            )
+            raise _invalid_type(f"{where}.text", "expected a string")
 
 
-def _missing(name: str) -> Refused:
-    return Refused(f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter")
+def missing(path: str) -> Refused:
+    """Return the refusal of a request that lacks a field."""
+    return Refused(f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter")
+
+
+def unknown_parameter(path: str) -> Refused:
+    """Return the refusal of a field that OpenAI does not know."""
+    return Refused(f"Unknown parameter: '{path}'.", param=path, code="unknown_parameter")
+
+
+def invalid_value(value: str, path: str, supported: Iterable[str] = ()) -> Refused:
+    """Return the refusal of a value at a path, which names the supported ones if there are any."""
+    names = ", ".join(f"'{name}'" for name in sorted(supported))
+    hint = f" Supported values are: {names}." if names else ""
+    return Refused(f"Invalid value: '{value}'.{hint}", param=path, code="invalid_value")
+
+
+def empty_array(path: str) -> Refused:
+    """Return the refusal of a list without elements."""
+    return Refused(
+        f"Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead.",
+        param=path,
+        code="empty_array",
+    )
+
+
+def _invalid_type(path: str, problem: str) -> Refused:
+    return Refused(f"Invalid type for '{path}': {problem}.", param=path, code="invalid_type")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
 from wane.formats.vocabulary import CHAT
-from wane.testing.openai.base import SHARED, OpenAI, check_contents, kind_of, require
+from wane.testing.openai.base import SHARED, OpenAI, check_contents, empty_array, invalid_value, kind_of, require
 from wane.testing.request import Message, Part, Request
 from wane.testing.wire import CREATED, Refused, ServerSentEvent, content_parts, content_text, pieces, token_of
 
@@ -39,12 +39,7 @@ class OpenAIChat(OpenAI):
     def check(self, request: Request) -> None:
         """Raise `Refused` if OpenAI would not take the messages of a request."""
         if not request.messages:
-            raise Refused(
-                "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array"
-                " instead.",
-                param="messages",
-                code="empty_array",
-            )
+            raise empty_array("messages")
         unanswered: list[str] = []
         for index, message in enumerate(request.messages):
             if message.role == "tool":
@@ -99,11 +94,7 @@ def _message(index: int, message: Mapping[str, Any]) -> Message:
     for number, call in enumerate(message.get("tool_calls") or ()):
         where = f"messages[{index}].tool_calls[{number}]."
         if require(call, "type", str, where) not in _CALLS:
-            raise Refused(
-                f"Invalid value: '{call['type']}'. Supported values are: 'function' and 'custom'.",
-                param=f"{where}type",
-                code="invalid_value",
-            )
+            raise invalid_value(call["type"], f"{where}type", _CALLS)
         require(call, "id", str, where)
         function = require(call, call["type"], dict, where)
         body = _CALLS[call["type"]]
@@ -136,12 +127,7 @@ def _check_not_empty(index: int, message: Mapping[str, Any]) -> None:
     """Refuse messages without content, and assistant messages with nothing but reasoning."""
     calls, content = message.get("tool_calls"), message.get("content")
     if calls == []:
-        raise Refused(
-            f"Invalid 'messages[{index}].tool_calls': empty array. Expected an array with minimum length 1, but got an"
-            " empty array instead.",
-            param=f"messages[{index}].tool_calls",
-            code="empty_array",
-        )
+        raise empty_array(f"messages[{index}].tool_calls")
     # A user can send an empty string, but a model's answer cannot be one.
     empty = not content if message["role"] == "assistant" else content in (None, [])
     if empty and not calls and not message.get("refusal"):

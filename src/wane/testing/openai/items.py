@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from wane.core.items import Kind
 from wane.formats.vocabulary import RESPONSES
-from wane.testing.openai.base import check_contents, kind_of, require
+from wane.testing.openai.base import check_contents, invalid_value, kind_of, require, unknown_parameter
 from wane.testing.openai.tools import qualified
 from wane.testing.request import Message, Part, compact
-from wane.testing.wire import Refused, content_parts, content_text
+from wane.testing.wire import Refused, check_fields, content_parts, content_text
 
 _OUTPUT_OF: Final = {
     "function_call": "function_call_output",
@@ -35,12 +35,6 @@ _FIELDS: Final = {
 """The fields of items, by type; those of other types are not checked."""
 
 
-def _check_fields(index: int, kind: str, item: Mapping[str, Any]) -> None:
-    for field in item.keys() - _FIELDS.get(kind, item.keys()):
-        path = f"input[{index}].{field}"
-        raise Refused(f"Unknown parameter: '{path}'.", param=path, code="unknown_parameter")
-
-
 def message_of(index: int, item: Mapping[str, Any]) -> Message:
     """Return an input item, the one at `index`, as a message.
 
@@ -48,7 +42,7 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         Refused: for an item that OpenAI or this server does not know.
     """
     kind = item.get("type") or "message"
-    _check_fields(index, kind, item)
+    check_fields(item, _FIELDS.get(kind, item), unknown_parameter, f"input[{index}].")
     if kind == "message":
         role = str(item.get("role"))
         part_kind = kind_of(role, f"input[{index}].role")
@@ -59,7 +53,7 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         return Message("system" if part_kind is Kind.SYSTEM else role, parts)
     if kind in ("additional_tools", "configuration_update", "compaction_trigger"):
         if kind == "additional_tools" and item.get("role") != "developer":
-            raise Refused(f"Invalid value: '{item.get('role')}'.", param=f"input[{index}].role", code="invalid_value")
+            raise invalid_value(str(item.get("role")), f"input[{index}].role")
         return Message("system", ())
     if kind == "agent_message":
         return Message("user", tuple(content_parts(Kind.USER, item.get("content"), id=item.get("id"))))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wane.testing.openai.base import missing
 from wane.testing.request import count_chars
 from wane.testing.wire import Refused, canonical
 
@@ -60,9 +61,7 @@ def catalogue(body: Mapping[str, Any]) -> Catalogue:
         if item.get("type") not in BRINGING:
             continue
         if not isinstance(item.get("tools"), list):
-            raise Refused(
-                "Missing required parameter.", param=f"input[{index}].tools", code="missing_required_parameter"
-            )
+            raise missing(f"input[{index}].tools")
         lists.append((f"input[{index}].tools", item["tools"]))
     kinds: dict[str, str] = {}
     for where, tools in lists:
@@ -90,8 +89,7 @@ def _flat(where: str, tools: Sequence[_Tool], namespace: str = "") -> Iterator[t
     for index, tool in enumerate(tools):
         kind = str(tool.get("type"))
         if kind in ("function", "custom", "namespace") and not tool.get("name"):
-            path = f"{where}[{index}].name"
-            raise Refused(f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter")
+            raise missing(f"{where}[{index}].name")
         if kind == "namespace":
             yield from _flat(f"{where}[{index}].tools", tool.get("tools") or (), f"{tool['name']}.")
         else:
