@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -555,15 +553,3 @@ def test_a_provider_that_compacts_too_is_told_of_once(compaction: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         agent.run_sync("Go on.")
-
-
-def test_without_pydantic_ai_the_install_command_is_said() -> None:
-    for module in ("wane.integrations.pydantic_ai", "wane.formats.frameworks.pydantic_ai"):
-        code = (
-            "import sys; sys.modules['pydantic_ai'] = None\n"
-            "from wane.core.errors import MissingExtraError\n"
-            f"try: import {module}\n"
-            "except MissingExtraError as error: print(error)"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.startswith(f'{module} needs the "pydantic-ai" extra. Install it with: pip install')

@@ -5,8 +5,8 @@
             return MyThread(url, ContextLifecycle(**settings))
 
 pytest finds the tests by their names. They drive the framework's real loop against a `ScriptedServer`, which refuses
-what a provider would refuse. `Thread` is what a test needs from the framework; the host's tools are `read` and `grep`,
-which return `content_of(what)`. A model also makes mistakes, so the script has calls with wrong arguments (`WRONG`).
+what a provider would refuse. `Thread` is what a test needs from the framework; its agent has
+the tools `read` and `grep`. A model also makes mistakes, so the script has calls with wrong arguments (`WRONG`).
 """
 
 from __future__ import annotations
@@ -72,6 +72,16 @@ TASK: Final = "Help with this, and mind §."
 def content_of(what: str) -> str:
     """Return the output of the host's tools `read` and `grep`, about 1,000 tokens that depend on the argument alone."""
     return "\n".join(f"{what}, line {number}, which nobody needs for long." for number in range(90))
+
+
+def read(path: str) -> str:
+    """Read a file."""
+    return content_of(path)
+
+
+def grep(pattern: str) -> str:
+    """Search for a pattern."""
+    return content_of(pattern)
 
 
 def prompt_of(turn: int) -> str:

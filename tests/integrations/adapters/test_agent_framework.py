@@ -34,16 +34,7 @@ from wane.formats.base import Part
 from wane.formats.frameworks.agent_framework import AgentFrameworkFormat
 from wane.integrations.agent_framework import ContextLifecycle
 from wane.testing import Call, Reply, Request, ScriptedServer, adapters
-
-
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-def grep(pattern: str) -> str:
-    """Search for a pattern."""
-    return adapters.content_of(pattern)
+from wane.testing.adapters import grep, read
 
 
 class AgentFrameworkThread:

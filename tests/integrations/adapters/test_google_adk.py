@@ -36,6 +36,7 @@ from wane.formats import base
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.google_adk import ContextLifecycle
 from wane.testing import Call, Refusal, Reply, Request, adapters
+from wane.testing.adapters import grep, read
 from wane.testing.request import Message, Part, compact
 
 SEAL = b"sealed"
@@ -133,16 +134,6 @@ class ScriptedLlm(BaseLlm):
             prompt_token_count=held, cached_content_token_count=held // 2
         )
         yield LlmResponse(content=content, usage_metadata=usage)
-
-
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-def grep(pattern: str) -> str:
-    """Search for a pattern."""
-    return adapters.content_of(pattern)
 
 
 class ADKThread:

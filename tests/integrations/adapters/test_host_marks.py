@@ -73,10 +73,7 @@ def assert_no_word(server: ScriptedServer) -> None:
 # LangGraph
 
 
-@langchain_tool
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
+read = langchain_tool(adapters.read)
 
 
 def parallel_branches(url: str, lifecycle: langchain.ContextLifecycle, saver: Any) -> Any:
@@ -232,13 +229,8 @@ def hands_over(request: Request) -> Reply:
     return Reply("Fixed.") if names.count("read") == 2 * len(prompts) else Reply(calls=(Call("read", {"path": "fix"}),))
 
 
-@function_tool
-def openai_read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-openai_read.name = "read"
+openai_read = function_tool(adapters.read)
+strands_read = strands_tool(adapters.read)
 
 
 def test_a_handoff_of_openai_is_an_episode() -> None:
@@ -301,17 +293,12 @@ def delegate_openai(url: str, log: Log) -> None:
 def delegate_pydantic_ai(url: str, log: Log) -> None:
     model = OpenAIChatModel("gpt-x", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="k"))
     lifecycle = pydantic_ai.ContextLifecycle(**SETTINGS, on_event=log, subagents={"research": "expl"})
-    helper, agent = Agent(model), Agent(model, capabilities=[lifecycle])
+    helper, agent = Agent(model), Agent(model, tools=[adapters.read], capabilities=[lifecycle])
 
     @agent.tool_plain
     async def research(topic: str) -> str:
         """Have something researched."""
         return (await helper.run(topic)).output
-
-    @agent.tool_plain
-    def read(path: str) -> str:
-        """Read a file."""
-        return adapters.content_of(path)
 
     agent.run_sync("Go.")
 
@@ -325,13 +312,8 @@ def delegate_strands(url: str, log: Log) -> None:
         """Have something researched."""
         return str(StrandsAgent(model=model(), callback_handler=None)(topic)).strip()
 
-    @strands_tool
-    def read(path: str) -> str:
-        """Read a file."""
-        return adapters.content_of(path)
-
     lifecycle = strands.ContextLifecycle(**SETTINGS, on_event=log, subagents={"research": "expl"})
-    StrandsAgent(model=model(), tools=[research, read], plugins=[lifecycle], callback_handler=None)("Go.")
+    StrandsAgent(model=model(), tools=[research, strands_read], plugins=[lifecycle], callback_handler=None)("Go.")
 
 
 def delegate_langchain(url: str, log: Log) -> None:
@@ -368,14 +350,9 @@ def test_a_step_around_an_agent_of_strands_is_an_episode() -> None:
     log = Log()
     lifecycle = strands.ContextLifecycle(**SETTINGS, on_event=log)
 
-    @strands_tool
-    def read(path: str) -> str:
-        """Read a file."""
-        return adapters.content_of(path)
-
     with ScriptedServer(read_first) as server:
         model = OpenAIModel(client_args={"api_key": "k", "base_url": f"{server.url}/v1"}, model_id="gpt-x")
-        agent = StrandsAgent(model=model, tools=[read], plugins=[lifecycle], callback_handler=None)
+        agent = StrandsAgent(model=model, tools=[strands_read], plugins=[lifecycle], callback_handler=None)
         with lifecycle.task("all"):
             for name in ("code", "tests"):
                 with lifecycle.episode(name):

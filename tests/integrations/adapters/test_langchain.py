@@ -32,18 +32,7 @@ from wane.integrations.langchain import ContextLifecycle, LifecycleState
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 FORMAT = LangChainFormat()
-
-
-@tool
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-@tool
-def grep(pattern: str) -> str:
-    """Search for a pattern."""
-    return adapters.content_of(pattern)
+read, grep = tool(adapters.read), tool(adapters.grep)
 
 
 def helper(model: Any, lifecycle: ContextLifecycle) -> BaseTool:

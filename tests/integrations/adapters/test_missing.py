@@ -23,6 +23,10 @@ import pytest
         ("wane.integrations.langchain", "langchain", "langchain"),
         ("wane.integrations.litellm", "litellm", "litellm"),
         ("wane.integrations.mini_swe_agent", "minisweagent", "mini-swe-agent"),
+        ("wane.integrations.openai_agents", "agents", "openai-agents"),
+        ("wane.integrations.pydantic_ai", "pydantic_ai", "pydantic-ai"),
+        ("wane.formats.frameworks.pydantic_ai", "pydantic_ai", "pydantic-ai"),
+        ("wane.integrations.strands", "strands", "strands"),
     ],
 )
 def test_the_command_that_installs_it_is_told(module: str, framework: str, extra: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,16 +35,7 @@ from wane.testing import adapters
 set_tracing_disabled(True)
 
 
-@function_tool
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-@function_tool
-def grep(pattern: str) -> str:
-    """Search for a pattern."""
-    return adapters.content_of(pattern)
+read, grep = function_tool(adapters.read), function_tool(adapters.grep)
 
 
 class AgentsThread:
@@ -277,9 +266,3 @@ def test_a_file_of_states_that_cannot_be_used_costs_no_run(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match="cannot be used"):
         assert run(ContextLifecycle(states=broken).equip(Agent("a", model=model))).final_output == "Done."
     assert results(model)[0].startswith("Started")
-
-
-def test_without_the_sdk_the_install_command_is_said() -> None:
-    code = "import sys; sys.modules['agents'] = None; import wane.integrations.openai_agents"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'Install it with: pip install "wane[openai-agents]"' in done.stderr

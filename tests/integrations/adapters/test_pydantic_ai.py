@@ -21,16 +21,7 @@ from wane.formats.base import Part
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.testing import adapters
-
-
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-def grep(pattern: str) -> str:
-    """Search for a pattern."""
-    return adapters.content_of(pattern)
+from wane.testing.adapters import grep, read
 
 
 class PydanticAIThread:

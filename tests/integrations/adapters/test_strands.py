@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -30,17 +28,7 @@ from wane.formats.frameworks.strands import StrandsFormat
 from wane.integrations.strands import ContextLifecycle
 from wane.testing import adapters
 
-
-@tool
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-@tool
-def grep(pattern: str) -> str:
-    """Search for a pattern."""
-    return adapters.content_of(pattern)
+read, grep = tool(adapters.read), tool(adapters.grep)
 
 
 class StrandsThread:
@@ -278,9 +266,3 @@ def test_a_conversation_that_the_provider_keeps_is_left_alone_and_said_once() ->
     with warnings.catch_warnings(action="error", category=UserWarning):
         agent("On.")
     assert "delimiter" not in str(model.given)
-
-
-def test_without_strands_the_install_command_is_said() -> None:
-    code = "import sys; sys.modules['strands'] = None; import wane.integrations.strands"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'Install it with: pip install "wane[strands]"' in done.stderr

@@ -12,21 +12,12 @@ import pytest
 
 from wane.core import Kind
 from wane.testing import ScriptedServer, adapters
+from wane.testing.adapters import grep, read
 
 THREADS = 3
 
 Turns = Callable[[str], str]
 """Sends a prompt in one conversation, and returns the answer."""
-
-
-def read(path: str) -> str:
-    """Read a file."""
-    return adapters.content_of(path)
-
-
-def grep(pattern: str) -> str:
-    """Search for a pattern."""
-    return adapters.content_of(pattern)
 
 
 def langchain(lifecycle: Any, url: str) -> Turns:
