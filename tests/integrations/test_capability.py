@@ -508,21 +508,6 @@ def test_an_agent_has_one_context_lifecycle_and_a_runs_own_comes_first() -> None
     assert (len(log), len(other.of(MessageTaken))) == (0, 2)
 
 
-def test_tool_classes_and_counters_are_the_users() -> None:
-    log = Log()
-    script = session(*"ab")
-    with ScriptedServer(script) as server:
-        capability = ContextLifecycle(
-            BUDGET,
-            policy=Policy.paper(),
-            tool_classes={"read": "durable"},
-            counter=lambda text: len(text) // 3,
-            on_event=log,
-        )
-        worker(server.anthropic_model(), capability).run_sync("Go.")
-    assert evicted(log)
-
-
 def test_it_stands_aside_where_openai_keeps_the_conversation() -> None:
     seen: list[int] = []
 

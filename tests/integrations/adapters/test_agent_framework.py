@@ -147,15 +147,6 @@ def test_a_sub_agent_has_a_window_of_its_own() -> None:
     assert server.requests[3].results["d1"].startswith("Started")
 
 
-def test_malformed_arguments_are_told_and_the_run_goes_on() -> None:
-    calls = (Call("delimiter", '{"action": ', "d1"), Call("read", {"path": "a"}, "r1"))
-    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
-        asyncio.run(agent(server, ContextLifecycle()).run("Go."))
-    assert not server.refusals
-    assert "JSON" in server.requests[1].results["d1"]
-    assert server.requests[1].results["r1"] == adapters.content_of("a")
-
-
 def test_a_mark_is_answered_after_an_approval_in_another_process() -> None:
     careful = FunctionTool(name="careful", func=read, approval_mode="always_require")
     calls = (mark("d1", action="start", name="look", type="expl"), Call("careful", {"path": "a"}, "c1"))

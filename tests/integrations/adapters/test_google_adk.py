@@ -375,21 +375,6 @@ def test_a_node_that_chats_sees_its_earlier_runs_as_episodes() -> None:
     assert lines == ["+find", "-find: a1.", "+find 2"]
 
 
-def test_a_sub_agent_as_a_tool_has_a_window_of_its_own() -> None:
-    model = scripted(
-        Reply(calls=(mark("d1", **LOOK), Call("helper", {"request": "Help."}, "h1"))),
-        Reply(calls=(mark("d2", **LOOK),)),
-        Reply("Helped."),
-        Reply("Done."),
-    )
-    helper = LlmAgent(name="helper", description="Helps.", model=model)
-    agent = LlmAgent(name="agent", model=model, tools=[AgentTool(helper)])
-    asyncio.run(live(App(name="app", root_agent=agent, plugins=[ContextLifecycle()]), "Go."))
-    assert not model.gemini.refusals
-    assert model.gemini.requests[2].results["d2"].startswith("Started")
-    assert model.gemini.requests[3].results["d1"].startswith("Started")
-
-
 def test_instructions_that_come_with_each_request_are_no_part_of_the_history() -> None:
     model = scripted(
         *(

@@ -163,29 +163,14 @@ def test_runs_whose_calls_are_numbered_alike_recall_their_own(stream: bool) -> N
     assert all(f"I am number {number}." in results(model)[0] for number, model in enumerate(models))
 
 
-def test_an_agent_as_a_tool_has_a_window_of_its_own_and_a_handoff_goes_on() -> None:
+def test_a_handoff_goes_on_in_the_same_window() -> None:
     lifecycle = ContextLifecycle(budget="80k")
-    inner = started("look", "inner")
-    sub = lifecycle.equip(Agent("sub", model=inner))
-    last = ScriptedModel(
-        [
-            [function_call("delimiter", {"action": "end", "name": "look", "description": "x"}, call_id="d2")],
-            [assistant_message("Over.")],
-        ]
-    )
+    end = function_call("delimiter", {"action": "end", "name": "look", "description": "x"}, call_id="d2")
+    last = ScriptedModel([[end], [assistant_message("Over.")]])
     second = lifecycle.equip(Agent("second", model=last))
     start = function_call("delimiter", {"action": "start", "name": "look", "type": "expl"}, call_id="d1")
-    first = ScriptedModel(
-        [
-            [start, function_call("ask", {"input": "look"}, call_id="a1")],
-            [function_call("transfer_to_second", {}, call_id="h1")],
-        ]
-    )
-    tools = [sub.as_tool("ask", "Asks.")]
-    parent = lifecycle.equip(Agent("first", model=first, tools=[*tools], handoffs=[second]))
-    assert run(parent).final_output == "Over."
-    assert results(inner)[0].startswith("Started exploration")
-    assert results(first)[0].startswith("Started exploration")
+    first = ScriptedModel([[start], [function_call("transfer_to_second", {}, call_id="h1")]])
+    assert run(lifecycle.equip(Agent("first", model=first, handoffs=[second]))).final_output == "Over."
     assert results(last)[-1].startswith("Ended")
 
 

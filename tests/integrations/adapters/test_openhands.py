@@ -266,19 +266,6 @@ def test_settings_are_kept_with_an_agent_and_wrong_ones_refused() -> None:
             ContextLifecycle(**wrong)
 
 
-def test_a_malformed_call_beside_good_ones_is_a_result(tmp_path: Path) -> None:
-    calls = (Call("delimiter", LOOK, "d"), Call("delimiter", '{"action": ', "bad"), Call("read", {"path": "a"}, "a"))
-    with said(Reply(calls=calls), Reply("Done.")) as server:
-        conversation = begun(ContextLifecycle().equip(agent_of(model_at(server.url))), tmp_path)
-        conversation.send_message("Go.")
-        conversation.run()
-    assert not server.refusals
-    told = server.requests[-1].results
-    assert told["d"].startswith("Started exploration")
-    assert "rror" in told["bad"]
-    assert told["a"] == adapters.content_of("a")
-
-
 def test_inferred_episodes_need_no_tool_and_are_kept(tmp_path: Path) -> None:
     with said(Reply(calls=(Call("read", {"path": "a"}, "a"),)), Reply("Done.")) as server:
         conversation = begun(ContextLifecycle(annotate="infer").equip(agent_of(model_at(server.url))), tmp_path)

@@ -160,12 +160,6 @@ def bedrock() -> Bedrock:
     )
 
 
-def started(agent: Agent) -> list[str]:
-    """The results of `delimiter` calls in an agent's messages."""
-    blocks = [block for message in agent.messages for block in message["content"]]
-    return [block["toolResult"]["content"][0]["text"] for block in blocks if "toolResult" in block]
-
-
 def test_roles_alternate_for_bedrock() -> None:
     model = bedrock()
     agent = Agent(model=model, tools=[read, grep], plugins=[ContextLifecycle(budget=3_000)], callback_handler=None)
@@ -233,21 +227,6 @@ def test_what_others_put_at_the_end_of_a_request_is_no_part_of_the_history() -> 
     for number, messages in enumerate(model.asked):
         texts = [block["text"] for message in messages for block in message["content"] if "text" in block]
         assert [text for text in texts if text.startswith("Now")] == [f"Now it is {number}."]
-
-
-def test_an_agent_as_a_tool_has_a_window_of_its_own() -> None:
-    def call(tool: str, call_id: str, /, **arguments: Any) -> dict[str, Any]:
-        return {"toolUse": {"toolUseId": call_id, "name": tool, "input": arguments}}
-
-    lifecycle, look = ContextLifecycle(), {"action": "start", "name": "look", "type": "expl"}
-    inner = Bedrock(iter([[call("delimiter", "d1", **look)], [{"text": "Seen."}]]))
-    sub = Agent(model=inner, name="helper", description="Helps.", plugins=[lifecycle], callback_handler=None)
-    outer = Bedrock(iter([[call("delimiter", "d2", **look), call("helper", "h", input="Look.")], [{"text": "Done."}]]))
-    agent = Agent(model=outer, tools=[sub], plugins=[lifecycle], callback_handler=None)
-    assert str(agent("Go.")).strip() == "Done."
-    assert started(agent)[0].startswith("Started exploration")
-    results = [block for message in inner.asked[-1] for block in message["content"] if "toolResult" in block]
-    assert results[0]["toolResult"]["content"][0]["text"].startswith("Started exploration")
 
 
 def test_a_conversation_that_the_provider_keeps_is_left_alone_and_said_once() -> None:
