@@ -9,7 +9,6 @@ Deterministic: the same files give the same figures.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections import Counter
@@ -19,11 +18,10 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
+from frame import parser, recorded_sessions, table_head, table_row
 from wane.core import EpisodeType, Item, Kind, Policy
-from wane.core.errors import WaneError
 from wane.formats.base import Part
 from wane.lab.counting import Material, count
-from wane.lab.readers import read_session
 from wane.lab.rereads import Rereads, rereads
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Settings
@@ -36,6 +34,11 @@ ROOM = (120_000, 160_000, 240_000, 480_000, 1_000_000)
 """Shared budgets, against a parent alone at the first of `BUDGETS`."""
 LARGEST = 2**22
 """Bytes of the largest file that counts."""
+
+COLUMNS = (
+    *("budget", "calls, of branches", "pairs broken", "over", "over alone", "parent's view", "the same", "results"),
+    *("repeat", "in view", "named", "gone", "tokens in view or named"),
+)
 
 _SESSION = re.compile(rb'"sessionId": ?"([^"]+)"')
 _WORK = (b'"agent_progress"', b'"isSidechain":true', b'"isSidechain": true')
@@ -227,7 +230,7 @@ def alike(alone: Shared, shared: Shared) -> list[float]:
     return [len(own & view) / len(own) for (_, own), (joined, view) in pairs if joined and own]
 
 
-def recordings(folder: Path) -> Iterator[Path]:
+def longest_files(folder: Path) -> Iterator[Path]:
     """Yield the files with sub-agents; of those of one session the longest."""
     longest: dict[bytes, Path] = {}
     for path in sorted(folder.rglob("*.jsonl")):
@@ -251,20 +254,17 @@ def tables(families: Sequence[Family]) -> None:
     runs = {budget: _runs(families, histories, budget) for budget in {*BUDGETS, *ROOM}}
     own = [[one for one in history if not one.branch] for history in histories]
     alone = {budget: _runs(families, own, budget) for budget in BUDGETS}
-    columns = "budget | calls, of branches | pairs broken | over | over alone | parent's view | the same | results"
-    print(f"\n| {columns} | repeat | in view | named | gone | tokens in view or named |")
-    print("|--:" * 13 + "|")
+    print("", table_head(COLUMNS, words=0), sep="\n")
     for budget in BUDGETS:
         shares = [share for pair in zip(alone[budget], runs[budget], strict=True) for share in alike(*pair)]
         print(row(budget, alone[budget], runs[budget], shares), flush=True)
-    print(
-        f"\n| shared budget | parent's view at {BUDGETS[0]:,} alone that is in it, mean | least | whole, of requests |"
-    )
-    print("|--:" * 4 + "|")
+    mean_column = f"parent's view at {BUDGETS[0]:,} alone that is in it, mean"
+    print("", table_head(["shared budget", mean_column, "least", "whole, of requests"], words=0), sep="\n")
     for budget in ROOM:
         shares = [share for pair in zip(alone[BUDGETS[0]], runs[budget], strict=True) for share in alike(*pair)]
         whole = sum(share == 1 for share in shares)
-        print(f"| {budget:,} | {fmean(shares):.3f} | {min(shares):.3f} | {whole:,} of {len(shares):,} |", flush=True)
+        cells = [f"{budget:,}", f"{fmean(shares):.3f}", f"{min(shares):.3f}", f"{whole:,} of {len(shares):,}"]
+        print(table_row(cells), flush=True)
 
 
 def _runs(families: Sequence[Family], histories: Sequence[Sequence[Exchange]], budget: int) -> list[Shared]:
@@ -285,18 +285,14 @@ def row(budget: int, alone: Collection[Shared], shared: Collection[Shared], shar
     cells = [f"{budget:,}", f"{requests:,}, {requests - of_parents:,}", *(f"{figure:,}" for figure in counts)]
     cells += [f"{fmean(shares):.3f} ({min(shares):.3f})", f"{whole:,} of {len(shares):,}"]
     cells += [f"{figure:,}" for figure in (sum(run.read for run in shared), repeats.total(), *wheres)]
-    return f"| {' | '.join(cells)} | {tokens.total() - tokens['gone']:,} |"
+    return table_row([*cells, f"{tokens.total() - tokens['gone']:,}"])
 
 
 def main() -> None:
     """Read the sessions and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="a folder with recordings of Claude Code")
-    options = parser.parse_args()
-    try:
-        sessions = [session for path in recordings(options.folder) for session in read_session(path)]
-    except WaneError as error:
-        parser.error(str(error))
+    command = parser(__doc__)
+    command.add_argument("folder", type=Path, help="a folder with recordings of Claude Code")
+    sessions = recorded_sessions(longest_files(command.parse_args().folder))
     read_again = sum((rereads(session) for session in sessions), Rereads())
     families = [family for session in sessions if (family := Family.of(session))]
     for name, chosen in (("all", families), ("with parallel sub-agents", [one for one in families if one.parallel])):

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
+from own_job import OwnJob
 from wane.core import Added, ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits
 from wane.lab.loss.index import NONE
-from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Replay, Subject
-from wane.lab.replaying.replay import replay as run_replay
+from wane.lab.replaying.replay import Subject
+from wane.strategies.base import Settings, Strategy
 from wane.strategies.window import WindowStrategy
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
@@ -197,7 +197,7 @@ class Declared(Annotator):
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredJob(Job):
+class DeclaredJob(OwnJob):
     """A replay of the default with these episodes in place of inferred ones.
 
     Attributes:
@@ -210,9 +210,7 @@ class DeclaredJob(Job):
     share: float = 0.0
     seed: int = 0
 
-    def run(self, subject: Subject) -> Replay:
-        """Do it."""
-        settings = replace(self.settings, overhead=subject.material.overhead)
+    def start(self, subject: Subject, settings: Settings) -> Strategy:
+        """Return the default with these episodes."""
         annotator = Declared(subject, self.edges, self.share, self.seed)
-        strategy = WindowStrategy(self.label, settings, settings.policy, annotator)
-        return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
+        return WindowStrategy(self.label, settings, settings.policy, annotator)

@@ -1,4 +1,6 @@
-"""How far inferred causes of broken caches can be trusted: python research/benchmarks/cache_causes.py SESSION...
+"""How far inferred causes of broken caches can be trusted.
+
+    python research/benchmarks/cache_causes.py SESSION...
 
 The figures in docs/lab/doctor.md that `wane doctor` does not print come from here: how often requests paid again after
 what is taken for a cause, and without it; how often a read would end by chance where an inference expects it.
@@ -6,17 +8,18 @@ what is taken for a cause, and without it; how often a read would end by chance 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 
+from frame import parser_of_sessions
 from wane.lab.cache.rewrites import Comparison, examine
 from wane.lab.cache.rules import SKILL_LOADED, UNSURE, breaks_cache, dates_prompt
 from wane.lab.readers import gather
 from wane.rewrites import SMALLEST, Cause
 
 
-def main(paths: list[str]) -> None:
+def main() -> None:
     """Print the figures."""
+    paths = parser_of_sessions(__doc__).parse_args().sessions
     requests, broken, chances = Counter[str](), Counter[str](), dict[Cause, list[float]]()
     within, nothing_read, unused, events = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     compared = set[tuple[str, str]]()
@@ -75,4 +78,4 @@ def main(paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

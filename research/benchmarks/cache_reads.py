@@ -1,24 +1,25 @@
-"""How well cache reads are simulated, as a table: python research/benchmarks/cache_reads.py SESSION...
+"""How well cache reads are simulated, as a table.
+
+    python research/benchmarks/cache_reads.py SESSION...
 
 `wane lab validate` gives the same figures with their outliers. The table in docs/lab/cache.md comes from here.
 """
 
 from __future__ import annotations
 
-import sys
-
-from wane.lab.readers import read_session
+from frame import parser_of_sessions, recorded_sessions
 from wane_research.validation import validate
 
 
-def main(paths: list[str]) -> None:
+def main() -> None:
     """Print the table."""
+    sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
     print(
         "| session | model | calls | recorded reads | simulated | mean error, tokens | of input | without outliers "
         "| within 5% | outliers |"
     )
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|---|")
-    for session in (session for path in paths for session in read_session(path)):
+    for session in sessions:
         if not any(call.usage and call.usage.cache_read for call in session.calls):
             continue
         it = validate(session)
@@ -30,4 +31,4 @@ def main(paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -19,16 +19,15 @@ import heapq
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from own_job import OwnJob
 from wane.core import Added, Item
 from wane.formats.base import Part
 from wane.lab.loss.index import NONE, Index
-from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Replay, Subject
-from wane.lab.replaying.replay import replay as run_replay
+from wane.lab.replaying.replay import Subject
 from wane.strategies.base import Fitted, Settings, Strategy
 from wane.strategies.window import WindowStrategy
 
@@ -51,7 +50,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundJob(Job):
+class BoundJob(OwnJob):
     """A replay of `Bound` in the place of the policy.
 
     Attributes:
@@ -60,11 +59,9 @@ class BoundJob(Job):
 
     bound: Bound = Bound("call", "latest")
 
-    def run(self, subject: Subject) -> Replay:
-        """Do it."""
-        settings = replace(self.settings, overhead=subject.material.overhead)
-        strategy = Clairvoyant(subject, settings, self.bound)
-        return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
+    def start(self, subject: Subject, settings: Settings) -> Strategy:
+        """Return the clairvoyant order."""
+        return Clairvoyant(subject, settings, self.bound)
 
 
 class Future:

@@ -1,4 +1,6 @@
-"""How well tokens are counted, as a table: python research/benchmarks/counting.py SESSION...
+"""How well tokens are counted, as a table.
+
+    python research/benchmarks/counting.py SESSION...
 
 Each session is counted with `chars` alone, and fitted to its recorded usage. Compared are, call by call, the counted
 input with the reported one, which the fit has seen, and the counted outputs with the reported ones, which it has not.
@@ -7,11 +9,10 @@ The figures in docs/lab/counting.md come from here.
 
 from __future__ import annotations
 
-import sys
 from statistics import median, quantiles
 
+from frame import parser_of_sessions, recorded_sessions, table_head, table_row
 from wane.lab.counting import Material, count, relative_errors
-from wane.lab.readers import read_session
 
 
 def output_errors(material: Material) -> list[float]:
@@ -32,19 +33,19 @@ def row(name: str, plain: Material, fitted: Material) -> str:
         for material in (plain, fitted):
             errors = measure(material)
             cells += [f"{median(errors):.1%}, {quantiles(errors, n=10)[-1]:.1%}" if len(errors) > 1 else "-"]
-    return f"| {' | '.join(cells)} |"
+    return table_row(cells)
 
 
-def main(paths: list[str]) -> None:
+def main() -> None:
     """Print the table."""
-    print("| session | calls | tokens | overhead | input, chars | input, fitted | outputs, chars | outputs, fitted |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
-    for path in paths:
-        for session in read_session(path):
-            fitted = count(session)
-            if fitted.calibrated:
-                print(row(f"{session.source}/{session.name}", count(session, calibrate=False), fitted))
+    sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
+    errors = ["input, chars", "input, fitted", "outputs, chars", "outputs, fitted"]
+    print(table_head(["session", "calls", "tokens", "overhead", *errors], words=1))
+    for session in sessions:
+        fitted = count(session)
+        if fitted.calibrated:
+            print(row(f"{session.source}/{session.name}", count(session, calibrate=False), fitted))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

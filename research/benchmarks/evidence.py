@@ -8,19 +8,17 @@ Deterministic.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from statistics import fmean
 
+from frame import parser_of_sessions, recorded_sessions, table_row
 from wane import Policy
 from wane.lab.cache.lineage import common_prefix
 from wane.lab.counting import count
-from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.registry import get_strategy
@@ -119,15 +117,12 @@ def row(arm: Arm, listed: Sequence[Step]) -> str:
         f"{fmean(step.recall == 1 for step in listed):.1%}",
         f"{sum(step.same for step in listed) / sum(step.view for step in listed):.0%}",
     ]
-    return f"| {' | '.join(cells)} |"
+    return table_row(cells)
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sessions", type=Path, nargs="+", help="folders or files of recorded sessions")
-    arguments = parser.parse_args()
-    sessions = [session for path in arguments.sessions for session in read_session(path)]
+    sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
     print(HEAD)
     with ProcessPoolExecutor(1) as pool:
         done = pool.map(measure, product(sessions, ARMS))

@@ -8,20 +8,18 @@ the reads alone. Deterministic: the same sessions give the same figures.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import attrgetter
-from pathlib import Path
 from statistics import geometric_mean, mean
 
 from bursts import Burst, DeclaredJob, Edges, bursts
+from frame import parser_of_folder, table_head, table_row
 from paired import Curve, Figures, at_views, gap, interval, points, policies
 from policy import PRICES, counted, fitting, sets
 from wane import Policy
 from wane.core import EpisodeType
-from wane.core.errors import WaneError
 from wane.lab.replaying.engine import Job, Processes
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.strategies.base import Settings
@@ -139,7 +137,7 @@ def table(curves: Mapping[Way, list[Curve]]) -> None:
             *(points(interval(own, whole, figure)) if whole else "" for figure in FIGURES),
             f"{sum(session.over for session in own):.1f}",
         ]
-        print(f"| {' | '.join(cells)} |")
+        print(table_row(cells))
 
     gaps = [gap(own, other) for of_way in curves.values() for own, other in zip(of_way, base, strict=True)]
     missing = sum(map(bool, gaps))
@@ -156,28 +154,24 @@ def sessions(subjects: Sequence[Subject], curves: Mapping[Way, list[Curve]]) -> 
     """Print the grounding and recall of each session with right dependencies."""
     ways = [NONE, TODAY, *(Way(edges) for edges in GRAINS)]
     read_off = [_read_off(curves[way], curves[NONE]) for way in ways]
-    names = " | ".join(way.name for way in ways)
-    print(f"\n| session | edits | mean view | grounding: {names} | recall: {names} |")
-    print("|---|" + "--:|" * (2 + 2 * len(ways)))
+    names = [way.name for way in ways]
+    columns = [f"grounding: {names[0]}", *names[1:], f"recall: {names[0]}", *names[1:]]
+    print("", table_head(["session", "edits", "mean view", *columns], words=1), sep="\n")
     for number, subject in enumerate(subjects):
         edits = sum(len(subject.index.needed_reads(call)) for call in range(len(subject.material.session.calls)))
         cells = [subject.material.session.name, f"{edits}", f"{read_off[0][number].view / 1000:.1f}k"]
         cells += [f"{own[number].grounding:.3f}" for own in read_off] + [
             f"{own[number].recall:.3f}" for own in read_off
         ]
-        print(f"| {' | '.join(cells)} |")
+        print(table_row(cells))
 
 
 def main() -> None:
     """Read the sessions and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sessions", type=Path, help="the folder of recorded sessions")
-    parser.add_argument("--workers", type=int, default=1, help="processes to use")
-    options = parser.parse_args()
-    try:
-        subjects = [subject for group in sets(options.sessions).values() for subject in group]
-    except WaneError as error:
-        parser.error(str(error))
+    command = parser_of_folder(__doc__)
+    command.add_argument("--workers", type=int, default=1, help="processes to use")
+    options = command.parse_args()
+    subjects = [subject for group in sets(options.sessions).values() for subject in group]
     structure(subjects)
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)

@@ -9,18 +9,17 @@ beside it. Deterministic: the same sessions give the same figures.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from random import Random
 
+from frame import parser_of_folder
+from own_job import OwnJob
 from policy import HEAD, PRICES, Contender, Row, counted, fitting, measure, rival_at_view, rivals, rows, sets
 from wane import Policy
 from wane.lab.replaying.engine import Job
-from wane.lab.replaying.replay import Pricing, Replay, Subject
-from wane.lab.replaying.replay import replay as run_replay
-from wane.strategies.base import Settings
+from wane.lab.replaying.replay import Pricing, Subject
+from wane.strategies.base import Settings, Strategy
 from wane.strategies.evicted import Evicted, Line
 from wane.strategies.window import WindowStrategy
 
@@ -39,15 +38,14 @@ class RandomNames(Evicted):
 
 
 @dataclass(frozen=True, slots=True)
-class RandomJob(Job):
+class RandomJob(OwnJob):
     """A replay of the default policy with an index of random names."""
 
-    def run(self, subject: Subject) -> Replay:
-        """Do it."""
-        settings = replace(self.settings, overhead=subject.material.overhead)
+    def start(self, subject: Subject, settings: Settings) -> Strategy:  # noqa: ARG002 - for any session
+        """Return the default with the other index."""
         strategy = WindowStrategy("random names", settings, settings.policy)
         strategy._evicted = RandomNames()
-        return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
+        return strategy
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,9 @@ def table(name: str, subjects: Sequence[Subject], contenders: Sequence[Contender
 
 def main() -> None:
     """Print the tables that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sessions", type=Path, help="the folder of recorded sessions")
-    parser.add_argument("what", choices=["fit", "report"])
-    options = parser.parse_args()
+    command = parser_of_folder(__doc__)
+    command.add_argument("what", choices=["fit", "report"])
+    options = command.parse_args()
     subjects = sets(options.sessions)
     if options.what == "fit":
         table("first half", subjects["first half"], [ours(share) for share in SHARES], with_rivals=False)

@@ -5,15 +5,14 @@ python research/benchmarks/inference.py ../shared/sessions
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median, quantiles
 
+from frame import parser_of_folder, recorded_sessions, table_head, table_row
 from wane.core import ContextWindow, Episode, EpisodeType, Kind
 from wane.inference import Annotator
 from wane.lab.counting import count
-from wane.lab.readers import join, read_session
+from wane.lab.readers import join
 from wane.lab.session import RecordedSession
 
 GROUPS = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi"}
@@ -47,19 +46,19 @@ def rows(label: str, sessions: Sequence[RecordedSession]) -> None:
             f"{depends[len(depends) // 10]} to {depends[-1 - len(depends) // 10]}" if kind is EpisodeType.ACT else ""
         )
         tokens = spread([it.tokens for it, _ in of_kind])
-        print(f"| {label} | {len(of_kind)} {word} | {spread(calls)} | {tokens} | {calls.count(1)} | {needs} |")
+        print(table_row([label, f"{len(of_kind)} {word}", spread(calls), tokens, calls.count(1), needs]))
         label = ""
 
 
 def main() -> None:
     """Print the table of docs/lab/inference.md."""
-    folder = Path(sys.argv[1])
-    print("| sessions | episodes | calls each | tokens each | of one call | dependencies of an act (8 of 10) |")
-    print("|---|---|---|---|---|---|")
+    folder = parser_of_folder(__doc__).parse_args().sessions
+    columns = ["calls each", "tokens each", "of one call", "dependencies of an act (8 of 10)"]
+    print(table_head(["sessions", "episodes", *columns]))
     for name, label in GROUPS.items():
-        sessions = read_session(folder / name)
+        sessions = recorded_sessions([folder / name])
         rows(f"{label}, {len(sessions)}", sessions)
-    runs = read_session(folder / "terminal-bench-2")
+    runs = recorded_sessions([folder / "terminal-bench-2"])
     rows(f"Terminal-Bench, {len(runs)} runs joined", [join(runs, "joined")])
 
 

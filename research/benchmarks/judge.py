@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from frame import parser, recorded_sessions, table_head, table_row
 from wane.core.errors import WaneError
-from wane.lab.readers import read_session
 from wane_research.judge.figures import Row, complete, pair, rows
 from wane_research.judge.judging import ALL, USERS, Arm, Excerpts, Judgement, arm
 from wane_research.judge.model import Model, weights
@@ -39,7 +39,7 @@ def judge(arguments: argparse.Namespace, arms: Sequence[Arm]) -> list[Judgement]
     """Judge what has not been judged, and return the judgements of the sample."""
     known = read(arguments.output)
     done = {(it.session, it.arm) for it in known}
-    sessions = [session for name in FOLDERS for session in read_session(arguments.sessions / name)]
+    sessions = recorded_sessions(arguments.sessions / name for name in FOLDERS)
     model = Model(weights(), arguments.window + 1_024, flash=arguments.flash)
     gone = arm(arguments.reference) if arguments.gone else None
     sampled = Excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed, gone)
@@ -70,8 +70,8 @@ def report(judgements: Sequence[Judgement], arms: Sequence[str], reference: str)
     gone = sum(bool(it.missing) for it in calls.values())
     sessions = {session for session, _ in calls}
     print(f"{len(sessions)} sessions, {len(calls)} calls; {gone} use a name that left the view of `{reference}`.\n")
-    print("| view | mean tokens | nats a token | above all | worth | in names | a name gone | other calls | recall |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    losses = ["nats a token", "above all", "worth", "in names", "a name gone", "other calls"]
+    print(table_head(["view", "mean tokens", *losses, "recall"], words=1))
     found = {row.arm: row for row in rows(judgements, reference)}
     for name in arms:
         print(line(found[name]))
@@ -81,7 +81,7 @@ def report(judgements: Sequence[Judgement], arms: Sequence[str], reference: str)
             apart = pair(judgements, name, reference)
             ends = f"{apart.difference:+.3f} ({apart.interval.low:+.3f} to {apart.interval.high:+.3f})"
             least = "" if apart.detectable is None else f"{apart.detectable:.3f}"
-            print(f"| `{name}` | `{reference}` | {ends} | {least} | {apart.sessions or ''} |")
+            print(table_row([f"`{name}`", f"`{reference}`", ends, least, apart.sessions or ""]))
 
 
 def line(row: Row) -> str:
@@ -92,30 +92,30 @@ def line(row: Row) -> str:
         worth = f"{row.worth:.0%} ({row.worth_interval.low:.0%} to {row.worth_interval.high:.0%})"
     cells = [f"`{row.arm}`", f"{row.view:,.0f}", f"{row.loss:.3f}", above, worth]
     cells += ["" if value is None else f"{value:.3f}" for value in (row.name_loss, row.gone, row.others)]
-    return f"| {' | '.join([*cells, f'{row.recall:.3f}'])} |"
+    return table_row([*cells, f"{row.recall:.3f}"])
 
 
 def main(words: Iterable[str] | None = None) -> None:
     """Judge, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sessions", type=Path, help=f"folder with {', '.join(FOLDERS)}")
-    parser.add_argument("--output", type=Path, default=Path("judge.jsonl"), help="the judgements, a line each")
-    parser.add_argument("--arms", default=",".join(ARMS), help="strategies, by default %(default)s")
-    parser.add_argument("--reference", default="cwl+0", help="the arm that others are compared with")
-    parser.add_argument("--budget", type=int, default=4_000, help="tokens of a view")
-    parser.add_argument("--window", type=int, default=8_000, help="tokens of an excerpt")
-    parser.add_argument("--calls", type=int, default=64, help="judge no more excerpts after so many calls")
-    parser.add_argument(
+    command = parser(__doc__)
+    command.add_argument("sessions", type=Path, help=f"folder with {', '.join(FOLDERS)}")
+    command.add_argument("--output", type=Path, default=Path("judge.jsonl"), help="the judgements, a line each")
+    command.add_argument("--arms", default=",".join(ARMS), help="strategies, by default %(default)s")
+    command.add_argument("--reference", default="cwl+0", help="the arm that others are compared with")
+    command.add_argument("--budget", type=int, default=4_000, help="tokens of a view")
+    command.add_argument("--window", type=int, default=8_000, help="tokens of an excerpt")
+    command.add_argument("--calls", type=int, default=64, help="judge no more excerpts after so many calls")
+    command.add_argument(
         "--gone", action="store_true", help="judge calls that use a name that left the reference's view"
     )
-    parser.add_argument("--seed", type=int, default=0, help="decides sessions and places")
-    parser.add_argument("--no-flash", dest="flash", action="store_false", help="attention the slow way")
-    arguments = parser.parse_args(None if words is None else list(words))
+    command.add_argument("--seed", type=int, default=0, help="decides sessions and places")
+    command.add_argument("--no-flash", dest="flash", action="store_false", help="attention the slow way")
+    arguments = command.parse_args(None if words is None else list(words))
     try:
         arms = [arm(name) for name in arguments.arms.split(",")]
         judgements = judge(arguments, arms)
     except WaneError as error:
-        parser.error(str(error))
+        command.error(str(error))
     report(complete(judgements, [it.name for it in arms]), [it.name for it in arms], arguments.reference)
 
 

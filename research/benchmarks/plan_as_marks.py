@@ -7,27 +7,24 @@ Deterministic: the same sessions give the same figures.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
 from statistics import geometric_mean
 from typing import ClassVar
 
+from frame import parser_of_folder, recorded_sessions, table_head, table_row
+from own_job import OwnJob
 from paired import Curve, Figures, at_views, gap, interval, points, policies
 from policy import PRICES, counted
 from wane.core import ContextWindow, EpisodeType, Item, Kind, Mark
-from wane.core.errors import WaneError
 from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator, Limits
 from wane.lab.counting import count
-from wane.lab.readers import read_session
 from wane.lab.replaying.engine import Job, Processes
-from wane.lab.replaying.replay import Pricing, Replay, Subject
-from wane.lab.replaying.replay import replay as run_replay
-from wane.strategies.base import Settings
+from wane.lab.replaying.replay import Pricing, Subject
+from wane.strategies.base import Settings, Strategy
 from wane.strategies.window import WindowStrategy
 from wane.tools.judgement import Judgement
 from wane.tools.plans import IN_PROGRESS, Plan
@@ -90,16 +87,14 @@ class TasksOfPlan(BoundedByPlan):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedJob(Job):
+class BoundedJob(OwnJob):
     """A replay of the default with episodes that the plan bounds."""
 
     annotator: ClassVar[type[Annotator]] = BoundedByPlan
 
-    def run(self, subject: Subject) -> Replay:
-        """Do it."""
-        settings = replace(self.settings, overhead=subject.material.overhead)
-        strategy = WindowStrategy("cwl", settings, settings.policy, self.annotator(Limits.of(settings.budget)))
-        return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
+    def start(self, subject: Subject, settings: Settings) -> Strategy:  # noqa: ARG002 - for any session
+        """Return the default with another annotator."""
+        return WindowStrategy("cwl", settings, settings.policy, self.annotator(Limits.of(settings.budget)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +143,7 @@ def table_of_plans(subjects: Sequence[Subject]) -> list[Subject]:
     """Print what plans the sessions hold, and return those that hold one."""
     planned = [subject for subject in subjects if fates(subject)["entries"]]
     print(f"{len(planned)} of {counted(subjects)} hold a plan\n")
-    print(f"| session | {' | '.join(COLUMNS)} |")
-    print("|---|" + "--:|" * len(COLUMNS))
+    print(table_head(["session", *COLUMNS], words=1))
     for subject in planned:
         fate = fates(subject)
         left = fate["pending"] + fate[IN_PROGRESS]
@@ -163,7 +157,7 @@ def table_of_plans(subjects: Sequence[Subject]) -> list[Subject]:
             fate["at once"],
         ]
         cells = [subject.material.session.name, *map(str, figures), *named(subject)]
-        print(f"| {' | '.join(cells)} |")
+        print(table_row(cells))
     return planned
 
 
@@ -186,13 +180,13 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
     """Print both ways at a budget: session by session as they are, and the difference at the same mean view."""
     curves = measure(subjects, budget)
     print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(subjects)}\n")
-    print("| session | episodes | dollars | mean view | reference recall | edit grounding | over budget |")
-    print("|---|---|" + "--:|" * 5)
+    figures = ["dollars", "mean view", "reference recall", "edit grounding", "over budget"]
+    print(table_head(["session", "episodes", *figures], words=2))
     for number, subject in enumerate(subjects):
         for way, of_way in curves.items():
             own = of_way[number][0.5]
-            cells = [f"{own.dollars:.3f}", f"{own.view / 1000:.1f}k", f"{own.recall:.3f}", f"{own.grounding:.3f}"]
-            print(f"| {subject.material.session.name} | {way} | {' | '.join(cells)} | {own.over:.0f} |")
+            cells = [subject.material.session.name, way, f"{own.dollars:.3f}", f"{own.view / 1000:.1f}k"]
+            print(table_row([*cells, f"{own.recall:.3f}", f"{own.grounding:.3f}", f"{own.over:.0f}"]))
     inferred, bounded, tasks = curves.values()
     pairs = [(own[low], other[low]) for own, other in zip(tasks, bounded, strict=True) for low in policies()]
     losses = [max(abs(one.recall - other.recall), abs(one.grounding - other.grounding)) for one, other in pairs]
@@ -217,13 +211,8 @@ def difference(condition: str, bounded: Sequence[Figures], inferred: Sequence[Fi
 
 def main() -> None:
     """Read the sessions and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sessions", type=Path, help="the folder of recorded sessions")
-    options = parser.parse_args()
-    try:
-        recorded = [session for agent in AGENTS for session in read_session(options.sessions / agent)]
-    except WaneError as error:
-        parser.error(str(error))
+    folder = parser_of_folder(__doc__).parse_args().sessions
+    recorded = recorded_sessions(folder / agent for agent in AGENTS)
     planned = table_of_plans([Subject.of(count(session)) for session in recorded])
     for budget in BUDGETS:
         table(planned, budget)

@@ -8,7 +8,6 @@ Deterministic: the same sessions give the same figures.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +16,11 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from clairvoyant import Bound, BoundJob
+from frame import parser_of_folder, recorded_sessions, table_head, table_row
 from wane import Policy
-from wane.core.errors import WaneError
 from wane.lab.counting import count
 from wane.lab.figures import Totals
-from wane.lab.readers import join, read_session
+from wane.lab.readers import join
 from wane.lab.replaying.engine import Job, Processes
 from wane.lab.replaying.over import REASONS
 from wane.lab.replaying.replay import Pricing, Subject
@@ -117,7 +116,7 @@ class Row:
             f"{self.breaks:.1f}",
             f"{self.over:.1%}",
         ]
-        return f"| {' | '.join(cells)} |"
+        return table_row(cells)
 
 
 COLUMNS = (
@@ -132,7 +131,7 @@ COLUMNS = (
     "breaks per 100",
     "over budget",
 )
-HEAD = f"| {' | '.join(COLUMNS)} |\n|---|{'--:|' * (len(COLUMNS) - 1)}"
+HEAD = table_head(COLUMNS, words=1)
 
 
 def sets(folder: Path) -> dict[str, list[Subject]]:
@@ -141,10 +140,9 @@ def sets(folder: Path) -> dict[str, list[Subject]]:
     Every second one is in the first half; the Terminal-Bench runs make one session a half. Sessions with much text of
     the harness are in neither.
     """
-    runs = read_session(folder / "terminal-bench-2")
+    runs = recorded_sessions([folder / "terminal-bench-2"])
     sessions = [join(runs[0::2], "terminal-bench even"), join(runs[1::2], "terminal-bench odd")]
-    for agent in ("claude-code", "codex", "pi"):
-        sessions += read_session(folder / agent)
+    sessions += recorded_sessions(folder / agent for agent in ("claude-code", "codex", "pi"))
     halved = [Subject.of(count(it)) for it in sessions if not it.name.startswith(HARNESS)]
     apart = [Subject.of(count(it)) for it in sessions if it.name.startswith(HARNESS)]
     return {"first half": halved[0::2], "second half": halved[1::2], "much harness text": apart}
@@ -328,7 +326,7 @@ def summary(case: Case) -> None:
         f"{max(it.grounding for it in best):.3f}",
         f"{ours.over:.1%}",
     ]
-    print(f"| {' | '.join(cells)} |", flush=True)
+    print(table_row(cells), flush=True)
 
 
 def grid() -> list[Contender]:
@@ -373,18 +371,14 @@ def dominates(it: Row, other: Row) -> bool:
 
 def main() -> None:
     """Read the sessions and print what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sessions", type=Path, help="folder with terminal-bench-2, claude-code, codex and pi")
-    parser.add_argument("what", choices=("fit", "report"), help="the grid on the first half, or the figures on all")
-    arguments = parser.parse_args()
-    try:
-        found = sets(arguments.sessions)
-    except WaneError as error:
-        parser.error(str(error))
+    command = parser_of_folder(__doc__)
+    command.add_argument("what", choices=("fit", "report"), help="the grid on the first half, or the figures on all")
+    arguments = command.parse_args()
+    found = sets(arguments.sessions)
     if arguments.what == "fit":
         fit(found["first half"])
         return
-    print(f"| {' | '.join(SUMMARY)} |\n|---|{'--:|' * (len(SUMMARY) - 1)}")
+    print(table_head(SUMMARY, words=1))
     made: list[Case] = []
     for name, subjects in found.items():
         for case in cases(name, subjects):

@@ -7,7 +7,6 @@ It needs no key, and no network once the extra `judge` of wane-research is insta
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from itertools import count
 
 from openai import BadRequestError, OpenAI
 
+from frame import parser
 from wane.core.errors import WaneError
 from wane.testing import ScriptedServer
 from wane_research.judge.model import Model, weights
@@ -81,15 +81,15 @@ def proxy(upstream: str, budget: int) -> Iterator[str]:
 
 def main() -> None:
     """Hold the same conversation twice."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--window", type=int, default=2_048, help="tokens that the server takes")
-    parser.add_argument("--budget", type=int, default=1_500, help="tokens that Wane keeps requests to")
-    parser.add_argument("--turns", type=int, default=4, help="turns of the user")
-    arguments = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--window", type=int, default=2_048, help="tokens that the server takes")
+    command.add_argument("--budget", type=int, default=1_500, help="tokens that Wane keeps requests to")
+    command.add_argument("--turns", type=int, default=4, help="turns of the user")
+    arguments = command.parse_args()
     try:
         small = SmallModel(Model(weights(), arguments.window + 256), arguments.window)
     except WaneError as error:
-        parser.error(str(error))
+        command.error(str(error))
     with ScriptedServer(small) as server:
         print(f"Without Wane, at a window of {arguments.window:,} tokens:", flush=True)
         for line in converse(OpenAI(base_url=f"{server.url}/v1", api_key="none"), arguments.turns):

@@ -8,15 +8,16 @@ and needs what it has read before. What lines of tasks keep is a figure of `wane
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import random
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import wane
+from frame import parser, table_head, table_row
 from wane.core import DELIMITER, chars
 from wane_research.closed_loop.world import World, make_world
 
@@ -191,9 +192,8 @@ def _way(script: Script, name: str, kind: str, paths: Sequence[str], ground: str
     script.say("That is that.", *ends)
 
 
-def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield the rows of a table, its head first."""
-    yield ["budget", "dead ends declare", "tasks", "requests", "read again", "input tokens", "cost", "to none"]
+def rows(arguments: Namespace) -> Iterator[list[str]]:
+    """Yield the rows of the table."""
     for budget, declares in itertools.product((80_000, 20_000), (True, False)):
         base = 0.0
         for kind in ("none", "ended", "abandoned"):
@@ -207,13 +207,14 @@ def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--subjects", type=int, default=16)
-    parser.add_argument("--seed", type=int, default=0)
-    for number, row in enumerate(rows(parser.parse_args())):
-        print("| " + " | ".join(row) + " |", flush=True)
-        if number == 0:
-            print("|---" * len(row) + "|", flush=True)
+    command = parser(__doc__)
+    command.add_argument("--subjects", type=int, default=16)
+    command.add_argument("--seed", type=int, default=0)
+    arguments = command.parse_args()
+    counts = ["requests", "read again", "input tokens", "cost", "to none"]
+    print(table_head(["budget", "dead ends declare", "tasks", *counts]), flush=True)
+    for row in rows(arguments):
+        print(table_row(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,15 @@ An engine takes in each session as it was recorded, with inferred episodes, and 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from frame import parser_of_sessions, recorded_sessions
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
 from wane.lab.counting import Material, count
-from wane.lab.readers import read_session
 from wane.strategies.base import Fitted
 
 BUDGETS = (80_000, 50_000, 20_000)
@@ -77,11 +75,10 @@ class Run:
 
 def main() -> None:
     """Print the sessions by budget, and a line about each budget."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sessions", type=Path, nargs="+", help="recorded sessions, or folders of them")
-    parser.add_argument("--strategy", default="cwl", help="the strategy (default: %(default)s)")
-    arguments = parser.parse_args()
-    materials = [count(session) for path in arguments.sessions for session in read_session(path)]
+    command = parser_of_sessions(__doc__)
+    command.add_argument("--strategy", default="cwl", help="the strategy (default: %(default)s)")
+    arguments = command.parse_args()
+    materials = [count(session) for session in recorded_sessions(arguments.sessions)]
     for budget in BUDGETS:
         runs = [Run.of(material, arguments.strategy, budget) for material in materials]
         print(*runs, sep="\n")

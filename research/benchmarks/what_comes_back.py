@@ -10,7 +10,6 @@ ways. Recorded: how often an act of a recorded session, with inferred episodes, 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
@@ -22,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
+from frame import parser, recorded_sessions, table_head, table_row
 from wane.agent.config import Settings as AgentSettings
 from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation.context import ContextSettings
@@ -29,7 +29,6 @@ from wane.conversation.engine import Engine
 from wane.core import DELIMITER, ContextWindow, Episode, EpisodeType, parse_budget
 from wane.lab.counting import Material, count
 from wane.lab.loss.files import Files
-from wane.lab.readers import read_session
 from wane.scripted.calls import act, edit, end, explore, read, shell
 from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.repository import python_for_commands
@@ -254,13 +253,12 @@ def row(case: Case, tally: Tally, counts: Counts) -> str:
         *(tally.recalls, f"{counts.fetched_tokens:,}", tally.model_calls, f"{tally.input_tokens:,}"),
         f"${tally.cost.total:.2f}",
     ]
-    return "| " + " | ".join(map(str, cells)) + " |"
+    return table_row(cells)
 
 
-HEAD: Final = (
-    "| note | model | gap | needs | passed | lack something | noted | files read again | recalls | "
-    "tokens of both | "
-    "calls | input tokens | cost |"
+COLUMNS: Final = (
+    *("note", "model", "gap", "needs", "passed", "lack something", "noted", "files read again", "recalls"),
+    *("tokens of both", "calls", "input tokens", "cost"),
 )
 
 
@@ -332,31 +330,33 @@ def _start(window: ContextWindow, act: Episode, counts: Recorded) -> set[str]:
 
 def recorded(paths: Sequence[Path]) -> None:
     """Print the figures of recorded sessions."""
-    materials = [count(session) for path in paths for session in read_session(path)]
-    head = "budget | sessions | acts | declare | all gone | some gone | files edited | to fetch | tokens | all to fetch"
-    print(f"| {head} |", "|---" * 10 + "|", sep="\n")
+    materials = [count(session) for session in recorded_sessions(paths)]
+    columns = ["budget", "sessions", "acts", "declare", "all gone", "some gone"]
+    print(table_head([*columns, "files edited", "to fetch", "tokens", "all to fetch"]))
     for budget in (80_000, 50_000, 20_000):
         counts = Recorded()
         for material in materials:
             follow(material, budget, counts)
         cells = [f"{budget:,}", len(materials), counts.acts, counts.declaring, counts.whole, counts.part]
         cells += [counts.edits, counts.lacking, f"{counts.lacking_tokens:,}", counts.all_lacking]
-        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+        print(table_row(cells), flush=True)
 
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["scripted", "recorded"])
-    parser.add_argument("sessions", type=Path, nargs="*", help="recorded sessions, or folders of them")
-    parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--budget", default="16k")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("what", choices=["scripted", "recorded"])
+    command.add_argument("sessions", type=Path, nargs="*", help="recorded sessions, or folders of them")
+    command.add_argument("--pairs", type=int, default=20)
+    command.add_argument("--budget", default="16k")
+    command.add_argument("--seed", type=int, default=0)
+    arguments = command.parse_args()
     if arguments.what == "recorded":
+        if not arguments.sessions:
+            command.error("recorded: give recorded sessions, or folders of them")
         recorded(arguments.sessions)
         return
-    print(HEAD, "|---" * 13 + "|", sep="\n", flush=True)
+    print(table_head(COLUMNS), flush=True)
     ways: tuple[tuple[bool, Way], ...] = (
         *((False, "reads again"), (True, "reads again")),
         *((False, "by the note"), (True, "by the note"), (True, "by the note, whole")),

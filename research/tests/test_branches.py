@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
+from branches import Exchange, Shared, alike
 from wane.core import Item, Kind
 from wane.formats.base import Part
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-from branches import Exchange, Shared, alike
 
 LINE = 40
 """Tokens of a result."""

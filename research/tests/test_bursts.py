@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from bursts import Declared, DeclaredJob, Edges, bursts, mistaken
 from tests.lab.tales import AUTOMATIC, Tale
 from wane import Policy
 from wane.lab.replaying.replay import Subject
 from wane.strategies.base import Settings
 from wane.strategies.window import WindowStrategy
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-
-from bursts import Declared, DeclaredJob, Edges, bursts, mistaken
 
 POLICY = Policy(low_water=0.1, guard=0.0, index_share=0)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pydantic_ai")
 
-BENCHMARK: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "what_comes_back.py"))
+from what_comes_back import Case, Way, play
 
 
-def played(way: str, *, note: bool) -> tuple[Any, Any]:
-    tally, counts = BENCHMARK["play"](BENCHMARK["Case"](note, way, 1, 8), pairs=4, budget=16_000, seed=0)
+def played(way: Way, *, note: bool) -> tuple[Any, Any]:
+    tally, counts = play(Case(note, way, 1, 8), pairs=4, budget=16_000, seed=0)
     assert (counts.passed, counts.acts) == (4, 4)
     return tally, counts
 
