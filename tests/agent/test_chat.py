@@ -189,6 +189,8 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         await at.until("there is no command /nonsense; /help lists all")
         at.say("/permisions")
         await at.until("there is no command /permisions; did you mean /permissions? /help lists all")
+        at.say("/new and fix it")
+        await at.until("/new takes nothing after it, but there is 'and fix it'")
         at.say("/co")
         await at.until("/co could be /context, /compact or /cost")
         at.say("/cost")
@@ -305,8 +307,9 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         at.say("/permissions forget 2")
         shown = await at.until("1  deny  seq *")
         assert "touch" not in shown
-        at.say("/permissions forget 7")
-        await at.until("is not understood")
+        for number in ("7", "\u0661"):  # one that there is not, and a digit of another script
+            at.say(f"/permissions forget {number}")
+            await at.until(f"forget {number} is not understood")
 
     replies = [
         shell("touch x && seq 3"),
@@ -673,7 +676,14 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, r
         at.say("what was that?")
         await at.until("An error.")
 
+    async def look(at: Terminal) -> None:
+        title, counts, *_ = (await at.until("An error.")).partition(GREETING)[2].splitlines()
+        assert title == "what was that?"
+        assert "  1 turn  " in counts, "what a command printed is no turn"
+
     (request,) = converse(served, repository, [Reply("An error.")], scene)
+    with served([]) as server, terminal(server.model(), repository, continue_last=True) as at:
+        play(at, look)
     texts = request.texts(Kind.USER)
     assert "<local-command-stdout>\nThe user ran: echo one; exit 3\none\n[exit code: 3]" in texts[0]
     assert "what was that?" in texts[-1]

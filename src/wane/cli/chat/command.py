@@ -90,15 +90,18 @@ def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] 
     """Return the command that a line names, by a name or an unambiguous beginning, and the rest of the line.
 
     Raises:
-        ConfigError: if no command has this name, or several have.
+        ConfigError: if no command has this name, or several have; or if there is a rest, and the command takes none.
     """
     word, _, argument = line.strip().partition(" ")
     word = _MEANT.get(word, word)
     matches = [command for command in commands if word in command.names] or [
         command for command in commands if any(name.startswith(word) for name in command.names)
     ]
+    argument = argument.strip()
     if len(matches) == 1:
-        return matches[0], argument.strip()
+        if argument and not matches[0].arguments:
+            raise ConfigError(f"{matches[0].name} takes nothing after it, but there is {argument!r}")
+        return matches[0], argument
     if matches:
         names = [name for command in matches for name in command.names if name.startswith(word)]
         raise ConfigError(f"{word} could be {', '.join(names[:-1])} or {names[-1]}")

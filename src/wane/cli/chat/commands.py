@@ -215,7 +215,7 @@ def _forget(chat: Host, text: str) -> None:
     word, _, number = text.partition(" ")
     rules = [rule.text for rule in permissions.in_force if rule.source == REMEMBERED]
     remembered = permissions.remembered
-    if word != "forget" or not number.isdecimal() or not 1 <= int(number) <= len(rules) or remembered is None:
+    if word != "forget" or not _is_number(number) or not 1 <= int(number) <= len(rules) or remembered is None:
         raise ConfigError(f"/permissions {text} is not understood; write /permissions forget and a rule's number")
     try:
         remembered.forget(Rule(rules[int(number) - 1]))
@@ -239,7 +239,7 @@ def _mcp(chat: Host, _: str) -> None:
 
 def _recall(chat: Host, text: str) -> None:
     name, _, offset = text.rpartition(" ")
-    if not (name and offset.isdecimal()):
+    if not (name and _is_number(offset)):
         name, offset = text, "0"
     if not name:
         raise ConfigError("/recall needs the name of an episode; /episodes lists them")
@@ -291,7 +291,11 @@ def session_table(infos: Sequence[SessionInfo], current: str | None) -> Renderab
 
 def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
     """Return the id for a number in the table of sessions; any other answer is returned as it is."""
-    return infos[int(answer) - 1].id if answer.isdecimal() and 1 <= int(answer) <= len(infos) else answer
+    return infos[int(answer) - 1].id if _is_number(answer) and 1 <= int(answer) <= len(infos) else answer
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 def _resume(chat: Host, text: str) -> None:

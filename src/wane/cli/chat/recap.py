@@ -10,6 +10,7 @@ from rich.text import Text
 
 from wane.cli.terminal.answer import AnswerText
 from wane.cli.terminal.text import counted, cut, local_time, printable, short
+from wane.formats.notices import is_notice
 from wane.journal import PassRecord
 
 if TYPE_CHECKING:
@@ -56,12 +57,14 @@ def recap_lines(session: AgentSession) -> list[Text | AnswerText]:
 
 
 def _user_lines(message: ModelMessage) -> Iterator[str]:
-    """Yield the user turns in a message, each on one line."""
+    """Yield the user turns in a message, each on one line; what a command of the user's printed is none (R15)."""
     if isinstance(message, ModelRequest):
         for part in message.parts:
             if isinstance(part, UserPromptPart):
                 content = [part.content] if isinstance(part.content, str) else part.content
-                yield _one_line(next((text for text in content if isinstance(text, str) and text.strip()), ""))
+                text = next((text for text in content if isinstance(text, str) and text.strip()), "")
+                if not is_notice(text):
+                    yield _one_line(text)
 
 
 def _one_line(text: str) -> str:
