@@ -255,6 +255,7 @@ class EpisodeGraph:
         started: how many episodes and tasks were ever started.
         latest: the one that was started last, or has taken in an item since, other than a late result; it is live (R6).
         waiting: complete episodes that settle with the next assistant message.
+        message: index of the latest assistant message's first item; -1 if there is none.
     """
 
     def __init__(self) -> None:
@@ -267,6 +268,7 @@ class EpisodeGraph:
         self.started = 0
         self._by_name: dict[str, Episode] = {}
         self.waiting: list[Episode] = []
+        self.message = -1
         self._queue: list[tuple[Key, Episode]] = []
         self._order: Callable[[Episode], Key] = ORDERS["paper"]
         self._whole = False
@@ -306,15 +308,16 @@ class EpisodeGraph:
         names = () if episode.abandoned else episode.dependencies
         return (self._by_name[name] for name in names if name in self._by_name)
 
-    def completed(self, episode: Episode, latest_message: int) -> None:
+    def completed(self, episode: Episode) -> None:
         """Note that an episode is complete: it settles once an assistant message stands after it (R6)."""
-        if episode.last < latest_message:
+        if episode.last < self.message:
             self._settle(episode)
         else:
             self.waiting.append(episode)
 
-    def message_started(self) -> None:
-        """Note that a new assistant message begins: the model has seen all that was complete before it."""
+    def message_started(self, index: int) -> None:
+        """Note that an assistant message begins at an item: the model has seen all that was complete before it."""
+        self.message = index
         for episode in self.waiting:
             self._settle(episode)
         self.waiting.clear()

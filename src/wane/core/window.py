@@ -13,7 +13,8 @@ from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, 
 from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
-from wane.core.marks import Mark, check_marks
+from wane.core.marks import Mark
+from wane.core.opened import OpenEpisodes
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room
@@ -120,13 +121,8 @@ class ContextWindow:
         self._eviction = Eviction(self._graph, self._view, self.accounting, self._standing)
         self._count = 0
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
-        self._active: Episode | None = None
-        self._task: Episode | None = None
-        self._open: dict[str, Episode] = {}  # annotated episodes and tasks; several episodes if the host marks (R18)
-        self._describing: Episode | None = None  # what the next item describes
-        self._implicit: Episode | None = None
+        self._open = OpenEpisodes(self._graph, self._view, self._protocol)
         self._calls: dict[str, list[OpenCall]] = {}
-        self._latest = -1  # index of the latest assistant message's first item
         self._starts = MessageStarts()
         self._index: EvictedIndex | None = None
 
@@ -204,22 +200,22 @@ class ContextWindow:
     @property
     def active(self) -> Episode | None:
         """The annotated episode, started and not ended, to which the next item belongs."""
-        return self._active
+        return self._open.active
 
     @property
     def task(self) -> Episode | None:
         """The innermost open task (R17) around the next item."""
-        return self._task
+        return self._open.task
 
     @property
     def open(self) -> list[Episode]:
         """All annotated episodes that have been started and not ended; several only if the host marks (R18)."""
-        return [episode for episode in self._open.values() if not episode.is_task]
+        return self._open.episodes
 
     @property
     def open_marks(self) -> list[Episode]:
         """What has been started and not ended, tasks included, in order of start."""
-        return list(self._open.values())
+        return list(self._open.annotated.values())
 
     @property
     def episodes(self) -> list[Episode]:
@@ -234,7 +230,7 @@ class ContextWindow:
     @property
     def latest(self) -> int:
         """Index of the latest assistant message's first item; -1 if there is none."""
-        return self._latest
+        return self._graph.message
 
     @property
     def described(self) -> list[Episode]:
@@ -363,18 +359,18 @@ class ContextWindow:
         if marks and marks[0].host:
             marked = self.mark(marks)
             added = self.add(item)
-            self._describing = None
+            self._open.describing = None
             return replace(added, marks=tuple(marks), marked=marked)
         if marks:
-            self._check_marks(marks)
+            self._open.check(marks)
         index = self._count
         self._count += 1
         full = self._note_message(item, index)
         if not marks and full is None:
             return self._take(item, index)
-        closed = [episode for episode in (full, *map(self._mark, marks)) if episode]
+        closed = [episode for episode in (full, *map(self._open.mark, marks)) if episode]
         added = self._take(item, index)
-        opened = self._active if marks and marks[-1].action == "start" else added.opened
+        opened = self._open.active if marks and marks[-1].action == "start" else added.opened
         return replace(added, opened=opened, closed=closed[0] if closed else added.closed, marks=tuple(marks))
 
     def mark(self, marks: Sequence[Mark]) -> Marked:
@@ -383,13 +379,13 @@ class ContextWindow:
         Raises:
             HistoryError: for a mark that cannot be made. The window is then unchanged.
         """
-        self._check_marks(marks)
+        self._open.check(marks)
         opened, closed = list[Episode](), list[Episode]()
         for mark in marks:
-            if (episode := self._mark(mark)) is not None:
+            if (episode := self._open.mark(mark)) is not None:
                 closed.append(episode)
             if mark.action == "start":
-                opened.append(self._open[mark.name])
+                opened.append(self._open.annotated[mark.name])
         return Marked(tuple(opened), tuple(closed))
 
     def extend(self, items: Iterable[Item]) -> list[Added]:
@@ -434,7 +430,7 @@ class ContextWindow:
         self._show(None)
         evictable = accounting.items - sum(self._fixed.values()) - self._prologue
         held_for_good = accounting.total - accounting.scaled(evictable)  # R13
-        trace = self._eviction.run(policy, budget, held_for_good + limit, self._latest, limit)
+        trace = self._eviction.run(policy, budget, held_for_good + limit, self._graph.message, limit)
         room = int(min(limit, budget - accounting.total) / accounting.ratio)
         if write_index is not None and any(step.removed for step in trace):
             index = write_index(trace, room) if room > 0 else None
@@ -472,6 +468,7 @@ class ContextWindow:
 
     def export(self) -> dict[str, Any]:
         """Return the whole state as JSON-able data."""
+        present = self._open
         return {
             "version": STATE_VERSION,
             "budget": self.budget,
@@ -485,16 +482,16 @@ class ContextWindow:
             "count": self._count,
             "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
             "notices": [list(entry) for entry in self._view.notices.items()],
-            "active": self._active and self._active.number,
-            "task": self._task and self._task.number,
-            "open": [episode.number for episode in self._open.values()],
-            "implicit": self._implicit and self._implicit.number,
+            "active": present.active and present.active.number,
+            "task": present.task and present.task.number,
+            "open": [episode.number for episode in present.annotated.values()],
+            "implicit": present.implicit and present.implicit.number,
             "calls": [
                 [call_id, call.owner.number, call.rank, call.index]
                 for call_id, waiting in self._calls.items()
                 for call in waiting
             ],
-            "message": [self._latest, self._starts.ordinal, self._starts.growing],
+            "message": [self._graph.message, self._starts.ordinal, self._starts.growing],
         }
 
     @classmethod
@@ -526,24 +523,18 @@ class ContextWindow:
         self._index = state["index"] and EvictedIndex(**state["index"])
         restore_parts(self._graph, self._eviction, self._view, self._standing, state)
         live = self._graph.live
-        self._active = None if state["active"] is None else live[state["active"]]
-        self._implicit = None if state["implicit"] is None else live[state["implicit"]]
-        self._task = None if state["task"] is None else live[state["task"]]
+        present = self._open
+        present.active = None if state["active"] is None else live[state["active"]]
+        present.implicit = None if state["implicit"] is None else live[state["implicit"]]
+        present.task = None if state["task"] is None else live[state["task"]]
         self._protocol.started.update(state["started"])
-        for number in state["open"]:
-            self._opened(live[number])
-            if not live[number].marked:
-                continue
-            if not live[number].is_task:
-                self._protocol.active = (str(live[number].name), live[number].type)
-            else:
-                self._protocol.open_tasks.append(str(live[number].name))
+        present.restore(live[number] for number in state["open"])
         self._count = state["count"]
         self._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
         self._view.notices.update(state["notices"])
         for call_id, owner, rank, index in state["calls"]:
             self._calls.setdefault(call_id, []).append(OpenCall(live[owner], rank, index))
-        self._latest, self._starts.ordinal, self._starts.growing = state["message"]
+        self._graph.message, self._starts.ordinal, self._starts.growing = state["message"]
 
     def _check(self, item: Item) -> None:
         # A plain string equals a Kind but is not one.
@@ -572,11 +563,11 @@ class ContextWindow:
         """
         if not self._starts.begins(item):
             return None
-        self._latest = index
         self._view.latest = VisibleMessage()
-        self._graph.message_started()
-        full = self._implicit is not None and self._implicit.size >= IMPLICIT_TOKENS
-        return self._close_implicit() if full else None
+        self._graph.message_started(index)
+        implicit = self._open.implicit
+        full = implicit is not None and implicit.size >= IMPLICIT_TOKENS
+        return self._open.close_implicit() if full else None
 
     def _take(self, item: Item, index: int) -> Added:
         self._view.enter(index, item.tokens)
@@ -587,18 +578,18 @@ class ContextWindow:
         if item.kind in ASSISTANT:
             self._view.say(index, reasoning=item.kind is Kind.REASONING)
             return self._add_work(item, index)
-        if item.kind is Kind.NOTICE and not item.standing and (self._latest >= 0 or self._active):
+        if item.kind is Kind.NOTICE and not item.standing and (self._graph.message >= 0 or self._open.active):
             added = self._add_work(item, index)
             assert added.episode is not None
             self._view.notices[index] = added.episode.number
             return added
         self._fixed[item.kind] += item.tokens
-        if item.standing and self._latest >= 0:
-            stands_in = self._active or self._implicit or self._graph.latest
+        if item.standing and self._graph.message >= 0:
+            stands_in = self._open.active or self._open.implicit or self._graph.latest
             assert stands_in is not None
             for earlier, episode in self._standing.enter(index, item.standing, stands_in):
                 self._release(earlier, episode)
-        return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
+        return Added(index, closed=self._open.close_implicit() if item.kind is Kind.USER else None)
 
     def _release(self, index: int, episode: Episode) -> None:
         """Make a notice that is no longer in force one of the episode that it stood in (R15)."""
@@ -615,73 +606,13 @@ class ContextWindow:
         if not episode.settled:
             episode.loose[index] = index
 
-    def _mark(self, mark: Mark) -> Episode | None:
-        """Make a mark; return the episode or task that it closed."""
-        if mark.action == "enter":
-            self._enter_scope(mark.name)
-            return None
-        if mark.action == "describe":
-            self._describing = self._open[mark.name]
-            return None
-        if mark.action == "end":
-            if self._active is not None:
-                return self._close_active(mark.description, mark.closing)
-            self._close_implicit()
-            task = self._task
-            assert task is not None
-            self._end_task(mark.description, abandoned=mark.abandoned, closing=mark.closing)
-            return task
-        closed = self._close_implicit()
-        # The agent may not use the name again (R3), nor depend on an episode that was inferred.
-        self._protocol.started[mark.name] = False
-        opened = self._graph.start(mark.name, mark.type, mark.dependencies, self._task)
-        opened.inferred, opened.host = not mark.host, mark.host
-        self._opened(opened)
-        if opened.is_task:
-            self._task = opened
-        else:
-            self._active = opened
-        return closed
-
-    def _check_marks(self, marks: Sequence[Mark]) -> None:
-        opened = list(self._open.values())
-        check_marks(marks, self._active, self._task, opened, self._graph, self._protocol.started)
-
-    def _enter_scope(self, name: str) -> None:
-        """Go on in the scope of an open episode or task, or of none that the host opened (R18)."""
-        around = (episode for episode in reversed(self._open.values()) if episode.is_task and not episode.host)
-        scope = self._open[name] if name else next(around, None)
-        is_task = scope is None or scope.is_task
-        self._active = None if is_task else scope
-        self._task = scope if is_task or scope is None else scope.task
-
-    def _closed(self, episode: Episode) -> None:
-        """Note that a mark has ended an episode or a task."""
-        assert episode.name is not None
-        del self._open[episode.name]
-        if not episode.inferred:
-            self._protocol.started[episode.name] = episode.type is EpisodeType.EXPL
-        self._protocol.hosted = any(other.host for other in self._open.values())
-        if not episode.marked:
-            return
-        # The agent marked it before the host began to.
-        if not episode.is_task:
-            self._protocol.active = None
-        else:
-            self._protocol.open_tasks.remove(episode.name)
-
-    def _opened(self, episode: Episode) -> None:
-        assert episode.name is not None
-        self._open[episode.name] = episode
-        self._protocol.hosted |= episode.host
-
     def _add_work(self, item: Item, index: int) -> Added:
         verdict = None
         if item.kind is Kind.CALL and item.tool == DELIMITER:
             verdict = self._protocol.judge(item.arguments, self.absence)
             if verdict.accepted:
                 return self._add_boundary(item, index, verdict)
-        owner, opened = self._owner()
+        owner, opened = self._open.owner()
         rank = self._rank(item, owner, verdict)
         self._enter(owner, item, index, rank)
         # What overflow may take of an episode that has not settled (R16); of a task it takes nothing (R17).
@@ -694,58 +625,22 @@ class ContextWindow:
         return Added(index, owner, verdict, opened)
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
-        """Take in an accepted `delimiter` call: a start opens its episode, an end is its last call (R4)."""
-        if verdict.type is EpisodeType.TASK:
-            return self._add_task_boundary(item, index, verdict)
+        """Take in an accepted `delimiter` call: of an episode the first or the last call (R4), or of a task (R17)."""
         if verdict.action == "start":
-            # The protocol accepts a start while an inferred episode is open: the agent is the authority.
-            closed = self._close_implicit() or self._close_active()
             assert verdict.type is not None
-            opened = self._active = self._graph.start(verdict.name, verdict.type, verdict.dependencies, self._task)
-            self._opened(opened)
+            opened, closed = self._open.start(verdict.name, verdict.type, verdict.dependencies)
             self._enter(opened, item, index, REMOVE_RANK)
             return Added(index, opened, verdict, opened, closed)
+        if verdict.type is EpisodeType.TASK:
+            task = self._open.innermost()
+            self._enter(task, item, index, _DESCRIPTION_RANK)
+            self._open.end_task(verdict.description, abandoned=verdict.abandoned, marked=False)
+            return Added(index, task, verdict, closed=task)
         assert verdict.name is not None
-        episode = self._open.pop(verdict.name)  # a host may have left its scope (R18)
+        episode = self._open.annotated[verdict.name]
         self._enter(episode, item, index, _DESCRIPTION_RANK if verdict.type is EpisodeType.EXPL else REMOVE_RANK)
-        episode.closed = True
-        episode.description = verdict.description
-        self._active = None
+        self._open.end(episode, verdict.description)
         return Added(index, episode, verdict, closed=episode)
-
-    def _add_task_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
-        """Take in an accepted start or end of a task, which owns its two calls (R17)."""
-        closed = self._close_implicit() or self._close_active()
-        if verdict.action == "start":
-            opened = self._task = self._graph.start(verdict.name, EpisodeType.TASK, task=self._task)
-            self._opened(opened)
-            self._enter(opened, item, index, REMOVE_RANK)
-            return Added(index, opened, verdict, opened, closed)
-        while (task := self._task) is not None and task.inferred:  # the agent is the authority
-            self._end_task(None)
-        assert task is not None
-        self._enter(task, item, index, _DESCRIPTION_RANK)
-        self._end_task(verdict.description, abandoned=verdict.abandoned, marked=False)
-        return Added(index, task, verdict, closed=task)
-
-    def _end_task(
-        self, description: str | None, *, abandoned: bool = False, closing: int | None = None, marked: bool = True
-    ) -> None:
-        """End the innermost task, by a mark or by the agent's call."""
-        task = self._task
-        assert task is not None
-        if marked:
-            self._closed(task)
-        else:
-            del self._open[str(task.name)]
-        if closing is not None and closing in self._view.tokens:
-            task.close(closing)
-        task.closed, task.description = True, description
-        self._task = task.task
-        if abandoned:
-            self._graph.abandon(task)
-        if task.complete:  # it was inferred: it has no calls, and settles with the next assistant message
-            self._graph.waiting.append(task)
 
     def _add_result(self, item: Item, index: int) -> Added:
         assert item.call_id is not None
@@ -761,18 +656,8 @@ class ContextWindow:
                 ends[call.index] = index
         owner.open_calls -= 1
         if owner.complete:
-            self._graph.completed(owner, self._latest)
+            self._graph.completed(owner)
         return Added(index, owner)
-
-    def _owner(self) -> tuple[Episode, Episode | None]:
-        """The episode that work at this position belongs to, and the implicit one that it opens, if any (R5)."""
-        if (scope := self._describing or self._active) is not None:
-            return scope, None
-        if self._implicit is not None:
-            return self._implicit, None
-        self._implicit = self._graph.start(task=self._task)
-        self._implicit.prologue = not self._protocol.started
-        return self._implicit, self._implicit
 
     def _rank(self, item: Item, owner: Episode, verdict: Verdict | None) -> int:
         """Rank of the level that takes an item (R9)."""
@@ -793,31 +678,8 @@ class ContextWindow:
         owner.enter(index, item.tokens, rank)
         self._graph.latest = owner
         if item.kind in ASSISTANT:
-            owner.latest = self._latest
+            owner.latest = self._graph.message
         if item.kind is Kind.CALL:
             assert item.call_id is not None
             self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))
             owner.open_calls += 1
-
-    def _close_implicit(self) -> Episode | None:
-        episode, self._implicit = self._implicit, None
-        if episode is not None:
-            episode.closed = True
-            if episode.complete:
-                self._graph.completed(episode, self._latest)
-        return episode
-
-    def _close_active(self, description: str | None = None, closing: int | None = None) -> Episode | None:
-        """Close the episode of this scope by a mark, or because the agent starts one of its own."""
-        episode, self._active = self._active, None
-        if episode is None:
-            return None
-        self._closed(episode)
-        episode.closed = True
-        episode.description = description
-        if closing is not None and closing in self._view.tokens:
-            episode.close(closing)
-        if episode.complete:
-            # Its end stands in the latest assistant message, so it settles with the next one (R6).
-            self._graph.waiting.append(episode)
-        return episode

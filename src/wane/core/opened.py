@@ -1,0 +1,207 @@
+"""What is open at the end of a history: the episodes and tasks that were started and not ended (R3 to R5, R17, R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wane.core.delimiter import Protocol
+from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
+from wane.core.marks import Mark, check_marks
+from wane.core.view import View
+
+
+class OpenEpisodes:
+    """Opens and closes episodes and tasks: by the agent's calls, by marks, and where there are neither.
+
+    Args:
+        graph: the episodes.
+        view: what is visible.
+        protocol: judges the agent's calls.
+
+    Attributes:
+        active: the annotated episode to which the next item belongs.
+        task: the innermost task around the next item.
+        implicit: the episode of unmarked work (R5).
+        describing: what the next item describes (R18).
+        annotated: annotated episodes and tasks by name, in order of start; several episodes if the host marks (R18).
+    """
+
+    def __init__(self, graph: EpisodeGraph, view: View, protocol: Protocol) -> None:
+        self.active: Episode | None = None
+        self.task: Episode | None = None
+        self.implicit: Episode | None = None
+        self.describing: Episode | None = None
+        self.annotated: dict[str, Episode] = {}
+        self._graph, self._view, self._protocol = graph, view, protocol
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """The annotated ones without tasks, in order of start."""
+        return [episode for episode in self.annotated.values() if not episode.is_task]
+
+    def owner(self) -> tuple[Episode, Episode | None]:
+        """Return the episode that work at this position belongs to, and the implicit one that it opens, if any (R5)."""
+        if (scope := self.describing or self.active) is not None:
+            return scope, None
+        if self.implicit is not None:
+            return self.implicit, None
+        self.implicit = self._graph.start(task=self.task)
+        self.implicit.prologue = not self._protocol.started
+        return self.implicit, self.implicit
+
+    def close_implicit(self) -> Episode | None:
+        """Close the episode of unmarked work; return it."""
+        episode, self.implicit = self.implicit, None
+        if episode is not None:
+            episode.closed = True
+            if episode.complete:
+                self._graph.completed(episode)
+        return episode
+
+    # The agent's calls
+
+    def start(
+        self, name: str | None, type_: EpisodeType, dependencies: Iterable[str] = ()
+    ) -> tuple[Episode, Episode | None]:
+        """Open an episode or a task for the agent; return it, and what that closes.
+
+        The protocol accepts a start while an inferred episode is open: the agent is the authority.
+        """
+        closed = self.close_implicit() or self._close_active()
+        opened = self._graph.start(name, type_, dependencies, self.task)
+        self._begin(opened)
+        return opened, closed
+
+    def end(self, episode: Episode, description: str | None) -> None:
+        """End an episode by the agent's call, which may come when the host has left its scope (R18)."""
+        del self.annotated[str(episode.name)]
+        episode.closed, episode.description = True, description
+        self.active = None
+
+    def innermost(self) -> Episode:
+        """Return the agent's innermost task, after closing what is open in it: the agent is the authority."""
+        if self.close_implicit() is None:
+            self._close_active()
+        while (task := self.task) is not None and task.inferred:
+            self.end_task(None)
+        assert task is not None
+        return task
+
+    def end_task(
+        self, description: str | None, *, abandoned: bool = False, closing: int | None = None, marked: bool = True
+    ) -> None:
+        """End the innermost task.
+
+        Args:
+            description: what it is described by.
+            abandoned: whether its work was given up (R17 a).
+            closing: the item that holds the description, if the task has no call for it.
+            marked: whether a mark ends it, not the agent's call.
+        """
+        task = self.task
+        assert task is not None
+        if marked:
+            self._closed(task)
+        else:
+            del self.annotated[str(task.name)]
+        if closing is not None and closing in self._view.tokens:
+            task.close(closing)
+        task.closed, task.description = True, description
+        self.task = task.task
+        if abandoned:
+            self._graph.abandon(task)
+        if task.complete:  # it was inferred: it has no calls, and settles with the next assistant message
+            self._graph.waiting.append(task)
+
+    # Marks
+
+    def check(self, marks: Sequence[Mark]) -> None:
+        """Check that marks can be made in their order.
+
+        Raises:
+            HistoryError: if one cannot be made.
+        """
+        opened = list(self.annotated.values())
+        check_marks(marks, self.active, self.task, opened, self._graph, self._protocol.started)
+
+    def mark(self, mark: Mark) -> Episode | None:
+        """Make a mark; return the episode or task that it closed."""
+        if mark.action == "enter":
+            self._enter_scope(mark.name)
+            return None
+        if mark.action == "describe":
+            self.describing = self.annotated[mark.name]
+            return None
+        if mark.action == "end":
+            if self.active is not None:
+                return self._close_active(mark.description, mark.closing)
+            self.close_implicit()
+            task = self.task
+            self.end_task(mark.description, abandoned=mark.abandoned, closing=mark.closing)
+            return task
+        closed = self.close_implicit()
+        # The agent may not use the name again (R3), nor depend on an episode that was inferred.
+        self._protocol.started[mark.name] = False
+        opened = self._graph.start(mark.name, mark.type, mark.dependencies, self.task)
+        opened.inferred, opened.host = not mark.host, mark.host
+        self._begin(opened)
+        return closed
+
+    def restore(self, episodes: Iterable[Episode]) -> None:
+        """Take in the annotated ones of a restored window."""
+        for episode in episodes:
+            self._enter(episode)
+            if episode.marked and not episode.is_task:
+                self._protocol.active = (str(episode.name), episode.type)
+            elif episode.marked:
+                self._protocol.open_tasks.append(str(episode.name))
+
+    # Internals
+
+    def _begin(self, episode: Episode) -> None:
+        self._enter(episode)
+        if episode.is_task:
+            self.task = episode
+        else:
+            self.active = episode
+
+    def _enter(self, episode: Episode) -> None:
+        self.annotated[str(episode.name)] = episode
+        self._protocol.hosted |= episode.host
+
+    def _enter_scope(self, name: str) -> None:
+        """Go on in the scope of an open episode or task, or of none that the host opened (R18)."""
+        around = (episode for episode in reversed(self.annotated.values()) if episode.is_task and not episode.host)
+        scope = self.annotated[name] if name else next(around, None)
+        is_task = scope is None or scope.is_task
+        self.active = None if is_task else scope
+        self.task = scope if is_task or scope is None else scope.task
+
+    def _close_active(self, description: str | None = None, closing: int | None = None) -> Episode | None:
+        """Close the episode of this scope by a mark, or because the agent starts one of its own."""
+        episode, self.active = self.active, None
+        if episode is None:
+            return None
+        self._closed(episode)
+        episode.closed, episode.description = True, description
+        if closing is not None and closing in self._view.tokens:
+            episode.close(closing)
+        if episode.complete:
+            # Its end stands in the latest assistant message, so it settles with the next one (R6).
+            self._graph.waiting.append(episode)
+        return episode
+
+    def _closed(self, episode: Episode) -> None:
+        """Note that a mark has ended an episode or a task."""
+        name = str(episode.name)
+        del self.annotated[name]
+        if not episode.inferred:
+            self._protocol.started[name] = episode.type is EpisodeType.EXPL
+        self._protocol.hosted = any(other.host for other in self.annotated.values())
+        if not episode.marked:
+            return
+        # The agent marked it before the host began to.
+        if not episode.is_task:
+            self._protocol.active = None
+        else:
+            self._protocol.open_tasks.remove(name)
