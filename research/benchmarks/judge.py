@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def line(row: Row) -> str:
     return table_row([*cells, f"{row.recall:.3f}"])
 
 
-def main(words: Iterable[str] | None = None) -> None:
+def main() -> None:
     """Judge, and print the tables."""
     command = parser(__doc__)
     command.add_argument("sessions", type=Path, help=f"folder with {', '.join(FOLDERS)}")
@@ -110,7 +110,7 @@ def main(words: Iterable[str] | None = None) -> None:
     )
     command.add_argument("--seed", type=int, default=0, help="decides sessions and places")
     command.add_argument("--no-flash", dest="flash", action="store_false", help="attention the slow way")
-    arguments = command.parse_args(None if words is None else list(words))
+    arguments = command.parse_args()
     try:
         arms = [arm(name) for name in arguments.arms.split(",")]
         judgements = judge(arguments, arms)

@@ -16,7 +16,7 @@ from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 _ID = re.compile(r"toolu_(.+)_(\d+)_\w+$")
 
 
-def recorded_script(tasks: Path, recordings: Path, delay: float = 0.0):
+def recorded_script(tasks: Path, recordings: Path):
     """A script that answers with the commands recorded for the task at hand.
 
     Where it is in a recording is told by the ids of the calls in the request alone, so that a session that was rolled
@@ -44,7 +44,7 @@ def recorded_script(tasks: Path, recordings: Path, delay: float = 0.0):
         at = max((int(match[2]) + 1 for match in made if match), default=0)
         todo = commands[task]
         if at >= len(todo):
-            return Reply(f"{task} is done.", delay=delay)
+            return Reply(f"{task} is done.")
         code = f'cd "$(cat /tmp/.cwd 2>/dev/null || pwd)"\n{todo[at]}\npwd > /tmp/.cwd'
         calls = [Call("shell", {"command": code}, id=f"toolu_{task}_{at}_run")]
         if at == 0:
@@ -52,7 +52,7 @@ def recorded_script(tasks: Path, recordings: Path, delay: float = 0.0):
             calls.insert(0, Call("delimiter", start, id=f"toolu_{task}_{at}_start"))
         if at == len(todo) - 1:
             calls.append(Call("delimiter", {"action": "end"}, id=f"toolu_{task}_{at}_end"))
-        return Reply(reasoning="As recorded.", calls=tuple(calls), delay=delay)
+        return Reply(reasoning="As recorded.", calls=tuple(calls))
 
     return script
 

@@ -63,13 +63,10 @@ class BundleError(WaneError, RuntimeError):
 
 
 @cache
-def ensure(folder: Path | None = None) -> Path:
-    """Return the folder of the bundle of the packages installed now; make it if it does not exist.
+def ensure() -> Path:
+    """Return the folder of the bundle of the packages installed now; make it in the user's cache if it does not exist.
 
     In one process it is always the same, even if the sources change meanwhile.
-
-    Args:
-        folder: folder for bundles; in the user's cache if None.
 
     Raises:
         BundleError: if it cannot be made, or does not start.
@@ -77,7 +74,7 @@ def ensure(folder: Path | None = None) -> Path:
     if not sys.platform.startswith("linux"):
         raise BundleError("a bundle for Linux environments can only be made on Linux")
     packages = _closure()
-    folder = folder or platformdirs.user_cache_path("wane", appauthor=False) / "bundles"
+    folder = platformdirs.user_cache_path("wane", appauthor=False) / "bundles"
     target = folder / _name(packages)
     if target.exists():
         target.touch()

@@ -80,14 +80,9 @@ class Model:
         self._api.llama_free(self._context)
         self._model.close()
 
-    def tokens(self, text: str, *, special: bool = False) -> list[int]:
-        """Return the tokens of a text.
-
-        Args:
-            text: the text.
-            special: whether names of special tokens stand for these, as in a chat template.
-        """
-        tokens: list[int] = self._model.tokenize(text, add_bos=False, special=special)
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text, in which names of special tokens are words like others."""
+        tokens: list[int] = self._model.tokenize(text, add_bos=False, special=False)
         return tokens
 
     @property
