@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,47 +14,59 @@ from wane.core import Policy
 from wane.core.errors import ConfigError
 
 
+class Places:
+    """A project below a repository's root, and a config directory of the user that is empty."""
+
+    def __init__(self, root: Path) -> None:
+        self.cwd = root / "repo" / "sub"
+        self.environ = {"WANE_CONFIG_DIR": str(root / "config")}
+        for directory in (root / "repo" / ".git", self.cwd, root / "config"):
+            directory.mkdir(parents=True)
+
+    def user(self, text: str) -> None:
+        """Write the user's settings."""
+        user_file(self.environ).write_text(text, encoding="utf-8")
+
+    def project(self, text: str) -> Path:
+        """Write the project's settings."""
+        path = self.cwd / ".wane.toml"
+        path.write_text(text)
+        return path
+
+    def load(self, **options: Any) -> Settings:
+        return load_settings(AgentOptions(**{"cwd": self.cwd, **options}), self.environ)
+
+
 @pytest.fixture
-def places(tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    """A project below a repository's root, and an environment whose config directory is empty."""
-    (tmp_path / "repo" / ".git").mkdir(parents=True)
-    (tmp_path / "repo" / "sub").mkdir()
-    (tmp_path / "config").mkdir()
-    return tmp_path / "repo" / "sub", {"WANE_CONFIG_DIR": str(tmp_path / "config")}
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path)
 
 
-def test_defaults(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
-    assert load_settings(AgentOptions(cwd=cwd), environ) == Settings()
+def test_defaults(places: Places) -> None:
+    assert places.load() == Settings()
 
 
-def test_flags_before_project_before_user_before_defaults(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
-    user_file(environ).write_text('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
-    (cwd.parent / ".wane.toml").write_text('model = "a:project"\nbudget = 20000\npolicy = "paper"\n')
-    settings = load_settings(AgentOptions(cwd=cwd, model="a:flag"), environ)
+def test_flags_before_project_before_user_before_defaults(places: Places) -> None:
+    places.user('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
+    (places.cwd.parent / ".wane.toml").write_text('model = "a:project"\nbudget = 20000\npolicy = "paper"\n')
     context = ContextSettings(policy=Policy.paper(), recall=False)
-    assert settings == Settings(model="a:flag", budget=20_000, context=context, yolo=True)
+    assert places.load(model="a:flag") == Settings(model="a:flag", budget=20_000, context=context, yolo=True)
 
 
-def test_rules_of_all_places_count_together(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
-    user_file(environ).write_text('allow = ["git diff *"]\ndeny = ["rm *"]\n')
-    (cwd / ".wane.toml").write_text('deny = ["git push *"]\n')
-    settings = load_settings(AgentOptions(cwd=cwd, allow=["ls *"]), environ)
+def test_rules_of_all_places_count_together(places: Places) -> None:
+    places.user('allow = ["git diff *"]\ndeny = ["rm *"]\n')
+    places.project('deny = ["git push *"]\n')
+    settings = places.load(allow=["ls *"])
     assert settings.allow == ("git diff *", "ls *")
     assert settings.deny == ("rm *", "git push *")
 
 
-def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
-    user_file(environ).write_text("low_water = 0.5\n")
-    assert load_settings(AgentOptions(cwd=cwd), environ).context.policy == Policy(low_water=0.5)
-    (cwd / ".wane.toml").write_text('policy = "paper"\ndescription_share = 0.1\n')
-    assert load_settings(AgentOptions(cwd=cwd), environ).context.policy == replace(
-        Policy.paper(), description_share=0.1
-    )
-    assert load_settings(AgentOptions(cwd=cwd, policy="default"), environ).context.policy == Policy()
+def test_parts_of_the_policy_go_on_top_of_the_named_one(places: Places) -> None:
+    places.user("low_water = 0.5\n")
+    assert places.load().context.policy == Policy(low_water=0.5)
+    places.project('policy = "paper"\ndescription_share = 0.1\n')
+    assert places.load().context.policy == replace(Policy.paper(), description_share=0.1)
+    assert places.load(policy="default").context.policy == Policy()
 
 
 @pytest.mark.parametrize(
@@ -84,48 +97,41 @@ def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict
         (f"budget = {'[' * 5_000}", ["nested too deeply"]),
     ],
 )
-def test_a_bad_setting_is_named_with_its_file(places: tuple[Path, dict[str, str]], text: str, words: list[str]) -> None:
-    cwd, environ = places
-    path = cwd / ".wane.toml"
-    path.write_text(text)
+def test_a_bad_setting_is_named_with_its_file(places: Places, text: str, words: list[str]) -> None:
+    path = places.project(text)
     with pytest.raises(ConfigError) as raised:
-        load_settings(AgentOptions(cwd=cwd), environ)
+        places.load()
     assert all(word in str(raised.value) for word in [str(path), *words])
     assert len(str(raised.value)) < len(str(path)) + 500
 
 
-def test_a_byte_order_mark_does_no_harm(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
-    user_file(environ).write_text('\ufeffbudget = "10k"\n', encoding="utf-8")
-    assert load_settings(AgentOptions(cwd=cwd), environ).budget == "10k"
+def test_a_byte_order_mark_does_no_harm(places: Places) -> None:
+    places.user('\ufeffbudget = "10k"\n')
+    assert places.load().budget == "10k"
 
 
-def test_a_directory_that_cannot_be_looked_into_is_named(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
+def test_a_directory_that_cannot_be_looked_into_is_named(places: Places) -> None:
     # Root may look into all, so this one is none for anybody: no file system takes such a name.
-    too_long = cwd / ("x" * 5_000)
+    too_long = places.cwd / ("x" * 5_000)
     with pytest.raises(ConfigError, match=f"cannot work in the directory {too_long}: "):
-        load_settings(AgentOptions(cwd=too_long), environ)
+        places.load(cwd=too_long)
 
 
-def test_a_bad_flag_is_refused(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
-    for options in (AgentOptions(cwd=cwd, budget="-3"), AgentOptions(cwd=cwd, cost_limit=0.0)):
-        with pytest.raises(ConfigError):
-            load_settings(options, environ)
+@pytest.mark.parametrize("flag", [{"budget": "-3"}, {"cost_limit": 0.0}])
+def test_a_bad_flag_is_refused(places: Places, flag: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        places.load(**flag)
 
 
-def test_the_project_ends_at_the_repositorys_root(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, _ = places
-    (cwd.parent.parent / ".wane.toml").write_text("")
-    assert project_file(cwd) is None
+def test_the_project_ends_at_the_repositorys_root(places: Places, tmp_path: Path) -> None:
+    (tmp_path / ".wane.toml").write_text("")
+    assert project_file(places.cwd) is None
 
 
-def test_the_guide_has_every_key(places: tuple[Path, dict[str, str]]) -> None:
-    cwd, environ = places
-    Path(environ["WANE_CONFIG_DIR"], "config.toml").write_text("nonsense = 1")
+def test_the_guide_has_every_key(places: Places) -> None:
+    places.user("nonsense = 1")
     with pytest.raises(ConfigError) as refused:
-        load_settings(AgentOptions(cwd=cwd), environ)
+        places.load()
     keys = str(refused.value).partition("the settings are: ")[2].split(", ")
     guide = (Path(__file__).parents[2] / "docs/agent.md").read_text(encoding="utf-8")
     _, _, table = guide.partition("## Settings\n")

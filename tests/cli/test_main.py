@@ -187,17 +187,20 @@ class TestAgentOptions:
             strategy="none",
         )
 
-    @pytest.mark.parametrize("args", [["-r"], ["--resume"], ["-r", "-y"], ["-y", "-r"]])
-    def test_resume_without_an_id_is_a_choice(self, args: list[str]) -> None:
-        assert self.options(*args).resume == CHOOSE
-
-    def test_a_session_by_its_id(self) -> None:
-        assert self.options("-r", "5a3e").resume == "5a3e"
-
-    def test_the_last_session(self) -> None:
-        options = self.options("-c")
-        assert options.continue_last
-        assert options.resume is None
+    @pytest.mark.parametrize(
+        ("args", "last", "session_id"),
+        [
+            (["-r"], False, CHOOSE),
+            (["--resume"], False, CHOOSE),
+            (["-r", "-y"], False, CHOOSE),
+            (["-y", "-r"], False, CHOOSE),
+            (["-r", "5a3e"], False, "5a3e"),
+            (["-c"], True, None),
+        ],
+    )
+    def test_the_session_to_resume(self, args: list[str], last: bool, session_id: str | None) -> None:
+        options = self.options(*args)
+        assert (options.continue_last, options.resume) == (last, session_id)
 
     def test_a_task_from_standard_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stdin", io.StringIO("do this\nand that\n"))

@@ -522,8 +522,7 @@ def test_it_stands_aside_where_openai_keeps_the_conversation() -> None:
     history = [message for _ in range(5) for message in (ModelRequest.user_text_prompt("Go."), long)]
     with pytest.warns(UserWarning, match="openai_conversation_id"):
         agent.run_sync("Go.", message_history=history)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    with warnings.catch_warnings(action="error", category=UserWarning):
         agent.run_sync("Go.", message_history=history)
     assert seen == [11, 11]
     agent.run_sync("Go.", message_history=history, model_settings={"openai_conversation_id": None})
@@ -535,6 +534,5 @@ def test_a_provider_that_compacts_too_is_told_of_once(compaction: Any) -> None:
     agent: Any = Agent(TestModel(), capabilities=[ContextLifecycle(BUDGET), compaction])
     with pytest.warns(UserWarning, match="compacts the conversation beside it"):
         agent.run_sync("Go.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    with warnings.catch_warnings(action="error", category=UserWarning):
         agent.run_sync("Go on.")

@@ -173,8 +173,7 @@ def test_it_stands_aside_where_the_service_stores_the_conversation() -> None:
         asked = agent(server, ContextLifecycle(), client=OpenAIChatClient)
         with pytest.warns(UserWarning, match=r'options=\{"store": False\}') as told:
             asyncio.run(asked.run("Go."))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
+        with warnings.catch_warnings(action="error", category=UserWarning):
             asyncio.run(asked.run("Go."))
     assert len(told) == 1
     assert server.requests[0].tools == ("read",)

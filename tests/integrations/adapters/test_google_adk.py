@@ -456,8 +456,7 @@ def test_an_agent_that_is_shown_only_its_own_run_begins_anew() -> None:
         Reply(calls=(mark("d1", **LOOK),)), Reply("One."), Reply(calls=(mark("d2", **LOOK),)), Reply("Two.")
     )
     agent = LlmAgent(name="agent", model=model, include_contents="none")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    with warnings.catch_warnings(action="error", category=UserWarning):
         asyncio.run(live(App(name="app", root_agent=agent, plugins=[ContextLifecycle()]), "Go.", "Again."))
     assert model.gemini.requests[-1].results["d2"].startswith("Started")
 

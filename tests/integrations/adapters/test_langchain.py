@@ -203,8 +203,7 @@ def test_a_conversation_that_openai_keeps_is_left_alone_and_said_once() -> None:
         agent: Any = create_agent(model, [read], middleware=[ContextLifecycle()])
         with pytest.warns(UserWarning, match="use_previous_response_id"):
             agent.invoke({"messages": [("user", "Go.")]})
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
+        with warnings.catch_warnings(action="error", category=UserWarning):
             agent.invoke({"messages": [("user", "Go.")]})
 
 
