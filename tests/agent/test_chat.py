@@ -666,6 +666,8 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
 
 def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
+        at.say("!")
+        await at.until("! needs a command to run")
         at.say("!echo one; exit 3")
         await at.until("one\n    [exit code: 3]")
         # `exec`, because dash may lose a Ctrl-C that comes while it starts another program.

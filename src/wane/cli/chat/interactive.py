@@ -354,8 +354,10 @@ class Chat:
             self._leave()
 
     async def _run_own(self, command: str) -> None:
-        if not command or self._activity is None:
+        if not command:
+            self.console.print("! needs a command to run, such as !git status", style="red")
             return
+        assert self._activity is not None
         self._activity.doing = safe(command)
         self._stopping.clear()
         try:
