@@ -431,11 +431,21 @@ def test_a_server_serves_one_block() -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [lambda: Usage(-1, 0), lambda: Usage(10, 0, cache_read=6, cache_write=5), lambda: HttpError(200)],
+    ("make", "problem"),
+    [
+        (lambda: Usage(-1, 0), "negative"),
+        (lambda: Usage(10, 0, cache_read=6, cache_write=5), "parts of input"),
+        (lambda: HttpError(200), "not 200"),
+        (lambda: Break(how="cut"), "by close, reset, garbage, error, not 'cut'"),  # type: ignore[arg-type]
+        (lambda: Break(-1), "negative"),
+        (lambda: Break(stall=-1), "negative"),
+        (lambda: Reply("x", delay=-1), "-1 seconds"),
+        (lambda: ScriptedServer([], context_limit=0), "at least one token, not 0"),
+        (lambda: ScriptedServer([], keep=-1), "cannot be -1"),
+    ],
 )
-def test_settings_that_cannot_work(make: Any) -> None:
-    with pytest.raises(ConfigError):
+def test_settings_that_cannot_work(make: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
         make()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from wane.core.errors import ConfigError
 from wane.testing.request import Request, compact, count_chars
@@ -81,6 +81,10 @@ class HttpError:
             raise ConfigError(f"an HTTP error has a status from 400 to 599, not {self.status}")
 
 
+How: TypeAlias = Literal["close", "reset", "garbage", "error"]
+"""How an answer breaks off."""
+
+
 @dataclass(frozen=True, slots=True)
 class Break:
     """A streamed answer that breaks off. One that is not streamed breaks off before its first byte.
@@ -91,12 +95,21 @@ class Break:
             event that is not JSON, and `error` sends the provider's error event.
         status: the HTTP status that the error of the event stands for.
         stall: seconds for which nothing more comes before that.
+
+    Raises:
+        ConfigError: for another `how`, or a negative number of events or seconds.
     """
 
     after: int = 3
-    how: Literal["close", "reset", "garbage", "error"] = "close"
+    how: How = "close"
     status: int = 529
     stall: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.how not in get_args(How):
+            raise ConfigError(f"an answer breaks off by {', '.join(get_args(How))}, not {self.how!r}")
+        if self.after < 0 or self.stall < 0:
+            raise ConfigError(f"events and seconds before a break cannot be negative: {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +126,9 @@ class Reply:
         error: an HTTP error to send instead.
         delay: seconds to wait before answering.
         breaks: how the answer breaks off; None if it is sent whole.
+
+    Raises:
+        ConfigError: for a negative delay.
     """
 
     text: str | None = None
@@ -122,6 +138,10 @@ class Reply:
     error: HttpError | None = None
     delay: float = 0.0
     breaks: Break | None = None
+
+    def __post_init__(self) -> None:
+        if self.delay < 0:
+            raise ConfigError(f"a reply cannot be delayed by {self.delay} seconds")
 
     @property
     def reasoning_tokens(self) -> int:

@@ -13,6 +13,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from wane.core.errors import ConfigError
 from wane.testing.anthropic import Anthropic
 from wane.testing.gemini import Gemini
 from wane.testing.handler import Handler, HttpServer
@@ -112,6 +113,9 @@ class ScriptedServer:
             Anthropic answers HTTP 400 unless the request asks for `drop_block`, OpenAI drops the reasoning and says so
             in `input_transformations`. `Request.dropped_reasoning` tells what was dropped.
         keep: number of latest requests to keep in `requests`; None keeps all. Each is as large as its view.
+
+    Raises:
+        ConfigError: for a `context_limit` below 1, or a negative `keep`.
     """
 
     def __init__(
@@ -122,6 +126,10 @@ class ScriptedServer:
         preserved_reasoning: bool = False,
         keep: int | None = None,
     ) -> None:
+        if context_limit is not None and context_limit < 1:
+            raise ConfigError(f"a context window holds at least one token, not {context_limit}")
+        if keep is not None and keep < 0:
+            raise ConfigError(f"keep is a number of requests, and cannot be {keep}")
         self._function = script if callable(script) else None
         self._replies = () if callable(script) else tuple(script)
         self._context_limit = context_limit
