@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,13 @@ def repository(_committed: Path, tmp_path: Path) -> Path:
     return shutil.copytree(_committed, tmp_path / "project", symlinks=True)
 
 
+@pytest.fixture
+def project(repository: Path) -> Path:
+    """The repository, with a file of many lines."""
+    (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))
+    return repository
+
+
 @pytest.fixture(autouse=True)
 def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test reads or writes what belongs to the user that runs it. All journals that it leaves are verified."""
@@ -68,6 +76,11 @@ def config(directory: Path, model: object, *, keep: bool = True, **settings: obj
     """What a session in a repository needs to know: its journal beside it, and no questions asked."""
     store = SessionStore(directory.parent / "sessions") if keep else None
     return SessionConfig(directory, Settings(model=model, yolo=True).changed(**settings), store)  # type: ignore[arg-type]
+
+
+def chosen(given: SessionConfig, **settings: object) -> SessionConfig:
+    """The same with some settings that the user chooses for this start."""
+    return replace(given, settings=given.settings.changed(**settings), chosen=frozenset(settings))
 
 
 def dumped(messages: list[ModelMessage]) -> list[object]:

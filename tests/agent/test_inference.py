@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import config, dumped
+from tests.agent.conftest import chosen, config, dumped
 from tests.agent.provider import Serve
 from tests.agent.test_session import path_of, run, task
 from wane.agent.config import load_settings
@@ -22,12 +21,6 @@ from wane.conversation.events import EpisodeOpened, PassRan
 from wane.core.errors import ConfigError
 from wane.journal import MessageRecord, read
 from wane.testing import Call, Reply
-
-
-@pytest.fixture
-def project(repository: Path) -> Path:
-    (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))
-    return repository
 
 
 def plain_task(number: int) -> list[Reply]:
@@ -83,9 +76,7 @@ def test_a_model_that_has_marked_its_work_goes_on_to(served: Serve, project: Pat
         session = AgentSession.create(settings)
         run(session, "task 0")
         session.close()
-        asked = settings.settings.changed(annotate="infer")
-        later = replace(settings, settings=asked, chosen=frozenset({"annotate"}))
-        resumed = AgentSession.resume(path_of(session), later)
+        resumed = AgentSession.resume(path_of(session), chosen(settings, annotate="infer"))
         assert any("none are inferred" in warning for warning in resumed.warnings)
         assert resumed.settings.context.annotate == "model"
         run(resumed, "task 1")
@@ -100,10 +91,7 @@ def test_a_session_may_go_over_to_inference_before_anything_was_marked(served: S
         session = AgentSession.create(settings)
         run(session, "hello")
         session.close()
-        asked = settings.settings.changed(annotate="infer")
-        resumed = AgentSession.resume(
-            path_of(session), replace(settings, settings=asked, chosen=frozenset({"annotate"}))
-        )
+        resumed = AgentSession.resume(path_of(session), chosen(settings, annotate="infer"))
         assert resumed.warnings == session.warnings
         run(resumed, "task 0")
         assert [episode.inferred for episode in resumed.episodes] == [False, True, True]  # first comes the "Hello."

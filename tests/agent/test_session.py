@@ -54,12 +54,6 @@ def task(number: int) -> list[Reply]:
     ]
 
 
-@pytest.fixture
-def project(repository: Path) -> Path:
-    (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))
-    return repository
-
-
 def run(
     session: AgentSession,
     *prompts: str,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from tests.agent.clock import run_fast
-from tests.agent.conftest import config
+from tests.agent.conftest import chosen, config
 from tests.agent.provider import Serve
 from tests.agent.test_session import path_of, run
 from tests.marks import cross_quick, first_quick
 from wane.agent.events import SessionEvent, Waiting
 from wane.agent.options import Strategy
-from wane.agent.session import AgentSession, Outcome, SessionConfig
+from wane.agent.session import AgentSession, Outcome
 from wane.conversation.events import StrategyActed
 from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy
@@ -303,10 +302,6 @@ def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, ap
     assert not any("Half" in str(request.body) for request in server.requests)
 
 
-def changed(given: SessionConfig, strategy: str) -> SessionConfig:
-    return replace(given, settings=given.settings.changed(strategy=strategy), chosen=frozenset({"strategy"}))  # type: ignore[arg-type]
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("strategy", first_quick("truncate", "compact", "clear-tools"))
 def test_another_strategy_begins_with_all_that_has_happened(served: Serve, project: Path, strategy: str) -> None:
@@ -316,13 +311,13 @@ def test_another_strategy_begins_with_all_that_has_happened(served: Serve, proje
         run(session, *tasks(0, 5))
         session.close()
         kept = server.requests[-1].tokens
-        resumed = AgentSession.resume(path_of(session), changed(given, "none"))
+        resumed = AgentSession.resume(path_of(session), chosen(given, strategy="none"))
         assert resumed.window.tokens > kept + 1_000
         run(resumed, "task 5")
         assert [text for text in server.requests[-1].texts(Kind.USER) if text.startswith("task")] == tasks(0, 6)
         resumed.close()
         # What it left out stays out when it is chosen again.
-        again = AgentSession.resume(path_of(session), changed(given, strategy))
+        again = AgentSession.resume(path_of(session), chosen(given, strategy=strategy))
         run(again, "task 6")
         again.close()
         first = len(server.requests) - 3
@@ -372,6 +367,6 @@ def test_paper_is_its_own_policy_whatever_else_is_set_or_switched(served: Serve,
         assert (resumed.settings.context.strategy, resumed.window.policy) == ("paper", Policy.paper())
         assert resumed.conversation.settings.strategy == "paper"
         resumed.close()
-        other = AgentSession.resume(path_of(session), changed(given, "cwl"))
+        other = AgentSession.resume(path_of(session), chosen(given, strategy="cwl"))
         assert (other.settings.context.strategy, other.window.policy) == ("cwl", Policy())
         other.close()

@@ -15,6 +15,7 @@ import pytest
 
 import wane
 from wane.cli.main import main
+from wane.journal import SessionStore
 
 COMMAND = "import sys; from wane.cli.main import main; sys.exit(main())"
 SOURCE = Path(wane.__file__).parents[1]
@@ -50,6 +51,12 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
     for name in OTHERS_HOMES:
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    """The sessions that the command finds."""
+    return SessionStore(tmp_path / "sessions")
 
 
 @pytest.fixture

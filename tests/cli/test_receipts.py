@@ -19,11 +19,6 @@ BODIES = [
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "sessions")
-
-
-@pytest.fixture
 def saved(store: SessionStore, tmp_path: Path) -> Path:
     """A session with three requests; the content of the last one was not kept."""
     receipts = Receipts()

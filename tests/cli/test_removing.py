@@ -21,11 +21,6 @@ from wane.journal import Journal, SessionStore
 from wane.proxy.store import open_store
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "sessions")
-
-
 def aged(path: Path, days: float) -> Path:
     then = time.time() - days * 86_400
     os.utime(path, (then, then))
