@@ -81,9 +81,9 @@ def columns_of(*names: str) -> list[Column]:
     return [columns[name] for name in names]
 
 
-def columns_dict(columns: Iterable[Column] = COLUMNS) -> list[dict[str, Any]]:
-    """Return columns as JSON-able data."""
-    return [asdict(column) | {"key": column.key} for column in columns]
+def columns_dict() -> list[dict[str, Any]]:
+    """Return the columns of a comparison as JSON-able data."""
+    return [asdict(column) | {"key": column.key} for column in COLUMNS]
 
 
 def notes(columns: Iterable[Column]) -> str:

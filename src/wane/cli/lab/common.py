@@ -73,9 +73,7 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     return Setup(gathered, studied, engine)
 
 
-def gathered_from(
-    names: Sequence[str], form: str, bar: Bar, *, sidechains: bool = False, joined: bool = False
-) -> Gathered:
+def gathered_from(names: Sequence[str], form: str, bar: Bar, *, sidechains: bool, joined: bool = False) -> Gathered:
     """Read the sessions that a command line names; see `gather`."""
     progress = bar.stage("Reading")
     return gather([located(name) for name in names], form, sidechains=sidechains, joined=joined, progress=progress)

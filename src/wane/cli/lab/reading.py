@@ -88,7 +88,7 @@ def usable_counter(name: str) -> Counter:
         return get_counter("chars")
 
 
-def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # noqa: A002 - the field's word
+def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A002 - the field's word
     """Return the one session that a name stands for: its messages if it holds messages, or else the recorded session.
 
     Args:

@@ -154,7 +154,7 @@ def run_each(
     engine: Engine,
     studied: Sequence[Studied],
     strategies: Sequence[tuple[str, Settings]],
-    progress: Progress | None = None,
+    progress: Progress | None,
     *,
     trace: bool = False,
 ) -> list[tuple[Replay, ...]]:

@@ -52,7 +52,7 @@ class Filling:
         for slot in entered:
             self._count(slot, 1)
 
-    def why_over(self, budget: int, latest: int, before: int, pinned: Pinned | None = None) -> str:
+    def why_over(self, budget: int, latest: int, before: int, pinned: Pinned | None) -> str:
         """Return why a request exceeds the budget: one of `REASONS`.
 
         It is the system prompt and tools if they exceed it alone, else the opening and standing notices if both do,

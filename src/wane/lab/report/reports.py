@@ -86,7 +86,6 @@ def write_view(
     budget: int | None = None,
     facts: Iterable[Fact] = (),
     contents: bool = True,
-    size_limit: int = SIZE_LIMIT,
 ) -> None:
     """Write the story of recorded sessions as a page: the view of each call, and the content that the agent removed.
 
@@ -99,7 +98,6 @@ def write_view(
         budget: tokens that a view may hold, if there was a budget; None for that of the last pass.
         facts: more figures for the head of the page, about the first session.
         contents: as in `write_report`.
-        size_limit: as in `write_report`.
 
     Raises:
         OSError: if it cannot be written.
@@ -121,11 +119,11 @@ def write_view(
             runs.append(_run(simulation.replay, material, outline, texts))
             headline = asdict(headline_of(material, simulation))
         data = session_of(material, outline, runs, texts, annotate)
-        page.add(data | {"facts": facts_of(material), "headline": headline}, texts, size_limit)
+        page.add(data | {"facts": facts_of(material), "headline": headline}, texts, SIZE_LIMIT)
     first = materials[0].session
     title = (Texts(included=contents).private(first.title) or first.name) if contents else "A session"
     page.data |= {"title": title, "facts": list(facts), "budget": None}
-    page.write(Path(path), size_limit)
+    page.write(Path(path), SIZE_LIMIT)
 
 
 def write_sweep_report(path: str | Path, sweep: Sweep) -> None:

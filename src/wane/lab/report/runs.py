@@ -118,7 +118,7 @@ NAME: Final = "recorded"
 _Event = tuple[int, int, Compaction | Eviction | None]
 
 
-def recorded_run(material: Material, outline: Outline, note: Note, budget: int | None = None) -> dict[str, Any]:
+def recorded_run(material: Material, outline: Outline, note: Note, budget: int | None) -> dict[str, Any]:
     """Return the recorded run of a session as JSON-able data.
 
     Sizes are as reported by the provider, or else the counted size of the view.

@@ -12,6 +12,7 @@ from wane.lab.session import Usage
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
 _TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds; no sound recording has so many
+_TITLE: Final = 80  # characters
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -107,7 +108,7 @@ def sound(string: str) -> str:
     return string
 
 
-def first_words(string: str, limit: int = 80) -> str:
+def first_words(string: str) -> str:
     """Return the beginning of a text on one line, as a title."""
-    words = " ".join(string[: 20 * limit].split())
-    return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"
+    words = " ".join(string[: 20 * _TITLE].split())
+    return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
