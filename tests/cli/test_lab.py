@@ -464,9 +464,12 @@ class TestTune:
         assert told.endswith(f"may be better still: try {more}.")
 
     def test_sessions_that_fill_no_window(self, run: Run, folder: Path) -> None:
-        text = flat(run("tune", folder, "--budgets", "60k,80k", "--workers", "1").out)
-        assert "Recommended: a budget of 80,000 tokens, with the default policy." in text
+        text = flat(run("tune", folder, "--budgets", "60k,70k", "--workers", "1").out)
         assert "These sessions never fill the smallest budget" in text
+        assert "Recommended" not in text
+        assert "budget = " not in text, "nothing speaks for another budget than the default"
+        data = json.loads(run("tune", folder, "--budgets", "60k,70k", "--workers", "1", "--json").out)
+        assert (data["unfilled"], data["config"]) == (True, "")
 
     def test_the_cheapest_choice_is_told_as_such(self) -> None:
         cheap, dear = (

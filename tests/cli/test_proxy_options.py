@@ -23,6 +23,9 @@ def test_a_store_that_cannot_be_shared_is_refused(store: tuple[str, ...], run: R
         (("--shadow", "--tasks"), "gives the model no tool, so --tasks has no effect"),
         (("--shadow", "--agent-budget", "40k"), "leave --agent-budget out"),
         (("--strategy", "none", "--agent-budget", "40k"), "leave --agent-budget out"),
+        (("--no-store", "--keep", "12h"), "--keep is about sessions in a store: leave it out, or --no-store"),
+        (("--no-store", "--idle", "60"), "--idle is about sessions in a store"),
+        (("--no-store", "--digests-only"), "--digests-only is about sessions in a store"),
         (("--agent-budget", "200%"), "--agent-budget: budget '200%' is more than the whole window"),
     ],
 )

@@ -350,7 +350,7 @@ class TestTune:
         done = tune([Tale().user(10).says(5).studied(pricing=WRITTEN)], Settings(), InProcess())
         assert done.unfilled
         assert (done.chosen.budget, done.chosen.policy) == (DEFAULT_BUDGET, Policy())
-        assert done.config() == f"budget = {DEFAULT_BUDGET}\n"
+        assert done.config() == ""
 
     @pytest.mark.full
     def test_nothing_that_was_tried_is_better_than_the_choice(self, data: dict[str, Any]) -> None:

@@ -110,16 +110,22 @@ def read_tool_classes(given: Mapping[str, ToolClass | str] | None) -> dict[str, 
         given: class by tool name; case is ignored, and a class may be given by its value.
 
     Raises:
-        ConfigError: for a class that does not exist.
+        ConfigError: for a class that does not exist, a name that is empty, or one with two classes.
     """
     table: object = {} if given is None else given
     if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table):
         raise ConfigError(f'tool_classes is {given!r:.80}; it must be a table such as {{"run_query": "bulk"}}')
-    classes = {}
+    classes = dict[str, ToolClass]()
     for name, value in (given or {}).items():
         try:
-            classes[name.lower()] = ToolClass(value)
+            tool_class = ToolClass(value)
         except ValueError:
             names = ", ".join(member.value for member in ToolClass)
             raise ConfigError(f"tool {name!r} has the class {value!r}; a class is one of: {names}") from None
+        if not name or name != name.strip():
+            raise ConfigError(f"tool_classes has the name {name!r}; it must be a tool's, without spaces around it")
+        if classes.setdefault(name.lower(), tool_class) is not tool_class:
+            raise ConfigError(
+                f"tool_classes has two classes for {name.lower()!r}, as case is ignored; give one of them"
+            )
     return classes

@@ -152,7 +152,9 @@ class Tuning:
         return edges
 
     def config(self) -> str:
-        """Return the choice as lines for the agent's settings (`.wane.toml` or `config.toml`)."""
+        """Return the choice as lines for the agent's settings (`.wane.toml` or `config.toml`); none if `unfilled`."""
+        if self.unfilled:
+            return ""
         # JSON writes a policy's values as TOML does.
         changed = {"budget": self.chosen.budget, **self.chosen.departures}
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in changed.items())

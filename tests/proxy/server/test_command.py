@@ -414,14 +414,15 @@ def test_options_become_settings() -> None:
         "max_body": "2m",
         "timeout": "5",
         "strict": True,
-        "no_store": True,
+        "store": "redis://example",
     }
     options = proxy_options(options_of(ProxyCommandOptions, values), {"WANE_PROXY_TOKEN": TOKEN})
     assert str(options.server.upstream) == "https://api.example/api/v1"
     assert str(options.server.listen) == "[::1]:9000"
     assert (options.server.token, options.server.strict, options.server.max_body) == (TOKEN, True, 2 * 1024**2)
     assert options.server.timeouts.read == 5.0
-    assert options.store is None
+    assert options.store == "redis://example"
+    assert proxy_options(options_of(ProxyCommandOptions, {"upstream": "http://x", "no_store": True}), {}).store is None
     context = options.context
     assert (context.budget, context.strategy, context.annotate, options.idle) == (50_000, "cwl", "infer", 60.0)
     assert (context.policy.order, context.policy.low_water) == (Policy.paper().order, 0.7)

@@ -39,14 +39,16 @@ def run_tune(options: TuneOptions) -> int:
     print_lines(read_lines(setup.gathered, setup.studied))
     chosen = result.chosen
     changed = ", ".join(f"{name} {_value_text(value)}" for name, value in chosen.departures.items())
+    print_lines([f"Prices {prices_told(result.studied)}", ""])
+    if result.unfilled:
+        print_lines(reasons(result))
+        return failure.OK
     print_lines(
         [
-            f"Prices {prices_told(result.studied)}",
-            "",
             f"Recommended: a budget of {chosen.budget:,} tokens, with {changed or 'the default policy'}.",
+            *("", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""),
         ]
     )
-    print_lines(["", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
     return failure.OK
 
