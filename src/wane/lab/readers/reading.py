@@ -170,7 +170,7 @@ def _read_any(path: Path) -> list[RecordedSession]:
         if (documents := _document_reader(name)).recognises(values[:_LOOKED_AT]):
             return documents.sessions(numbered, path.stem, problems)
     inner = values[0] if len(values) == 1 and isinstance(values[0], list) else values
-    if agent := recording_agent(inner[:_LOOKED_AT]):
+    if agent := recording_agent(inner):
         lines = _line_reader(_OF_LINES[agent])
         return lines.read(path) if inner is values and _is_by_lines(path) else _read_lines(lines, inner, path)
     raise FormatError(
