@@ -109,6 +109,7 @@ class TestCommandLine:
             (["--fast"], "unknown option --fast. See wane --help"),
             (["-p"], "--print needs a value"),
             (["plan", "x", "--counter=--"], "--counter=-- gives an option the value '--'"),
+            (["proxy", "--upstream", "http://x", "--keep", "-1d"], "--keep is '-1d'; write a number with a unit"),
             (["proxy", "--upstream", "http://x", "--token="], "--token is empty; give it a value, or leave it out"),
             (["plan", "x", "--tool-class", ""], "--tool-class is empty"),
             (["-yp--"], "-yp-- gives an option the value '--'"),

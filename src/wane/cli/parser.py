@@ -129,6 +129,7 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._negative_number_matcher = _NEGATIVE  # argparse's own takes `-1d` for an option
         self.commands: dict[str, _Parser] = {}
 
     def check(self, args: Sequence[str]) -> None:
