@@ -8,15 +8,13 @@ import pytest
 
 from tests.agent.conftest import config
 from tests.agent.provider import Direct
-from tests.agent.test_session import project, run, task
+from tests.agent.test_session import run, task
 from tests.marks import first_quick
 from wane.agent.session import AgentSession
 from wane.cli.commands import DeleteOptions
 from wane.cli.sessions.removing import delete_sessions
 from wane.journal import SentRequest, read, sent_requests
 from wane.testing import HttpError, Reply, ScriptedServer
-
-__all__ = ["project"]  # a fixture
 
 WIRES = ("openai_model", "openai_responses_model", "anthropic_model", "google_model")
 

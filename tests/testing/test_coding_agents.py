@@ -211,7 +211,7 @@ WRONG_MESSAGES: dict[str, tuple[Mapping[str, Any], str]] = {
 def test_messages_that_anthropic_would_refuse(name: str) -> None:
     body, text = WRONG_MESSAGES[name]
     with ScriptedServer([]) as server:
-        status, answer = post(server, MESSAGES, {"model": "m", **body})
+        status, answer = post(server, MESSAGES, {"model": "m", "max_tokens": 9, **body})
     assert (status, text in message_of(answer)) == (400, True), answer
 
 
@@ -219,7 +219,7 @@ def test_system_messages_in_their_places() -> None:
     asked = [USER, SYSTEM, SEARCHED, {"role": "user", "content": [LOADED, CACHED]}, SYSTEM]
     tools = [READ, {"name": "Fetch", "input_schema": {}, "defer_loading": True}]
     with ScriptedServer([Reply("Hello.")]) as server:
-        status, answer = post(server, MESSAGES, {"model": "m", "tools": tools, "messages": asked})
+        status, answer = post(server, MESSAGES, {"model": "m", "max_tokens": 9, "tools": tools, "messages": asked})
         assert status == 200, answer
         assert server.requests[0].texts(Kind.SYSTEM) == ("<system-reminder>",) * 2
 

@@ -250,8 +250,17 @@ def test_refused(path: str, body: Mapping[str, Any], text: str) -> None:
 @pytest.mark.parametrize(("path", "body"), ACCEPTED)
 def test_accepted(path: str, body: Mapping[str, Any]) -> None:
     with ScriptedServer([Reply("Hello.")]) as server:
-        status, answer = post(server, path, {"model": "m", **body})
+        limit = {"max_tokens": 9} if path == MESSAGES else {}
+        status, answer = post(server, path, {"model": "m", **limit, **body})
         assert status == 200, answer
+
+
+def test_anthropic_wants_a_limit_of_an_answer_but_not_of_a_count() -> None:
+    body = {"model": "m", "messages": [USER]}
+    with ScriptedServer([Reply("Hello.")]) as server:
+        assert post(server, f"{MESSAGES}/count_tokens", body)[0] == 200
+        status, answer = post(server, MESSAGES, body)
+        assert (status, message_of(answer)) == (400, "max_tokens: Field required")
 
 
 def test_thinking_of_the_latest_calls() -> None:
@@ -293,7 +302,9 @@ REMINDED = {"role": "user", "content": [*returns("b")["content"], TEXT]}
 def test_thinking_of_the_turn_under_way(kind: str, messages: list[Any], unled: int | None) -> None:
     thinking = {"type": kind, **({"budget_tokens": 1024} if kind == "enabled" else {})}
     with ScriptedServer([Reply("Done.")]) as server:
-        status, answer = post(server, MESSAGES, {"model": "m", "messages": messages, "thinking": thinking})
+        status, answer = post(
+            server, MESSAGES, {"model": "m", "max_tokens": 9, "messages": messages, "thinking": thinking}
+        )
         if unled is None:
             assert status == 200
         else:

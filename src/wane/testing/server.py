@@ -259,6 +259,9 @@ class ScriptedServer:
             if route.counts:
                 handler.send_json(200, provider.count(request))
                 return
+            for name in provider.needed:
+                if name not in request.body:
+                    raise Refused(f"{name}: Field required")
             request, reply = self._take(request)
         except Refused as refused:
             with self._lock:

@@ -60,10 +60,12 @@ class Provider(ABC):
     Attributes:
         api: its name.
         fields: the fields that a request's body may have.
+        needed: those besides model and messages that a request for an answer must have, but not one for a count.
     """
 
     api: Api
     fields: frozenset[str]
+    needed: Sequence[str] = ()
 
     def parse(
         self,

@@ -34,6 +34,7 @@ class Anthropic(Provider):
     """The Messages protocol."""
 
     api = "anthropic"
+    needed = ("max_tokens",)
     fields = frozenset(
         {"model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "stream", "metadata"}
         | {"temperature", "top_k", "top_p", "thinking", "output_config", "output_format", "cache_control", "speed"}
