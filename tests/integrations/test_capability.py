@@ -165,6 +165,23 @@ def test_with_management_off_there_is_nothing_of_it_in_the_request() -> None:
     assert len(log.of(MessageTaken)) == 4
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"conversation": new_conversation(), "budget": BUDGET}, "budget: the conversation has its own"),
+        (
+            {"conversation": new_conversation(), "on_event": print, "recall": False},
+            "on_event, recall: the conversation",
+        ),
+        ({"conversation": "mine"}, "conversation is 'mine'"),
+        ({"on_event": 1}, "on_event is 1"),
+    ],
+)
+def test_what_would_go_unused_is_refused(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        ContextLifecycle(**arguments)
+
+
 def test_management_is_switched_between_runs() -> None:
     conversation = new_conversation(BUDGET)
     with ScriptedServer([*session("a"), Reply("One."), Reply("Two.")]) as server:

@@ -12,7 +12,7 @@ replaced by the view.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -110,6 +110,14 @@ def new_conversation(
     )
 
 
+def _check_alone(conversation: object, settings: Mapping[str, object]) -> None:
+    """Refuse what is no conversation, and settings beside one, which has its own."""
+    if not isinstance(conversation, Conversation):
+        raise ConfigError(f"conversation is {conversation!r:.80}; it must be one that new_conversation returned")
+    if given := [name for name, value in settings.items() if value is not None]:
+        raise ConfigError(f"{', '.join(given)}: the conversation has its own; give them to new_conversation instead")
+
+
 class ContextLifecycle(AbstractCapability[Any], HostMarks):
     """A capability that keeps an agent's requests within a token budget, by evicting finished episodes.
 
@@ -118,7 +126,7 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
 
     Each run has its own conversation, which first takes in the run's `message_history`, so that a continued history
     keeps its view; there are no events for earlier runs. `conversation=` sets one conversation for all runs, one at a
-    time: its settings then apply, and of those given here only `summarise` and `guidance`.
+    time, which has its own settings and listeners: only `summarise` and `guidance` go with it.
 
     Args:
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
@@ -130,7 +138,7 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
             the agent gets no `delimiter` tool and no guidance on it.
 
     Raises:
-        ConfigError: for a setting that cannot work.
+        ConfigError: for a setting that cannot work, or that goes with no conversation.
     """
 
     # An agent has one context window, so it has one of these.
@@ -147,14 +155,16 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
         guidance: str | None = None,
         **settings: Unpack[ContextArguments],
     ) -> None:
+        if conversation is not None:
+            _check_alone(conversation, {"budget": budget, "on_event": on_event, **settings})
         self._new = partial(new_conversation, settings=ContextSettings.of(budget=budget, **settings))
-        self._listener = on_event if conversation is None else None
+        self._listener = on_event
         self._summarise = summarise
         self._guidance = guidance
         self._own_for_each_run = conversation is None
         self._warner = Warner()
         # Settings that cannot work are reported here, not in the first run.
-        self._conversation = self._new() if conversation is None else conversation
+        self._conversation = self._new(on_event=on_event) if conversation is None else conversation
         self._owner = self if conversation is None else conversation.host.owner
         self.marks = self._conversation.settings.annotate == "host"
         self._outgoing = Outgoing(self._conversation)
