@@ -95,6 +95,10 @@ OPTIONS = {
     "a format that is unknown": (["--format", "xml"], "--format is 'xml'; it must be "),
     "a tool class without a class": (["--tool-class", "read"], "--tool-class is 'read'; write NAME=CLASS"),
     "a tool class without a tool": (["--tool-class", "=bulk"], "--tool-class is '=bulk'; write"),
+    "two classes for one tool": (
+        ["--tool-class", "read=bulk", "--tool-class", "read=durable"],
+        "--tool-class gives 'read' two classes, bulk and durable",
+    ),
     "two tool classes in one": (["--tool-class", "read=bulk=bulk"], "'read=bulk=bulk'; write NAME=CLASS"),
     "a tool class that is unknown": (["--tool-class", "read=huge"], "a class is one of: bulk, artifact, durable"),
     "an option that is unknown": (["--fast"], "unknown option --fast. See wane"),

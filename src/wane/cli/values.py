@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
 from wane.core import parse_budget
+from wane.core.errors import ConfigError
 
 NO_SHARE: Final = "none"
 """Stands for no share of the budget: no limit, or never."""
@@ -100,6 +101,19 @@ def tool_class(text: str) -> tuple[str, str]:
     if not (name.strip() and value.strip()) or "=" in name:
         raise ValueError("write NAME=CLASS, such as read=bulk")
     return name.strip(), value.strip()
+
+
+def by_tool(classes: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the classes of tools by name.
+
+    Raises:
+        ConfigError: if one tool is given two.
+    """
+    by_name = dict[str, str]()
+    for name, value in classes:
+        if by_name.setdefault(name, value) != value:
+            raise ConfigError(f"--tool-class gives {name!r} two classes, {by_name[name]} and {value}; give one of them")
+    return by_name
 
 
 def _number(text: str, fits: Callable[[float], bool], words: str) -> float:

@@ -74,7 +74,8 @@ class ContextSettings(Settings):
         share, seconds, counter = self.remind_at, self.cache_lifetime, self.counter
         if share is not None and not (_is_number(share) and 0 < share <= 1):
             raise ConfigError(
-                f"remind_at is {share!r}; it must be a share of the budget above 0 and at most 1, or None"
+                f"remind_at is {share!r}; it must be a share of the budget above 0 and at most 1, or None (in a file"
+                " of settings: false) for never"
             )
         if not (_is_number(seconds) and seconds >= 0):
             raise ConfigError(f"cache_lifetime is {seconds!r}; it must be a number of seconds, at least 0")

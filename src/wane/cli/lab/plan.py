@@ -11,6 +11,7 @@ from wane.cli import failure
 from wane.cli.commands import PlanOptions
 from wane.cli.lab.reading import Messages, read_one, usable_counter
 from wane.cli.terminal.text import counted, plain_console, printable, say
+from wane.cli.values import by_tool
 from wane.core import parse_budget
 from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
@@ -27,7 +28,7 @@ def run_plan(options: PlanOptions) -> int:
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=options.window),
         "policy": options.policy_settings.over(options.policy),
-        "tool_classes": dict(options.tool_classes),
+        "tool_classes": by_tool(options.tool_classes),
         "annotate": options.annotate,
         "tasks": options.tasks,
     }

@@ -11,7 +11,7 @@ from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
 from wane.cli.proxy.shadow import Shadow
 from wane.cli.sessions.stores import STORE_VARIABLE
-from wane.cli.values import NO_SHARE
+from wane.cli.values import NO_SHARE, by_tool
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
@@ -137,7 +137,7 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
     values["budget"] = parse_budget(options.budget, window=options.window)
     values["policy"] = options.policy_settings.over(options.policy)
-    values["tool_classes"] = dict(options.tool_classes) or None
+    values["tool_classes"] = by_tool(options.tool_classes) or None
     values = {name: value for name, value in values.items() if value is not None}
     if options.remind_at == NO_SHARE:
         values["remind_at"] = None
