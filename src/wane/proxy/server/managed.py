@@ -224,7 +224,7 @@ class ManagedRequest:
         sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
         target = self.wire.target(self.body, self.request.target)
-        answer = await self._send(head.added(sent, self._more), content, self._elsewhere, target)
+        answer = await self._send(head.added(sent, self._more), content, self._turn.elsewhere, target)
         for _ in range(_RETRIES):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
@@ -232,14 +232,14 @@ class ManagedRequest:
             if corrected is None:
                 break
             content = corrected
-            answer = await self._send(head.added(sent, self._more), content, self._elsewhere, target)
+            answer = await self._send(head.added(sent, self._more), content, self._turn.elsewhere, target)
         return answer
 
     async def _corrected(self, answer: UpstreamResponse, content: bytes) -> bytes | None:
         """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
             error = await answer.peek(_LONGEST_ERROR)
-            body = jsons.loads(self._elsewhere(content) if self._is_elsewhere else content)
+            body = jsons.loads(self._turn.elsewhere(content) if self._is_elsewhere else content)
             correction = self.wire.correction(answer.status, error, body, self.body)
             corrected = body if correction is None else correction(body, self.body)
             again = None if corrected is body else jsons.dumps(corrected)
@@ -289,12 +289,6 @@ class ManagedRequest:
     @property
     def _is_elsewhere(self) -> bool:
         return self._answering is not self.upstream
-
-    def _elsewhere(self, content: bytes) -> bytes:
-        """A request for the second provider, without the reasoning that it has refused in this session."""
-        if not self._turn.is_corrected_elsewhere:
-            return content
-        return jsons.dumps(self._turn.elsewhere(jsons.loads(content)))
 
     async def _feed(self, answer: UpstreamResponse) -> None:
         """Relay a round's reply as it arrives."""

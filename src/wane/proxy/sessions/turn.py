@@ -16,6 +16,7 @@ from wane.core import DELIMITER, ContextWindow, Kind
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Receipts, Record
 from wane.prices import NO_USAGE
+from wane.proxy import jsons
 from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, RewrittenPrefix, SentPrefix
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import FullHistory
@@ -355,16 +356,15 @@ class SessionTurn:
             # Another process has continued the session with what does not fit. The client still gets its reply.
             _LOGGER.warning("session %s: a request was not recorded: %s", self.facts.session, error)
 
-    @property
-    def is_corrected_elsewhere(self) -> bool:
-        """Whether a second provider has refused reasoning in this session."""
-        return bool(self._cached.elsewhere)
-
-    def elsewhere(self, body: Body) -> Body:
-        """Return a body for the second provider, without what it has refused."""
-        for correction in self._cached.elsewhere:
+    def elsewhere(self, content: bytes) -> bytes:
+        """Return a request for the second provider, without the reasoning that it has refused in this session."""
+        corrections = self._cached.elsewhere
+        if not corrections:
+            return content
+        body = jsons.loads(content)
+        for correction in corrections:
             body = correction(body, self._sent)
-        return body
+        return jsons.dumps(body)
 
     async def answered(self, round_: Round, upstream: str = "") -> Body | None:
         """Take in a reply of the provider.
