@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.proxy.agents import Worker
+from tests.proxy.world import AnthropicClient, Client, Upstream, exchange, work
+from wane.conversation import ContextSettings
 from wane.prices import TokenUsage
 from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, SentPrefix
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.store.base import MemoryStore
 from wane.rewrites import Cause, Certainty, Explanation
 
 Body = dict[str, Any]
@@ -252,3 +257,31 @@ def test_a_cache_that_was_read_had_not_expired() -> None:
     assert cause is Cause.IDLE
     assert evidence.endswith("besides, message 2 of the 3 sent before is not the same")
     assert rewritten(edited, read=12_000, minutes=6)[0] is Cause.MESSAGES
+
+
+class ForAnHour(AnthropicClient):
+    """A client that has its prefix cached for an hour."""
+
+    def body(self) -> dict[str, Any]:
+        body = super().body()
+        for block in (*body["system"], *body["messages"][-1]["content"]):
+            if "cache_control" in block:
+                block["cache_control"]["ttl"] = "1h"
+        return body
+
+
+@pytest.mark.parametrize(
+    ("make", "minutes", "cold"), [(AnthropicClient, 10, True), (ForAnHour, 10, False), (ForAnHour, 70, True)]
+)
+async def test_a_cache_is_cold_when_the_lifetime_is_over_that_was_asked_for(
+    make: type[Client], minutes: int, cold: bool
+) -> None:
+    budget = 6_000
+    client, index = make(), SessionIndex(MemoryStore(), ContextSettings(budget=budget, remind_at=None))
+    upstream = Upstream(client.provider, Worker(0))
+    while (await work(index, client, upstream, 1))[-1].facts.view < 0.7 * budget:
+        pass
+    (cached,) = index._finder.memory
+    cached.last -= timedelta(minutes=minutes)
+    client.say("Go on after the pause.")
+    assert ((await exchange(index, client, upstream)).facts.evicted_now > 0) is cold

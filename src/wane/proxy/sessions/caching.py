@@ -199,6 +199,10 @@ class AnsweredPrefix:
         read, written = self.usage.cache_read, self.usage.cache_write
         return read + written if written else max(read, self.usage.input - SMALLEST)
 
+    def lifetime(self, otherwise: float) -> float:
+        """Return the seconds that the provider keeps it: an hour if it asked for that, or else as given."""
+        return _HOUR_SECONDS if self.prefix.hour else otherwise
+
 
 @dataclass(slots=True)
 class CacheWatch:
@@ -244,6 +248,11 @@ class CacheWatch:
         total.add(explanation.certainty, tokens, rewritten.dollars)
         return rewritten
 
+    def lifetime(self, otherwise: float) -> float:
+        """Return the seconds that the cache of the latest request lives: an hour if it asked for one, else as given."""
+        latest = self._before.get(self._last)
+        return otherwise if latest is None else latest[0].lifetime(otherwise)
+
     def branch(self) -> CacheWatch:
         """Return one for a session that branches off from this one: it knows its requests, and has paid nothing yet."""
         return replace(self, totals={}, _before=dict(self._before))
@@ -256,7 +265,7 @@ class CacheWatch:
         if answer.upstream != before.upstream:
             what = f"{answer.upstream or 'the first upstream'} answered, which has a cache of its own"
             return Explanation(Cause.UPSTREAM, Certainty.RECORDED, what + besides, change.diff)
-        lifetime = _HOUR_SECONDS if before.prefix.hour else lifetime
+        lifetime = before.lifetime(lifetime)
         seconds = (answer.at - before.at).total_seconds()
         if seconds < lifetime or answer.usage.cache_read > self._head + SMALLEST:
             return change

@@ -326,7 +326,7 @@ class SessionIndex:
             cached.sender = sender
             await self._finder.parentage.met(sender, cached.id)
         equipped = self._equipped(session.wire, body)
-        cold = (now - cached.last).total_seconds() > self.settings.cache_lifetime
+        cold = (now - cached.last).total_seconds() > cached.caching.lifetime(self.settings.cache_lifetime)
         try:
             records, history = await _extended(session, equipped, arrivals, alignment)
             view = session.fit(history, equipped.body, cold=cold)
