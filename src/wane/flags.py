@@ -88,8 +88,8 @@ class Declared:
         if self.choices and value not in self.choices:
             raise ConfigError(f"{name} is {value!r:.80}; it must be {_alternatives(self.choices)}")
         try:
-            if self.flag.read is None and self.kind in _MEANT:
-                value.encode("ascii")  # Python reads digits of other scripts, too
+            if self.flag.read is None and self.kind in _MEANT and not value.isascii():
+                raise ValueError  # Python reads digits of other scripts, too
             return (self.flag.read or self.kind)(value)
         except ConfigError:
             raise

@@ -118,7 +118,7 @@ def by_tool(classes: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _number(text: str, fits: Callable[[float], bool], words: str) -> float:
     try:
-        value = float(text.encode("ascii"))  # digits of other scripts are more likely a slip than a number
+        value = float(text) if text.isascii() else math.nan  # Python reads digits of other scripts, too
     except ValueError:
         value = math.nan
     if not fits(value):

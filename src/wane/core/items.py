@@ -116,7 +116,7 @@ def read_tool_classes(given: Mapping[str, ToolClass | str] | None) -> dict[str, 
     if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table):
         raise ConfigError(f'tool_classes is {given!r:.80}; it must be a table such as {{"run_query": "bulk"}}')
     classes = dict[str, ToolClass]()
-    for name, value in (given or {}).items():
+    for name, value in table.items():
         try:
             tool_class = ToolClass(value)
         except ValueError:

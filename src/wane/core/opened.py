@@ -67,7 +67,7 @@ class OpenEpisodes:
 
         The protocol accepts a start while an inferred episode is open: the agent is the authority.
         """
-        closed = self.close_implicit() or self._close_active()
+        closed = self._close_current()
         opened = self._graph.start(name, type_, dependencies, self.task)
         self._begin(opened)
         return opened, closed
@@ -78,10 +78,9 @@ class OpenEpisodes:
         episode.closed, episode.description = True, description
         self.active = None
 
-    def innermost(self) -> Episode:
-        """Return the agent's innermost task, after closing what is open in it: the agent is the authority."""
-        if self.close_implicit() is None:
-            self._close_active()
+    def close_to_task(self) -> Episode:
+        """Close what is open within the agent's innermost task, and return the task: the agent is the authority."""
+        self._close_current()
         while (task := self.task) is not None and task.inferred:
             self.end_task(None)
         assert task is not None
@@ -176,6 +175,10 @@ class OpenEpisodes:
         is_task = scope is None or scope.is_task
         self.active = None if is_task else scope
         self.task = scope if is_task or scope is None else scope.task
+
+    def _close_current(self) -> Episode | None:
+        """Close the episode of unmarked work, or else that of this scope; return it."""
+        return self.close_implicit() or self._close_active()
 
     def _close_active(self, description: str | None = None, closing: int | None = None) -> Episode | None:
         """Close the episode of this scope by a mark, or because the agent starts one of its own."""

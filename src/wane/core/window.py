@@ -632,7 +632,7 @@ class ContextWindow:
             self._enter(opened, item, index, REMOVE_RANK)
             return Added(index, opened, verdict, opened, closed)
         if verdict.type is EpisodeType.TASK:
-            task = self._open.innermost()
+            task = self._open.close_to_task()
             self._enter(task, item, index, _DESCRIPTION_RANK)
             self._open.end_task(verdict.description, abandoned=verdict.abandoned, marked=False)
             return Added(index, task, verdict, closed=task)

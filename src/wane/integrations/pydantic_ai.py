@@ -138,7 +138,7 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
             the agent gets no `delimiter` tool and no guidance on it.
 
     Raises:
-        ConfigError: for a setting that cannot work, or that goes with no conversation.
+        ConfigError: for a setting that cannot work, or one beside `conversation`.
     """
 
     # An agent has one context window, so it has one of these.

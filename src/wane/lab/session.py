@@ -47,8 +47,8 @@ class ModelCall:
         model: the model's name as recorded, without a provider.
         provider: its provider, if the recording names it.
         inherited: whether another session made it, from which this one branches off; it counts there.
-        cost: dollars, if the recording states what the provider, Wane itself, or a client that records no times made of
-            it; None if not.
+        cost: dollars, if the recording states them: as the provider or Wane priced the call, or a client that records
+            no times; None if not.
         id: its id, which its copies in other sessions of the same source share; empty if it has none.
         effort: how much the model was to think, in the client's word; empty if that was not recorded.
         version: the client's version; empty if that was not recorded.

@@ -5,8 +5,8 @@
             return MyThread(url, ContextLifecycle(**settings))
 
 pytest finds the tests by their names. They drive the framework's real loop against a `ScriptedServer`, which refuses
-what a provider would refuse. `Thread` is what a test needs from the framework; its agent has
-the tools `read` and `grep`. A model also makes mistakes, so the script has calls with wrong arguments (`WRONG`).
+what a provider would refuse. `Thread` is what a test needs from the framework; its agent has the
+tools `read` and `grep`. A model also makes mistakes, so the script has calls with wrong arguments (`WRONG`).
 """
 
 from __future__ import annotations

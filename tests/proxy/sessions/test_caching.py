@@ -273,7 +273,7 @@ class ForAnHour(AnthropicClient):
 @pytest.mark.parametrize(
     ("make", "minutes", "cold"), [(AnthropicClient, 10, True), (ForAnHour, 10, False), (ForAnHour, 70, True)]
 )
-async def test_a_cache_is_cold_when_the_lifetime_is_over_that_was_asked_for(
+async def test_a_cache_is_cold_when_the_lifetime_that_was_asked_for_is_over(
     make: type[Client], minutes: int, cold: bool
 ) -> None:
     budget = 6_000

@@ -70,10 +70,14 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         raise UsageError("--max-cost-per run counts in one process: with --workers give day, month or total")
     if context.no_store and context.store is not None:
         raise UsageError("give --store or --no-store, not both")
-    stored = {"--keep": context.keep is not None, "--idle": context.idle is not None}
-    stored |= {"--digests-only": context.digests_only}
-    if context.no_store and (given := next((flag for flag, is_given in stored.items() if is_given), None)):
-        raise UsageError(f"{given} is about sessions in a store: leave it out, or --no-store")
+    given = {
+        "--keep": context.keep is not None,
+        "--idle": context.idle is not None,
+        "--digests-only": context.digests_only,
+    }
+    for flag, is_given in given.items():
+        if context.no_store and is_given:
+            raise UsageError(f"{flag} is about sessions in a store: leave it out, or --no-store")
     store = None if context.no_store else context.store or environ.get(STORE_VARIABLE) or "disk"
     if command.team and store is None:
         raise UsageError("--team keeps its names in the store: leave out --no-store")

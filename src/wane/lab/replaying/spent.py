@@ -222,7 +222,7 @@ def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> 
         return account.plus(None, None)
     output = counted if usage.output is None else usage.output
     tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write)
-    if call.cost is not None and pricing.models is not None:
+    if not _to_price(call, pricing):
         return account.plus(tokens, call.cost)
     if prices is None:
         return account.plus(tokens, None)

@@ -22,13 +22,7 @@ from wane.journal.titles import title_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.finder import SessionFinder
 from wane.proxy.sessions.history import FullHistory
-from wane.proxy.sessions.messages import (
-    Alignment,
-    Arrival,
-    Entry,
-    client_note,
-    root_of,
-)
+from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of
 from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn

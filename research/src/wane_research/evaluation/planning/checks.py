@@ -71,7 +71,10 @@ def _models(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
     for model in config.models:
         provider = model.partition(":")[0]
         if asked_by_wane and not _is_provider(provider):
-            yield f"models: {model}: Pydantic AI knows no provider {provider!r}; correct it, or have only other agents"
+            yield (
+                f"models: {model}: Pydantic AI knows no provider {provider!r}; correct it, or run only other agents "
+                "(agent:NAME) with it"
+            )
         variables = _KEYS.get(provider)
         if variables is not None and not any(values.get(name) for name in variables):
             yield f"models: no key for {model}: export {variables[0]}=… where this runs"

@@ -77,7 +77,7 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     """Return the tasks in a folder: those named, in that order, or all by name.
 
     Raises:
-        ConfigError: if there is none, a named one is missing, or a `task.toml` cannot be read.
+        ConfigError: if there are none, all are excluded, a named one is missing, or a `task.toml` cannot be read.
     """
     folders = _folders(folder)
     if not folders:
