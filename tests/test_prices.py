@@ -49,9 +49,11 @@ def test_a_long_request_costs_more_by_the_token() -> None:
 
 
 def test_writes_for_an_hour_cost_twice_the_input() -> None:
-    prices, use = Prices.of("anthropic:claude-sonnet-4-5"), CacheUse(0, 1000, 0)
-    assert prices.cost(use).written == pytest.approx(1000 * 3.75e-6)
-    assert prices.cost(use, hour=True).written == pytest.approx(1000 * 6e-6)
+    prices = Prices.of("anthropic:claude-sonnet-4-5")
+    for hour in (0, 400, 1000):
+        written = (1000 - hour) * 3.75e-6 + hour * 6e-6
+        assert prices.cost(CacheUse(0, 1000, 0, hour)).written == pytest.approx(written)
+        assert cost_of(TokenUsage(1000, 0, 0, 1000, hour), prices.name) == pytest.approx(written)
 
 
 def test_without_a_write_price_a_write_costs_what_input_costs() -> None:

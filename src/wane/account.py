@@ -138,4 +138,10 @@ NOTHING: Final = Account()
 
 def usage_of(call: UsageRecord) -> TokenUsage:
     """Return the usage in a record."""
-    return TokenUsage(call.input_tokens, call.output_tokens, call.cache_read_tokens, call.cache_write_tokens)
+    return TokenUsage(
+        call.input_tokens,
+        call.output_tokens,
+        call.cache_read_tokens,
+        call.cache_write_tokens,
+        call.cache_write_hour_tokens,
+    )

@@ -32,12 +32,14 @@ class TokenUsage:
         output: tokens of the reply, including its reasoning.
         cache_read: how many of `input` were read from the provider's cache.
         cache_write: how many of `input` were written to it.
+        cache_write_hour: how many of those are to live for an hour, which Anthropic charges more for.
     """
 
     input: int
     output: int
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_hour: int = 0
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         """Return the usage of both requests."""
@@ -46,6 +48,7 @@ class TokenUsage:
             self.output + other.output,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
+            self.cache_write_hour + other.cache_write_hour,
         )
 
 
@@ -61,11 +64,13 @@ class CacheUse:
         read: tokens read from the cache.
         written: tokens written to it, if the provider charges for that.
         fresh: all others.
+        hour: how many of `written` are to live for an hour.
     """
 
     read: int
     written: int
     fresh: int
+    hour: int = 0
 
     @property
     def total(self) -> int:
@@ -212,20 +217,19 @@ class Prices:
         )
         return next(active, self.periods[0]).tiers
 
-    def cost(self, use: CacheUse, output: int = 0, *, hour: bool = False, at: datetime | None = None) -> Cost:
+    def cost(self, use: CacheUse, output: int = 0, *, at: datetime | None = None) -> Cost:
         """Return what a call costs.
 
         Args:
             use: its input.
             output: its output tokens.
-            hour: whether the cache keeps what was written for an hour.
             at: its time; see `rates`.
         """
-        return _cost(self.rates(use.total, at), use, output, hour=hour)
+        return _cost(self.rates(use.total, at), use, output)
 
-    def least(self, use: CacheUse, output: int, *, hour: bool = False) -> Cost:
+    def least(self, use: CacheUse, output: int) -> Cost:
         """Return the least that a call costs, whenever it was made; see `cost`."""
-        costs = [_cost(_tier(period.tiers, use.total), use, output, hour=hour) for period in self.periods]
+        costs = [_cost(_tier(period.tiers, use.total), use, output) for period in self.periods]
         return min(costs, key=lambda cost: cost.total)
 
     def repeated(self, tokens: int, total: int, at: datetime | None, *, written: bool, hour: bool) -> float:
@@ -247,10 +251,9 @@ def _tier(tiers: tuple[Rates, ...], total_input: int) -> Rates:
     return next((tier for tier in reversed(tiers) if total_input > tier.above), tiers[0])
 
 
-def _cost(rates: Rates, use: CacheUse, output: int, *, hour: bool) -> Cost:
-    write = rates.write_hour if hour else rates.write
-    parts = (use.read * rates.read, use.written * write, use.fresh * rates.input, output * rates.output)
-    return Cost(*parts, rates.fee)
+def _cost(rates: Rates, use: CacheUse, output: int) -> Cost:
+    written = (use.written - use.hour) * rates.write + use.hour * rates.write_hour
+    return Cost(use.read * rates.read, written, use.fresh * rates.input, output * rates.output, rates.fee)
 
 
 SCRIPTED: Final = "scripted:"
@@ -269,7 +272,7 @@ def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float 
     if prices is None:
         return None
     fresh = max(usage.input - usage.cache_read - usage.cache_write, 0)
-    use = CacheUse(usage.cache_read, usage.cache_write, fresh)
+    use = CacheUse(usage.cache_read, usage.cache_write, fresh, usage.cache_write_hour)
     return prices.cost(use, usage.output, at=at or datetime.now(UTC)).total
 
 

@@ -87,7 +87,7 @@ FORMAT = [
     MessageRecord(message={"role": "user", "content": "hi \ud800"}, at=NOON),
     PassRecord(9, 100, 120, 90, True, False, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
     PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), INDEX, at=NOON),
-    UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", at=NOON),
+    UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", True, 60, at=NOON),
     NoteRecord("title", {"text": "x"}, at=NOON),
     MessageRecord(
         {"role": "user", "content": "go on"},
@@ -104,10 +104,17 @@ FORMAT = [
 
 
 def test_the_format_on_disk_stays_as_it_is() -> None:
-    # Files of earlier days hold these lines: change one only together with VERSION.
+    # Files of earlier days hold these lines: change one only together with VERSION, but for a field with a default.
     lines = Path(__file__).with_name("session_v6.jsonl").read_bytes().splitlines(keepends=True)
     assert chained(FORMAT) == lines
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
+
+
+def test_a_field_that_was_added_later_may_be_missing() -> None:
+    usage = UsageRecord(9, 1000, 50, 800, 100, at=NOON)
+    written = json.loads(write_line(usage))
+    del written["cache_write_hour_tokens"], written["crc"]
+    assert read_record(sealed(written), 0) == usage
 
 
 @given(records, st.data())

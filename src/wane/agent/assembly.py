@@ -212,6 +212,7 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
     spent = RequestUsage(
         input_tokens=usage.input_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         output_tokens=usage.output_tokens,
         cost=usage.cost,

@@ -210,7 +210,13 @@ def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: i
         items: number of items in the history at the call.
         input_tokens: tokens of its request; 0 if the provider did not report them.
     """
-    reported = TokenUsage(input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    reported = TokenUsage(
+        input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.cache_write_1h_tokens,
+    )
     if usage.cost is not None:
         cost: float | None = float(usage.cost)
     else:
@@ -221,6 +227,7 @@ def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: i
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_hour_tokens=usage.cache_write_1h_tokens,
         cost=cost,
         model=model,
     )

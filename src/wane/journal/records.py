@@ -199,6 +199,7 @@ class UsageRecord(Record):
         model: the model, as `provider:model`.
         anchors: whether the report tells the size of the view. A further one on the same history does not, such as that
             of a round of a reply whose earlier rounds are not in the history yet.
+        cache_write_hour_tokens: those of `cache_write_tokens` that are to live for an hour.
     """
 
     kind: ClassVar[str] = "usage"
@@ -211,6 +212,7 @@ class UsageRecord(Record):
     cost: float | None = None
     model: str = ""
     anchors: bool = True
+    cache_write_hour_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

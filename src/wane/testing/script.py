@@ -41,21 +41,25 @@ class Usage:
         output: tokens of the reply.
         cache_read: the part of `input` that came from the cache.
         cache_write: the part of `input` that was written to it.
+        cache_write_hour: the part of `cache_write` that is to live for an hour; only Anthropic's API reports it.
 
     Raises:
-        ConfigError: for a negative count, or cache counts that exceed the input.
+        ConfigError: for a negative count, or one that exceeds what it is a part of.
     """
 
     input: int
     output: int
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_hour: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.input, self.output, self.cache_read, self.cache_write) < 0:
+        if min(self.input, self.output, self.cache_read, self.cache_write, self.cache_write_hour) < 0:
             raise ConfigError(f"token counts cannot be negative: {self}")
         if self.cache_read + self.cache_write > self.input:
             raise ConfigError(f"cache_read and cache_write are parts of input and cannot be more than it: {self}")
+        if self.cache_write_hour > self.cache_write:
+            raise ConfigError(f"cache_write_hour is a part of cache_write and cannot be more than it: {self}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,8 @@ def event(kind: str, **payload: Any) -> Line:
     return {"timestamp": "2026-01-01T00:00:02Z", "type": "event_msg", "payload": {"type": kind, **payload}}
 
 
-def cost(total: int, fresh: int = 100, cached: int = 80, out: int = 10, reasoning: int = 0) -> Line:
-    last = {"input_tokens": fresh, "cached_input_tokens": cached, "output_tokens": out}
+def cost(total: int, fresh: int = 100, cached: int = 80, out: int = 10, reasoning: int = 0, **more: int) -> Line:
+    last = {"input_tokens": fresh, "cached_input_tokens": cached, "output_tokens": out, **more}
     info = {
         "total_token_usage": {"total_tokens": total},
         "last_token_usage": {**last, "reasoning_output_tokens": reasoning},
@@ -85,7 +85,7 @@ def test_items_up_to_their_cost_are_one_model_call(tmp_path: Path) -> None:
         cost(1),
         event("token_count", info=None, rate_limits={}),
         message("assistant", "done"),
-        cost(2, fresh=200, cached=100, out=5),
+        cost(2, fresh=200, cached=100, out=5, cache_write_input_tokens=90),
     )
     assert kinds(session) == [
         "system",
@@ -102,7 +102,7 @@ def test_items_up_to_their_cost_are_one_model_call(tmp_path: Path) -> None:
     ]
     first, second = session.calls
     assert (first.first, first.stop, first.usage) == (4, 8, Usage(20, 80, 0, 50))
-    assert (second.first, second.stop, second.usage) == (10, 11, Usage(100, 100, 0, 5))
+    assert (second.first, second.stop, second.usage) == (10, 11, Usage(10, 100, 90, 5))
     assert (first.model, first.at, session.title, session.cwd) == ("gpt-x", 1_767_225_601.0, "fix it", "/w")
     assert session.parts[4].extra_tokens == 30
     assert session.problems == []

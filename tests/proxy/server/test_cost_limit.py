@@ -289,10 +289,10 @@ async def test_a_model_without_a_price_is_refused_where_there_is_a_limit() -> No
 
 
 def test_the_most_that_a_request_may_cost() -> None:
-    """Half as many tokens as bytes, at the price of writing the cache; and the replies that the client allows."""
+    """Half as many tokens as bytes, written to the cache for an hour; and the replies that the client allows."""
 
     def of(output: int, replies_: int = 1) -> Any:
-        return pytest.approx((500 * RATES.write + replies_ * output * RATES.output) * 1e6, abs=1)
+        return pytest.approx((500 * RATES.write_hour + replies_ * output * RATES.output) * 1e6, abs=1)
 
     assert most(MODEL, {"max_tokens": 100}, 1_000) == of(100)
     assert most(MODEL, {"max_output_tokens": 7}, 1_000) == of(7)

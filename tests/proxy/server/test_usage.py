@@ -117,14 +117,14 @@ async def test_the_sums_stand_in_headers_status_and_metrics(client: str, told: t
             assert answer.header("x-wane-used-output") == str(12 * number)
         assert len(up.asked) == 4
         status = await ask(running, b"", "/wane/status", "GET")
-        used = {"input": 460, "output": 24, "cache_read": 0, "cache_write": 0}
+        used = {"input": 460, "output": 24, "cache_read": 0, "cache_write": 0, "cache_write_hour": 0}
         assert status.json["sessions"][0]["used"] == used
         metrics = (await ask(running, b"", "/wane/metrics", "GET")).body.decode()
         assert 'wane_tokens_total{api="anthropic",kind="input"} 460.0' in metrics
 
 
 async def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_path: Path) -> None:
-    each = {"input": 130, "output": 5, "cache_read": 0, "cache_write": 0}
+    each = {"input": 130, "output": 5, "cache_read": 0, "cache_write": 0, "cache_write_hour": 0}
 
     async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(response(SAID))

@@ -34,6 +34,13 @@ def test_what_was_evicted_would_have_been_read_from_the_cache() -> None:
     assert amounts(ledger) == pytest.approx((first + spent, first + whole))
 
 
+def test_what_is_written_for_an_hour_costs_more_and_would_have_been_so_too() -> None:
+    rates = Prices.of(MODEL).tiers[0]
+    ledger = Ledger()
+    ledger.add(TokenUsage(10_000, 0, 0, 10_000, 10_000), MODEL, 5_000)
+    assert amounts(ledger) == pytest.approx((10_000 * rates.write_hour, 15_000 * rates.write_hour))
+
+
 def test_where_the_cache_was_cold_it_would_have_been_so_for_all() -> None:
     rates = Prices.of(MODEL).tiers[0]
     ledger = Ledger()

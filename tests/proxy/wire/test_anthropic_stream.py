@@ -173,7 +173,8 @@ def test_a_round_is_the_message_that_the_provider_takes_back(made: list[Made]) -
         assert round_.complete
         cached = [summed([one], f"cache_{name}_input_tokens") for name in ("read", "creation")]
         total = summed([one], "input_tokens") + sum(cached)
-        assert round_.usage == TokenUsage(total, one.usage["output_tokens"], *cached)
+        hour = min(summed([one], "cache_creation", "ephemeral_1h_input_tokens"), cached[1])
+        assert round_.usage == TokenUsage(total, one.usage["output_tokens"], *cached, hour)
 
 
 @times(2)

@@ -231,7 +231,10 @@ class _Collected:
         self._builder.window = count(info.get("model_context_window")) or self._builder.window
         last, totals = mapping(info.get("last_token_usage")), info.get("total_token_usage")
         usage = usage_of(
-            last.get("input_tokens"), read=last.get("cached_input_tokens"), output=last.get("output_tokens")
+            last.get("input_tokens"),
+            read=last.get("cached_input_tokens"),
+            written=last.get("cache_write_input_tokens"),
+            output=last.get("output_tokens"),
         )
         # The event is repeated when limits change, and after a compaction it only estimates the new context.
         if usage is not None and (totals is None or totals != self._totals):

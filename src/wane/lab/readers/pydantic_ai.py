@@ -73,7 +73,8 @@ def _usage(response: ModelResponse) -> Usage | None:
     if isinstance(marks, dict) and any(key in marks for key in _SUMMED):
         return None
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    return usage_of(usage.input_tokens, read=read, written=written, output=usage.output_tokens or None)
+    hour, output = usage.cache_write_1h_tokens, usage.output_tokens or None
+    return usage_of(usage.input_tokens, read=read, written=written, hour=hour, output=output)
 
 
 def _is_message(value: object) -> bool:

@@ -111,7 +111,8 @@ class Pricing:
             call: the recorded call, whose model and time count; None for the usual model.
         """
         prices = self.prices if call is None else self.prices_for(call) or self.prices
-        return prices.cost(use, output, hour=self.hour, at=None if call is None else moment(call))
+        timed = replace(use, hour=use.written) if self.hour else use
+        return prices.cost(timed, output, at=None if call is None else moment(call))
 
 
 def _resolved(model: str) -> Prices | None:

@@ -221,14 +221,12 @@ def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> 
     if usage is None or not usage.total_input:
         return account.plus(None, None)
     output = counted if usage.output is None else usage.output
-    tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write)
+    tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)
     if not _to_price(call, pricing):
         return account.plus(tokens, call.cost)
     if prices is None:
         return account.plus(tokens, None)
-    # A request mostly writes all of its new input for an hour, or none of it.
-    hour = 2 * usage.cache_write_hour > usage.cache_write
-    use = CacheUse(usage.cache_read, usage.cache_write, usage.input)
+    use = CacheUse(usage.cache_read, usage.cache_write, usage.input, usage.cache_write_hour)
     at = moment(call)
-    cost = prices.least(use, output, hour=hour) if at is None else prices.cost(use, output, hour=hour, at=at)
+    cost = prices.least(use, output) if at is None else prices.cost(use, output, at=at)
     return account.plus(tokens, cost.total, estimated=usage.output is None)

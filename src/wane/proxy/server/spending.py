@@ -228,7 +228,7 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     answers = body.get("n")
     output *= answers if isinstance(answers, int) and answers > 0 else 1
     tokens = math.ceil(size / BYTES_PER_TOKEN)
-    uses = (CacheUse(0, tokens, 0), CacheUse(0, 0, tokens))
+    uses = (CacheUse(0, tokens, 0), CacheUse(0, tokens, 0, tokens), CacheUse(0, 0, tokens))
     return math.ceil(max(prices.cost(use, output).total for use in uses) * _MILLION)
 
 

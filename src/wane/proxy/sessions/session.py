@@ -97,7 +97,7 @@ class Ledger:
     def __init__(self) -> None:
         self.money = Money()
         self._caches = False
-        self._writes = False
+        self._writes = self._hour = False
         self._before = 0
 
     def add(self, usage: TokenUsage, model: str, evicted: int, *, replied: bool = True) -> None:
@@ -114,6 +114,7 @@ class Ledger:
             return
         self._caches |= usage.cache_read + usage.cache_write > 0
         self._writes |= usage.cache_write > 0
+        self._hour |= usage.cache_write_hour > 0
         total = usage.input + evicted
         read = min(self._before, total) if self._caches and usage.cache_read else 0
         self._before = total
@@ -121,7 +122,8 @@ class Ledger:
         before = 0.0
         if prices is not None and spent is not None and replied:
             uncached = total - read
-            use = CacheUse(read, uncached, 0) if self._writes else CacheUse(read, 0, uncached)
+            written = uncached if self._writes else 0
+            use = CacheUse(read, written, uncached - written, written if self._hour else 0)
             before = prices.cost(use, usage.output).total
         self.money += Money(Account().plus(usage, spent), before)
 
@@ -511,6 +513,7 @@ def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = 
         output_tokens=usage.output,
         cache_read_tokens=usage.cache_read,
         cache_write_tokens=usage.cache_write,
+        cache_write_hour_tokens=usage.cache_write_hour,
         cost=cost_of(usage, model) if usage.input > 0 else None,
         model=model,
         anchors=anchors,

@@ -219,5 +219,9 @@ def _usage(usage: Usage, output: int) -> dict[str, Any]:
         "input_tokens": usage.input - usage.cache_read - usage.cache_write,
         "cache_read_input_tokens": usage.cache_read,
         "cache_creation_input_tokens": usage.cache_write,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_hour,
+            "ephemeral_1h_input_tokens": usage.cache_write_hour,
+        },
         "output_tokens": output,
     }

@@ -51,6 +51,7 @@ def usage_of(
     *,
     read: object = None,
     written: object = None,
+    hour: object = None,
     output: object = None,
     reasoning: object = None,
     apart: bool = False,
@@ -61,6 +62,7 @@ def usage_of(
         input_tokens: input tokens.
         read: those read from the cache.
         written: those written to it.
+        hour: how many of these were to live for an hour.
         output: output tokens; None if the recording holds no reliable figure.
         reasoning: output that was reasoning, if it is not in `output`.
         apart: whether cached tokens are not in `input_tokens`.
@@ -72,9 +74,9 @@ def usage_of(
         return None
     cached = min(cached, total)
     stored = min(stored, total - cached)
-    return Usage(
-        total - cached - stored, cached, stored, None if generated is None else generated + (count(reasoning) or 0)
-    )
+    if generated is not None:
+        generated += count(reasoning) or 0
+    return Usage(total - cached - stored, cached, stored, generated, min(count(hour) or 0, stored))
 
 
 def seconds(value: object) -> float | None:

@@ -209,14 +209,14 @@ def _usage(data: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> Usage | N
         data.get("input_tokens"),
         read=data.get("cache_read_input_tokens"),
         written=data.get("cache_creation_input_tokens"),
+        hour=mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens"),
         output=data.get("output_tokens"),
         apart=True,
     )
     if usage is None:
         return None
-    hour = count(mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
     miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
-    return replace(usage, cache_write_hour=hour, rewritten=reported(miss))
+    return replace(usage, rewritten=reported(miss))
 
 
 def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:

@@ -325,6 +325,7 @@ def _usage(call: UsageRecord) -> Usage | None:
         call.input_tokens,
         read=call.cache_read_tokens,
         written=call.cache_write_tokens,
+        hour=call.cache_write_hour_tokens,
         output=call.output_tokens or None,
     )
 

@@ -310,7 +310,8 @@ def tokens_of(usage: object) -> TokenUsage | None:
     """Return a reported usage, whose `input_tokens` exclude cached ones; None if nothing was reported."""
     read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
     total, output = count(usage, "input_tokens") + read + write, count(usage, "output_tokens")
-    return TokenUsage(total, output, read, write) if total or output else None
+    hour = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
+    return TokenUsage(total, output, read, write, min(hour, write)) if total or output else None
 
 
 def error_body(status: int, message: str) -> bytes:
