@@ -23,9 +23,8 @@ from tests.agent.clock import run_fast
 from tests.agent.conftest import config, dumped
 from tests.marks import cross_quick, first_quick
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
-from wane.agent.faults import BrokenAnswerError, Fault, check_whole, fitting_budget
+from wane.agent.faults import LONGEST_WAIT, BrokenAnswerError, Fault, Patience, check_whole, fitting_budget, pause
 from wane.agent.models import explain
-from wane.agent.patience import LONGEST_WAIT, Patience, pause
 from wane.agent.session import AgentSession
 from wane.journal import UsageRecord, read
 from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage

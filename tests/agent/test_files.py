@@ -15,8 +15,7 @@ from tests.agent.scripts import call
 from tests.agent.test_tools import use
 from tests.journal.support import in_a_child
 from wane.agent.replacing import replace_file
-from wane.agent.tools.files import WholeFiles
-from wane.agent.tools.toolset import coding_tools
+from wane.agent.tools.toolset import WholeFiles, coding_tools
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes, links and signals")
 

@@ -17,7 +17,7 @@ from tests.agent.conftest import config, dumped
 from tests.agent.provider import APIS, Serve
 from tests.marks import first_quick
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned, event_json
-from wane.agent.interrupted import INTERRUPTED
+from wane.agent.messages import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
 from wane.conversation.events import PassRan
 from wane.core import Policy

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from wane.agent.patience import SILENCE
+from wane.agent.faults import SILENCE
 from wane.core.errors import ConfigError
 from wane_research.evaluation.running.config import (
     Config,

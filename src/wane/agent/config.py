@@ -7,7 +7,7 @@ environment.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ import platformdirs
 
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, Strategy
-from wane.agent.project import upwards
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
@@ -113,6 +112,25 @@ def project_file(cwd: Path) -> Path | None:
         directory = Path(error.filename).parent
         what = "cannot work in" if directory == cwd else f"cannot look for {PROJECT_FILE} in"
         raise ConfigError(f"{what} the directory {directory}: {error.strerror or error}") from error
+
+
+def upwards(directory: Path) -> Iterator[Path]:
+    """Yield a directory and those above it, up to the root of its repository; all of them if it is in none."""
+    for path in (directory, *directory.parents):
+        yield path
+        if (path / ".git").exists():
+            return
+
+
+def repository_of(directory: Path) -> Path | None:
+    """Return the root of the repository that a directory is in; None if it is in none."""
+    *_, root = upwards(directory)
+    return root if (root / ".git").exists() else None
+
+
+def project_of(directory: Path) -> Path:
+    """Return the root of the repository that a directory is in, or the directory if it is in none."""
+    return repository_of(directory) or directory
 
 
 def _read(path: Path) -> dict[str, Any] | None:

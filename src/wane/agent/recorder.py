@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_core import to_json
 from typing_extensions import override
 
 from wane.account import Account
-from wane.agent.faults import BrokenAnswerError, check_whole
-from wane.agent.sent import handed_over, watch
+from wane.agent.faults import BrokenAnswerError, Patience, check_whole
 from wane.conversation.events import (
     Event,
     HistoryForked,
@@ -49,10 +57,9 @@ from wane.prices import TokenUsage, cost_of
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
-    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.models import Model, ModelRequestContext
     from pydantic_ai.usage import RequestUsage
 
-    from wane.agent.patience import Patience
     from wane.conversation import Conversation
 
 
@@ -65,30 +72,25 @@ class Recorder:
     Args:
         journal: the journal; None writes nothing.
         conversation: the conversation whose events it records.
-        account: the account of the session before this start.
-        instructions: the instructions of the journal's last request.
 
     Attributes:
         account: what the session's model calls took.
         unpriced: whether a whole answer of this start has no known cost.
     """
 
-    def __init__(
-        self,
-        journal: Journal | None,
-        conversation: Conversation[ModelMessage],
-        *,
-        account: Account | None = None,
-        instructions: str | None = None,
-    ) -> None:
-        self.account = account or Account()
+    def __init__(self, journal: Journal | None, conversation: Conversation[ModelMessage]) -> None:
+        records = journal.contents.records if journal else ()
+        self.account = Account.of(records)
         self.unpriced = False
         self._journal = journal
         self._conversation = conversation
-        self._instructions = instructions
+        # Each request carries all instructions. They seldom change, so they are recorded only where they do.
+        requests = (message for message in reversed(conversation.messages) if isinstance(message, ModelRequest))
+        instructions = (request.instructions for request in requests)
+        self._instructions = next((text for text in instructions if text is not None), None)
         self._format = PydanticAIFormat()
         self._receipts = Receipts()
-        self._receipts.follow(journal.contents.records if journal else ())
+        self._receipts.follow(records)
         self._waiting: deque[Record] = deque()
         self._broken: str | None = None
         self._observed: object = None  # the latest response whose usage was taken as the size of the view
@@ -191,7 +193,6 @@ class Recorder:
             self._waiting.popleft()
 
     def _dumped(self, message: ModelMessage) -> Mapping[str, Any]:
-        # Each request carries all instructions. They seldom change, so they are recorded only where they do.
         if isinstance(message, ModelRequest):
             if message.instructions == self._instructions:
                 message = replace(message, instructions=None)
@@ -362,3 +363,51 @@ def _round(messages: Sequence[ModelMessage]) -> bytes:
             elif isinstance(part, ToolReturnPart):
                 digest.update(part.model_response_str().encode("utf-8", "surrogatepass"))
     return digest.digest()
+
+
+OnRequest = Callable[[bytes, str], None]
+"""Gets the body of a request, and where it goes, without a query, which may hold a key."""
+
+_on_request: ContextVar[OnRequest | None] = ContextVar("on_request", default=None)
+
+
+@contextmanager
+def seeing(on_request: OnRequest) -> Iterator[None]:
+    """See the requests of watched models that are made in this context. Sessions may share a model."""
+    token = _on_request.set(on_request)
+    try:
+        yield
+    finally:
+        _on_request.reset(token)
+
+
+def watch(model: Model) -> bool:
+    """Watch a model's HTTP client; return False if the model shows none."""
+    client: Any = getattr(model, "client", None)  # OpenAI's, Anthropic's or Google's
+    http = getattr(client, "_client", None) or getattr(
+        getattr(client, "_api_client", None), "_async_httpx_client", None
+    )
+    hooks = getattr(http, "event_hooks", None)
+    if not isinstance(hooks, dict):
+        return False
+    if _sent not in hooks["request"]:
+        hooks["request"].append(_sent)
+    return True
+
+
+def handed_over(context: ModelRequestContext) -> bytes:
+    """Return all that a model is asked, as JSON: what is known of the request if its HTTP client does not show it."""
+    request = {
+        "model": context.model.model_id,
+        "messages": ModelMessagesTypeAdapter.dump_python(context.messages, mode="json"),
+        "settings": context.model_settings,
+        "parameters": context.model_request_parameters,
+    }
+    return to_json(request, serialize_unknown=True)
+
+
+async def _sent(request: Any) -> None:
+    on_request = _on_request.get()
+    if on_request is not None and (body := await request.aread()):
+        url = request.url
+        on_request(body, f"{url.scheme}://{url.netloc.decode()}{url.path}")

@@ -10,61 +10,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic_ai import CancellationToken, ModelSettings, RunContext, UsageLimits, capture_run_messages
 from pydantic_ai.exceptions import ModelTimeoutError, RunCancelled
-from pydantic_ai.messages import (
-    BinaryContent,
-    FunctionToolCallEvent,
-    FunctionToolResultEvent,
-    ModelRequest,
-    ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    UserContent,
-    UserPromptPart,
-)
-from pydantic_ai_harness.filesystem import FileEditedEvent
-from pydantic_ai_harness.shell import CommandOutputEvent
+from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 
 from wane.account import Account
-from wane.agent import opening
-from wane.agent.assembly import build_agent
-from wane.agent.events import (
-    CommandOutput,
-    FileChanged,
-    OnEvent,
-    Outcome,
-    SessionEvent,
-    Spent,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
-    ToolReturned,
-    TurnResult,
-    Waiting,
-    Warned,
-)
-from wane.agent.faults import fault_of, fitting_budget
-from wane.agent.images import media_type
-from wane.agent.interrupted import answer_open_calls
+from wane.agent.assembly import Phases, build_agent
+from wane.agent.events import OnEvent, Outcome, SessionEvent, Spent, TurnResult, Waiting, Warned
+from wane.agent.faults import SILENCE, Patience, fault_of, fitting_budget
+from wane.agent.messages import Prompt, answer_open_calls, event_of, has_begun, with_images
 from wane.agent.models import explain, provider_message, resolve_model
-from wane.agent.opening import SessionConfig, SessionParts, record_model
+from wane.agent.opening import SessionConfig, SessionParts, prepare, record_model
 from wane.agent.options import Strategy
-from wane.agent.patience import SILENCE, Patience
-from wane.agent.phases import Phases
-from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError
-from wane.agent.sent import seeing
+from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
 from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget
 from wane.core.errors import JournalError
-from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
+from wane.formats.frameworks.pydantic_ai import encodable
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:
@@ -74,8 +39,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wane.agent.faults import Fault
-
-_Prompt: TypeAlias = "str | Sequence[UserContent]"
 
 SHRINKS: Final = 2
 """How often in a turn the view is made smaller because the provider calls it too long."""
@@ -147,7 +110,7 @@ class AgentSession:
             MissingExtraError: if the model's client is not installed.
             JournalError: if the journal cannot be written.
         """
-        return cls._of(opening.create(config))
+        return cls._of(prepare(config))
 
     @classmethod
     def resume(cls, path: Path, config: SessionConfig) -> Self:
@@ -159,7 +122,7 @@ class AgentSession:
             ConfigError: see `create`.
             MissingExtraError: see `create`.
         """
-        return cls._of(opening.resume(path, config))
+        return cls._of(prepare(config, path))
 
     @classmethod
     def _of(cls, parts: SessionParts) -> Self:
@@ -254,7 +217,7 @@ class AgentSession:
         try:
             await self.connect()
             with seeing(self._recorder.sent), self._phases.turn():
-                ended = await self._turn(_content(prompt, images), self._token)
+                ended = await self._turn(with_images(prompt, images), self._token)
         finally:
             self._patience.end()
             self._on_event = self._token = None
@@ -323,10 +286,10 @@ class AgentSession:
         """
         return self.conversation.search(pattern, offset)
 
-    async def _turn(self, prompt: _Prompt, token: CancellationToken) -> TurnResult:
+    async def _turn(self, prompt: Prompt, token: CancellationToken) -> TurnResult:
         notes, self._notes = self._notes, []
         history: list[ModelMessage] = [*self.history, *notes]
-        pending: _Prompt | None = prompt
+        pending: Prompt | None = prompt
         self._expired, self._shrunk = False, 0
         try:
             self._checkpoint.begin()
@@ -355,7 +318,7 @@ class AgentSession:
                 history, pending = self._without_broken(captured), None
 
     async def _ask(
-        self, prompt: _Prompt | None, history: Sequence[ModelMessage], token: CancellationToken
+        self, prompt: Prompt | None, history: Sequence[ModelMessage], token: CancellationToken
     ) -> TurnResult:
         """Let the agent work on a prompt, or go on where the history ends."""
         self._patience.run()
@@ -423,7 +386,7 @@ class AgentSession:
         answer = messages[-1]
         if not isinstance(answer, ModelResponse):
             return list(messages)
-        if _has_begun(answer):
+        if has_begun(answer):
             self._recorder.broke_off(answer)
         return list(messages[:-1])
 
@@ -440,7 +403,7 @@ class AgentSession:
     def _stopped(
         self, history: Sequence[ModelMessage], outcome: Outcome, error: str, fault: Fault | None = None
     ) -> TurnResult:
-        if history and isinstance(history[-1], ModelResponse) and not _has_begun(history[-1]):
+        if history and isinstance(history[-1], ModelResponse) and not has_begun(history[-1]):
             history = history[:-1]
         # A run that was stopped before it began has no messages.
         if len(history) >= len(self.history):
@@ -470,7 +433,7 @@ class AgentSession:
                 silent = f"nothing came for {self.silence:g} seconds"
                 raise ModelTimeoutError(self.model.model_name, silent, phase="read", in_stream=True) from error
             self._patience.heard()
-            if (translated := _translate(event)) is not None:
+            if (translated := event_of(event)) is not None:
                 self._emit(translated)
 
     def _on_lifecycle(self, event: Event) -> None:
@@ -499,40 +462,3 @@ class AgentSession:
     def _emit(self, event: SessionEvent) -> None:
         if self._on_event is not None:
             self._on_event(event)
-
-
-def _has_begun(answer: ModelResponse) -> bool:
-    """Whether anything of an answer arrived."""
-    return bool(answer.parts) or answer.usage.has_values()
-
-
-def _content(prompt: str, images: Sequence[Path]) -> _Prompt:
-    """The user's words, followed by each image with its path."""
-    content: list[UserContent] = [prompt]
-    for path in images:
-        if (kind := media_type(path)) is not None:
-            content += [f"[{path}]", BinaryContent(path.read_bytes(), media_type=kind)]
-    return content if images else prompt
-
-
-def _translate(event: AgentStreamEvent) -> SessionEvent | None:
-    """The event of a turn for an event of Pydantic AI; None if there is none."""
-    match event:
-        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if (
-            text
-        ):
-            return TextDelta(text)
-        case PartStartEvent(part=ThinkingPart(content=text)) if text:
-            return ThinkingDelta(text)
-        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought)) if thought:
-            return ThinkingDelta(thought)
-        case FunctionToolCallEvent(part=call):
-            return ToolCalled(call.tool_call_id, call.tool_name, raw_arguments(call) or "{}")
-        case FunctionToolResultEvent(part=result):
-            text, failed = result.model_response_str(), result.outcome != "success"
-            return ToolReturned(result.tool_call_id, result.tool_name, text, failed)
-        case FileEditedEvent(path=path, diff=diff):
-            return FileChanged(path, diff)
-        case CommandOutputEvent(text=text):
-            return CommandOutput(text)
-    return None

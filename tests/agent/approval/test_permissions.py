@@ -8,7 +8,7 @@ import pytest
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, PartVerdict, Permissions, Scope
 from wane.agent.approval.rules import RememberedRules, Rule
-from wane.agent.project import project_of
+from wane.agent.config import project_of
 from wane.core.errors import ConfigError
 
 

@@ -11,8 +11,7 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wane.agent.approval.reading import only_reads
-from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, rule_for
+from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, only_reads, rule_for
 
 if TYPE_CHECKING:
     from wane.agent.approval.commands import ShellPart

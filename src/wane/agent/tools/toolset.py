@@ -11,21 +11,23 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pydantic_ai.capabilities import AbstractCapability, Toolset
 from pydantic_ai.exceptions import AgentRunError, ToolFailed
-from pydantic_ai_harness.filesystem import FileSystem
+from pydantic_ai_harness.filesystem import FileSystem, FileSystemToolset
 from pydantic_ai_harness.repair_tool_arguments import RepairToolArguments
 from pydantic_ai_harness.repo_context import RepoContext
 from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS, Shell
 from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Truncate
 from typing_extensions import override
 
-from wane.agent.project import repository_of
+from wane.agent.config import repository_of
+from wane.agent.replacing import replace_file
 from wane.agent.tools import ripgrep
-from wane.agent.tools.files import WholeFiles
 from wane.agent.tools.names import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL
 from wane.recall import RECALL
 
@@ -228,3 +230,28 @@ def without_handles(result: str) -> str:
     if code:
         lines.append(f"[exit code: {code}]")
     return "\n".join(lines)
+
+
+class WholeFiles(FileSystemToolset[Any]):
+    """The harness's file tools, which empty a file before they write it. Here, a new file takes its place."""
+
+    @override
+    def open_write(self, resolved: Path, *, read_back: bool, create: bool) -> tuple[BinaryIO, bool]:
+        """Open a file as the harness does, and return a copy in memory that replaces the file once it is written."""
+        file, created = super().open_write(resolved, read_back=read_back, create=create)
+        with file:
+            return _Copy(file.read() if read_back else b"", resolved), created
+
+
+class _Copy(BytesIO):
+    """The content of a file, which replaces the file if the `with` block ends without an error."""
+
+    def __init__(self, content: bytes, path: Path) -> None:
+        super().__init__(content)
+        self._path = path
+
+    @override
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            replace_file(self._path, self.getvalue())
+        super().__exit__(kind, error, at)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wane.agent.config import user_file
-from wane.agent.project import project_of
+from wane.agent.config import project_of, user_file
 from wane.agent.tools import ripgrep
 
 FOLDERS: Final = (".wane/commands", ".claude/commands")
