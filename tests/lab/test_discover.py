@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.readers.test_recordings import RECORDINGS, goose_database, loaded, opencode_database
 from tests.lab.readers.writing import Line, write_lines
@@ -160,3 +162,21 @@ def test_a_sub_agent_in_a_file_of_its_own_names_its_parent(tmp_path: Path) -> No
     heads = {file.path.stem: look_into(file) for file in find_sessions({}, tmp_path)}
     assert {name: head.parent for name, head in heads.items()} == {"rollout-sub": "main", "rollout-main": ""}
     assert heads["rollout-sub"].title == heads["rollout-main"].title != ""
+
+
+def test_sessions_that_codex_has_compressed_are_found_once(tmp_path: Path) -> None:
+    folder = tmp_path / ".codex" / "sessions" / "2026" / "01" / "02"
+    uuid = "019f03e0-321f-7eb2-83cc-b54ecd71be23"
+    for name in (f"rollout-a-{uuid}.jsonl", "rollout-b.jsonl"):
+        plain = write_lines(folder / name, *CODEX)
+        plain.with_name(f"{name}.zst").write_bytes(zstandard.compress(plain.read_bytes()))
+    (folder / f"rollout-a-{uuid}.jsonl").unlink()
+    files = {file.path.name: file for file in find_sessions({}, tmp_path)}
+    assert {name: file.id for name, file in files.items()} == {
+        f"rollout-a-{uuid}.jsonl.zst": uuid,
+        "rollout-b.jsonl": "rollout-b",
+    }
+    assert [look_into(file).title for file in files.values()] == ["do it in Codex"] * 2
+    (folder / "rollout-c.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd....")
+    (damaged,) = (file for file in find_sessions({}, tmp_path) if file.path.name not in files)
+    assert (look_into(damaged).problem or "").startswith("cannot be read: ")

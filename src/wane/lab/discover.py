@@ -11,8 +11,9 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from wane.core.errors import FormatError
+from wane.core.errors import FormatError, MissingExtraError
 from wane.lab.readers import claude_code, codex, copilot_cli, databases, gemini_cli, pi
+from wane.lab.readers.building.lines import unpacked
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.readers.kin import ids_of
 
@@ -86,7 +87,7 @@ _SOURCES: Final = (
         "codex",
         "CODEX_HOME",
         ".codex",
-        ("sessions/**/rollout-*.jsonl", "archived_sessions/**/rollout-*.jsonl"),
+        ("sessions/**/rollout-*.jsonl*", "archived_sessions/**/rollout-*.jsonl*"),
         codex.about,
     ),
     _Source("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",), pi.about),
@@ -139,8 +140,9 @@ def look_into(file: SessionFile) -> SessionHead:
         beginning = _beginning(file.path)
         first = next(beginning, {})
         title, cwd = about(chain([first], beginning))
-    except OSError as error:
-        return SessionHead(problem=f"cannot be read: {error.strerror or error}")
+    except (OSError, EOFError, MissingExtraError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        return SessionHead(problem=f"cannot be read: {why or error}")
     _, parent = ids_of(first)
     return SessionHead(first_words(sound(title)), None if cwd is None else sound(cwd), parent=sound(parent))
 
@@ -172,7 +174,7 @@ def _bare(name: str) -> str:
 
 
 def _id_of(path: Path) -> str:
-    name = path.parent.name if path.name == "events.jsonl" else path.stem
+    name = path.parent.name if path.name == "events.jsonl" else path.name.partition(".json")[0]
     uuid = _UUID.search(name)
     if uuid:
         return uuid[0]
@@ -186,6 +188,8 @@ def _files(source: _Source, environ: Mapping[str, str], home: Path) -> Iterator[
         for path in root.glob(pattern):
             if path.name.startswith(claude_code.SUB_AGENT) and source.agent == claude_code.NAME:
                 continue
+            if path.suffix == ".zst" and path.with_suffix("").exists():
+                continue  # Codex is compressing it
             try:
                 status = path.stat()
             except OSError:
@@ -217,7 +221,7 @@ def _directory(value: str, home: Path) -> Path | None:
 def _beginning(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects on the first lines."""
     remaining = LOOKED_AT
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         while remaining > 0 and (raw := file.readline(remaining)):
             remaining -= len(raw)
             try:

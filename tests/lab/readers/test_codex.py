@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
 from wane.formats.recordings import recording_agent
-from wane.lab.readers import codex, read_session
+from wane.lab.readers import codex, gather, read_session
 from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
 
@@ -63,6 +64,62 @@ def read(folder: Path, *lines: Line) -> RecordedSession:
     assert recording_agent(head(path)) == "Codex"
     (session,) = codex.read(path)
     return check(session)
+
+
+DAY = "sessions/2026/01/0"
+
+
+def rollout(folder: Path, day: int, thread: str, first: int, *lines: Line, base: Line | None = None) -> Path:
+    """A file in Codex's folders by date, of a version that numbers its lines."""
+    payload = {"id": thread, "base_instructions": {"text": "You are a coding agent."}, "history_base": base}
+    meta = {"timestamp": "2026-01-01T00:00:00Z", "type": "session_meta", "payload": payload}
+    numbered = [{**line, "ordinal": number} for number, line in enumerate((meta, *lines), first)]
+    return write_lines(folder / f"{DAY}{day}/rollout-2026-01-01T00-00-00-{thread}.jsonl", *numbered)
+
+
+def turn(name: str, number: int) -> list[Line]:
+    context = {"timestamp": "2026-01-01T00:00:00Z", "type": "turn_context", "payload": {"turn_id": name}}
+    return [context, message("user", f"say {name}"), message("assistant", name), cost(number, fresh=100 * number)]
+
+
+def said(session: RecordedSession) -> list[str]:
+    """The model's words."""
+    return [part.text for part in session.parts if part.kind is Kind.TEXT]
+
+
+def test_a_fork_begins_with_the_history_that_its_file_refers_to(tmp_path: Path) -> None:
+    rollout(tmp_path, 1, "p", 0, *turn("one", 1), *turn("two", 2))
+    one = {"thread_id": "p", "end_ordinal_exclusive": 5}
+    rollout(tmp_path, 2, "f", 5, *turn("three", 2), *turn("four", 3), base=one)
+    fork = rollout(tmp_path, 3, "g", 10, *turn("five", 3), base={"thread_id": "f", "end_ordinal_exclusive": 10})
+    (session,) = codex.read(fork)
+    assert said(check(session)) == ["one", "three", "five"]
+    assert [call.inherited for call in session.calls] == [True, True, False]
+    assert kinds(session).count("system") == 1
+    assert session.problems == []
+    # The calls that they share count once.
+    together = gather([tmp_path])
+    own = [len([call for call in recording.session.calls if not call.inherited]) for recording in together.recordings]
+    assert own == [2, 2, 1]
+    # Codex compresses what it has not used for long.
+    packed = tmp_path / f"{DAY}1/rollout-2026-01-01T00-00-00-p.jsonl"
+    packed.with_name(f"{packed.name}.zst").write_bytes(zstandard.compress(packed.read_bytes()))
+    packed.unlink()
+    assert codex.read(fork)[0].parts == session.parts
+    next(tmp_path.glob(f"{DAY}1/*")).unlink()
+    (rest,) = codex.read(fork)
+    assert said(rest) == ["three", "five"]
+    assert problems(rest) == ["1: its beginning stands in the rollout 'p', which was not found; it is missing"]
+
+
+def test_a_fork_that_holds_a_copy_shares_its_calls_with_the_session_that_it_left(tmp_path: Path) -> None:
+    origin = rollout(tmp_path, 1, "p", 0, *turn("one", 1), *turn("two", 2))
+    copy = rollout(tmp_path, 2, "q", 0, META, *turn("one", 1), *turn("three", 2))
+    recordings = gather([origin, copy]).recordings
+    assert [[call.inherited for call in recording.session.calls] for recording in recordings] == [
+        [False, False],
+        [True, False],
+    ]
 
 
 def test_items_up_to_their_cost_are_one_model_call(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.building.answer import couple_items
 from wane.lab.readers.building.blocks import content, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import records
+from wane.lab.readers.building.lines import Problems, records
 from wane.lab.readers.building.tree import name_left
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
@@ -75,10 +76,11 @@ class _Output:
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Usage of a model call, from the event after it."""
+    """Usage of a model call, from the event after it, and an id of the call that a copy of the event shares."""
 
     usage: Usage
     reasoning: int
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class _Effort:
 class _RolloutLine:
     """One thing that happened, with its line and the current model; a `Part` did not come from the model."""
 
-    line: int
+    line: int | None
     at: float | None
     what: Part | _Output | _Cost | _Compacted | _Begun | _Effort
     model: str | None = None
@@ -130,7 +132,7 @@ def read(path: Path) -> list[RecordedSession]:
         collected.take(line, data)
     if not collected.found:
         return []
-    _Assembly(builder, collected.steps).run()
+    _Assembly(builder, collected.instructions + _steps_before(path, collected) + collected.steps).run()
     session = builder.build()
     session.id, session.parent = collected.id, collected.parent
     return [session]
@@ -152,15 +154,50 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
     return "", cwd
 
 
+def _steps_before(path: Path, collected: _Collected) -> list[_RolloutLine]:
+    """Return the steps ahead of a fork or a revert, which its file does not hold but refers to."""
+    steps = list[_RolloutLine]()
+    base, files = collected.base, {path}
+    while base:
+        rollout, end = text(base.get("thread_id")), count(base.get("end_ordinal_exclusive")) or 0
+        file = _file_of(rollout, path)
+        if file is None or file in files:
+            what = f"its beginning stands in the rollout {rollout!r}, which was not found; it is missing"
+            collected.problems.add(1, what)
+            break
+        files.add(file)
+        earlier = _Collected(SessionBuilder(file.stem, NAME))
+        for line, data in records(file, Problems()):
+            ordinal = count(data.get("ordinal"))
+            if (line - 1 if ordinal is None else ordinal) < end:
+                earlier.take(line, data)
+        steps = [replace(step, line=None) for step in earlier.steps] + steps
+        base = earlier.base
+    return [*steps, _RolloutLine(None, None, _Begun())] if steps else []
+
+
+def _file_of(rollout: str, beside: Path) -> Path | None:
+    """Return the file of a rollout: in the folder of another one, or in any of Codex's folders by date."""
+    folders = [beside.parent]
+    if len(beside.parents) > 4 and all(folder.name.isdecimal() for folder in beside.parents[:3]):
+        folders += [beside.parents[4] / "sessions", beside.parents[4] / "archived_sessions", beside.parents[3]]
+    files = (file for folder in folders for file in sorted(folder.rglob(f"rollout-*{escape(rollout)}.jsonl*")))
+    return next(files, None) if rollout else None
+
+
 class _Collected:
     """Collects the steps of a session, without those that were rolled back."""
 
     def __init__(self, builder: SessionBuilder) -> None:
+        self.instructions: list[_RolloutLine] = []
         self.steps: list[_RolloutLine] = []
+        self.base: Mapping[str, Any] = {}  # where the history before it stands
         self.found = False
+        self.problems = builder.problems
         self._builder = builder
-        self._problems = builder.problems
         self._model: str | None = None
+        self._turn = ""
+        self._made = 0  # model calls of the turn
         self._totals: object = None
         self._has_meta = False
         self._begins_at: int | None = None  # ordinal of the first line of a sub-agent that has its parent's history
@@ -182,6 +219,9 @@ class _Collected:
             self._add(line, at, _Compacted(text(payload.get("message"))))
         elif kind == "turn_context":
             self._model = text(payload.get("model")) or self._model
+            turn = text(payload.get("turn_id"))
+            if turn != self._turn:
+                self._turn, self._made = turn, 0
             self._builder.cwd = self._builder.cwd or text(payload.get("cwd")) or None
             self._add(line, at, _Effort(text(payload.get("effort"))))
         elif not payload and kind in _ITEMS:
@@ -189,7 +229,7 @@ class _Collected:
         elif not kind and ("instructions" in data or "record_type" in data):
             self._meta(line, data)
         elif kind not in _ASIDE:
-            self._problems.add(line, f"a line of the unknown type {kind!r}")
+            self.problems.add(line, f"a line of the unknown type {kind!r}")
 
     def _add(self, line: int, at: float | None, what: Any) -> None:
         self.steps.append(_RolloutLine(line, at, what, self._model))
@@ -202,11 +242,12 @@ class _Collected:
         self._has_meta = True
         self.id, self.parent = ids_of({"type": "session_meta", "payload": payload})
         self._begins_at = count(payload.get("subagent_history_start_ordinal"))
+        self.base = mapping(payload.get("history_base"))
         self._builder.cwd = text(payload.get("cwd")) or None
         instructions = payload.get("base_instructions")
         written = text(instructions) or text(mapping(instructions).get("text"))
         if written:
-            self._add(line, None, Part(Kind.SYSTEM, written))
+            self.instructions.append(_RolloutLine(line, None, Part(Kind.SYSTEM, written)))
 
     def _item(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
         kind = text(payload.get("type"))
@@ -214,7 +255,7 @@ class _Collected:
         if part is not None:
             self._add(line, at, part)
         elif kind not in _ITEMS:
-            self._problems.add(line, f"an item of the unknown type {kind!r}")
+            self.problems.add(line, f"an item of the unknown type {kind!r}")
 
     def _event(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
         """Take usage and rollbacks from events; their other content repeats the items."""
@@ -239,7 +280,9 @@ class _Collected:
         # The event is repeated when limits change, and after a compaction it only estimates the new context.
         if usage is not None and (totals is None or totals != self._totals):
             self._totals = totals
-            self._add(line, at, _Cost(usage, count(last.get("reasoning_output_tokens")) or 0))
+            self._made += 1
+            call = f"{self._turn}/{self._made}" if self._turn else ""
+            self._add(line, at, _Cost(usage, count(last.get("reasoning_output_tokens")) or 0, call))
 
     def _roll_back(self, turns: int) -> None:
         starts = [index for index, step in enumerate(self.steps) if step.is_turn]
@@ -247,7 +290,7 @@ class _Collected:
             start = starts[-min(turns, len(starts))]
             undone = self.steps[start:]
             calls = sum(isinstance(step.what, _Cost) for step in undone)
-            name_left((step.line for step in undone), self._problems, calls)
+            name_left((step.line for step in undone if step.line is not None), self.problems, calls)
             del self.steps[start:]
 
 
@@ -292,8 +335,8 @@ class _Assembly:
             self._builder.settle(_ABORTED, coming=self._coming)
             last = self._output[-1]
             parts = couple_items(_with_reasoning(self._output, cost))
-            usage = cost.usage if cost else None
-            self._builder.answer(parts, usage=usage, at=last.at, model=last.model, line=self._output[0].line)
+            usage, call = (cost.usage, cost.id) if cost else (None, "")
+            self._builder.answer(parts, usage=usage, at=last.at, model=last.model, line=self._output[0].line, id=call)
         elif cost is not None:
             at = self._builder.position
             self._builder.aside(ModelCall(at, at, cost.usage, model=model))

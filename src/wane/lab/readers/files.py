@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import shutil
 import sys
 import zlib
@@ -14,14 +13,14 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.lab.readers.building.lines import is_packed, unpacked
 from wane.lab.readers.databases import is_session
 
 STDIN: Final = "-"
 """The path that means standard input."""
 
 _SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".db")
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_COMPRESSED: Final = (".gz", ".zst")
 
 
 def shown_path(path: str | Path) -> str:
@@ -33,8 +32,8 @@ def find_files(path: str | Path) -> list[Path]:
     """Return the files that a path means, sorted.
 
     Args:
-        path: a file, a folder (all `.json`, `.jsonl`, `.ndjson` and `.db` files in and below it, also with `.gz`, but
-            none that are hidden), a pattern with `*`, `?` or `**`, one session of a database
+        path: a file, a folder (all `.json`, `.jsonl`, `.ndjson` and `.db` files in and below it, also with `.gz` or
+            `.zst`, but none that are hidden), a pattern with `*`, `?` or `**`, one session of a database
             (`opencode.db/ses_1a2b`), or `-` for standard input.
 
     Raises:
@@ -60,7 +59,9 @@ def find_files(path: str | Path) -> list[Path]:
 
 def _is_session_file(path: Path, folder: Path) -> bool:
     names = path.relative_to(folder).parts
-    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    plain = path.with_suffix("") if path.suffix in _COMPRESSED else path
+    if plain != path and plain.exists():
+        return False  # it is being compressed, or was
     return plain.suffix in _SUFFIXES and not any(name.startswith(".") for name in names) and path.is_file()
 
 
@@ -68,11 +69,12 @@ def _is_session_file(path: Path, folder: Path) -> bool:
 def plain_file(path: Path) -> Iterator[Path]:
     """Give a readable, uncompressed file for as long as the context lasts.
 
-    Standard input and gzipped files are copied to a temporary file of the same name.
+    Standard input and compressed files are copied to a temporary file of the same name.
 
     Raises:
-        FormatError: if it is compressed in another way, or damaged.
+        FormatError: if it is damaged.
         JournalError: if it cannot be read.
+        MissingExtraError: if it is compressed with zstd, without the extra `lab`.
     """
     if str(path) == STDIN:
         with TemporaryDirectory(prefix="wane-") as folder:
@@ -91,25 +93,22 @@ def plain_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def _unzipped(path: Path) -> Iterator[Path]:
     try:
-        with path.open("rb") as file:
-            magic = file.read(4)
+        packed = is_packed(path)
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
-    if magic == _ZSTD:
-        raise FormatError(f"{path} is compressed with zstd; decompress it first: zstd -d {path}")
-    if not magic.startswith(_GZIP):
+    if not packed:
         yield path
         return
     with TemporaryDirectory(prefix="wane-") as folder:
-        copy = Path(folder) / path.name.removesuffix(".gz")
+        copy = Path(folder) / path.name.removesuffix(".gz").removesuffix(".zst")
         try:
-            with gzip.open(path) as file:
-                _copy(file, copy)
+            with unpacked(path) as content:
+                _copy(content, copy)
         except (OSError, EOFError, zlib.error) as error:
-            raise FormatError(f"{path} is damaged: gzip says: {error}") from error
+            raise FormatError(f"{path} is damaged and cannot be decompressed: {error}") from error
         yield copy
 
 
-def _copy(source: BinaryIO | gzip.GzipFile, target: Path) -> None:
+def _copy(source: BinaryIO, target: Path) -> None:
     with target.open("wb") as file:
         shutil.copyfileobj(source, file, 1 << 20)

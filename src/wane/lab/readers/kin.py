@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wane.core.errors import MissingExtraError
 from wane.lab.readers.building.lines import head
 from wane.lab.readers.building.values import mapping, text
 from wane.lab.session import RecordedSession
@@ -32,7 +34,7 @@ def descendants(path: Path) -> list[Path]:
         return []
     # Sessions of the proxy stand in a folder for each beginning.
     proxied = first.get("kind") == "session" and own.startswith(f"{path.parent.name}-")
-    beside = path.parent.parent.glob("*/*.jsonl") if proxied else path.parent.glob("*.jsonl")
+    beside = path.parent.parent.glob("*/*.jsonl") if proxied else path.parent.glob("*.jsonl*")
     children: dict[str, list[tuple[str, Path]]] = {}
     for file in sorted(beside):
         child, parent = ids_of(_first(file))
@@ -80,5 +82,5 @@ def _ancestors(session: RecordedSession, by_id: Mapping[tuple[str, str], Recorde
 def _first(path: Path) -> Mapping[str, Any]:
     try:
         return mapping(next(iter(head(path, 1)), None))
-    except OSError:
+    except (OSError, EOFError, zlib.error, MissingExtraError):
         return {}

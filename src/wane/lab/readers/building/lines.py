@@ -1,13 +1,16 @@
-"""JSON Lines, read one line at a time; broken lines are named and skipped."""
+"""JSON Lines, read one line at a time, also of compressed files; broken lines are named and skipped."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
+from wane.core.errors import MissingExtraError
 from wane.lab.session import Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024
@@ -17,6 +20,7 @@ NAMED_EACH: Final = 20
 """Problems of one kind that are named line by line; the rest are only counted."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_PACKED: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 
 
 class Problems:
@@ -57,6 +61,76 @@ class Problems:
         return sorted(self._named, key=lambda problem: (problem.line is None, problem.line or 0)) + summaries
 
 
+def unpacked(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressed if it is compressed with gzip or zstd.
+
+    Damaged data raise an `OSError` or `EOFError` when they are read.
+
+    Raises:
+        OSError: if it cannot be read.
+        MissingExtraError: for zstd, without the extra `lab`.
+    """
+    match _compression(path):
+        case "gzip":
+            return cast(BinaryIO, gzip.open(path))
+        case "zstd":
+            return cast(BinaryIO, io.BufferedReader(_Zstd(path)))
+    return path.open("rb")
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file is compressed with gzip or zstd.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    return _compression(path) is not None
+
+
+def _compression(path: Path) -> str | None:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    return next((name for name, beginning in _PACKED.items() if magic.startswith(beginning)), None)
+
+
+class _Zstd(io.RawIOBase):
+    """The content of a file of zstd frames."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtraError("Reading files compressed with zstd", "lab") from None
+        self._zstandard = zstandard
+        self._file = path.open("rb")
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._content = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._content:
+            chunk = self._frame.unused_data or self._file.read(1 << 17)
+            if self._frame.eof:
+                if not chunk:
+                    return 0
+                self._frame = self._zstandard.ZstdDecompressor().decompressobj()
+            if not chunk:
+                raise EOFError("it breaks off")
+            try:
+                self._content = self._frame.decompress(chunk)
+            except self._zstandard.ZstdError as error:
+                raise OSError(str(error)) from error
+        taken, self._content = self._content[: len(buffer)], self._content[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
 def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the JSON objects of a file with their line numbers, from 1.
 
@@ -71,7 +145,7 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
     Raises:
         OSError: if the file cannot be read.
     """
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         for number, raw in _raw_lines(file, problems, longest):
             value = _decoded(number, raw, problems)
             if isinstance(value, dict):
@@ -104,7 +178,7 @@ def head(path: Path, count: int = 30) -> list[object]:
         OSError: if the file cannot be read.
     """
     ignored = Problems()
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         lines = (_decoded(number, raw, ignored) for number, raw in _raw_lines(file, ignored, LONGEST_LINE, count))
         return [value for value in lines if value is not None]
 
