@@ -24,6 +24,7 @@ FLOORS: dict[str, set[str]] = {
     "tools": {"core"},
     "money": set(),
     "prices": {"core"},
+    "caches": set(),
     "rewrites": set(),
     "account": {"journal", "money", "prices"},
     "formats": {"core", "tools"},
@@ -34,6 +35,7 @@ FLOORS: dict[str, set[str]] = {
     "inference": {"core", "tools", "formats"},
     "strategies": {"core", "formats", "identifiers", "inference", "research", "tools"},
     "lab": {
+        "caches",
         "rewrites",
         "account",
         "core",
@@ -61,6 +63,7 @@ FLOORS: dict[str, set[str]] = {
         "journal",
         "inference",
         "strategies",
+        "caches",
         "integrations",
         "recall",
         "tools",
@@ -70,6 +73,7 @@ FLOORS: dict[str, set[str]] = {
         "money",
     },
     "proxy": {
+        "caches",
         "rewrites",
         "account",
         "conversation",

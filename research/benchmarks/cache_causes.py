@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 
 from frame import parser_of_sessions
+from wane.caches import SKILL_LOADED, UNSURE, breaks_cache, dates_prompt
 from wane.lab.cache.rewrites import Comparison, examine
-from wane.lab.cache.rules import SKILL_LOADED, UNSURE, breaks_cache, dates_prompt
 from wane.lab.readers import gather
 from wane.rewrites import SMALLEST, Cause
 

@@ -14,7 +14,7 @@ from wane.strategies.base import Annotate, Settings, policy_of, traits
 from wane.strategies.registry import check_strategy
 
 CACHE_LIFETIME: Final = 300.0
-"""Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
+"""Seconds that a provider keeps an unused prompt cache, if nothing else is known: Anthropic's five minutes."""
 
 REMIND_AT: Final = 0.2
 """Share of the budget that unannotated work may fill by default before the model is reminded."""
@@ -37,7 +37,7 @@ class ContextArguments(EpisodeArguments, total=False):
     """All settings of a context besides the budget, as users write them; their meaning is in `ContextSettings`."""
 
     strategy: str
-    cache_lifetime: float
+    cache_lifetime: float | None
     manage: bool
 
 
@@ -53,7 +53,7 @@ class ContextSettings(Settings):
             quarter of that until it starts its first episode; None for never.
         counter: counts tokens: `chars`, `tiktoken`, or a function from text to tokens.
         cache_lifetime: seconds after which the provider's unused cache has expired, for a policy with
-            `evict_when_cold`.
+            `evict_when_cold`; None for what the host knows of its model, or else `CACHE_LIFETIME`.
         manage: whether anything may leave the view; if not, the model gets no tools.
 
     Raises:
@@ -65,7 +65,7 @@ class ContextSettings(Settings):
     strategy: str = "cwl"
     remind_at: float | None = REMIND_AT
     counter: Counter = chars
-    cache_lifetime: float = CACHE_LIFETIME
+    cache_lifetime: float | None = None
     manage: bool = True
 
     def __post_init__(self) -> None:
@@ -77,8 +77,8 @@ class ContextSettings(Settings):
                 f"remind_at is {share!r}; it must be a share of the budget above 0 and at most 1, or None (in a file"
                 " of settings: false) for never"
             )
-        if not (_is_number(seconds) and seconds >= 0):
-            raise ConfigError(f"cache_lifetime is {seconds!r}; it must be a number of seconds, at least 0")
+        if seconds is not None and not (_is_number(seconds) and seconds >= 0):
+            raise ConfigError(f"cache_lifetime is {seconds!r}; it must be a number of seconds, at least 0, or None")
         if not isinstance(self.manage, bool):
             raise ConfigError(f"manage is {self.manage!r}; it must be true or false")
         if isinstance(counter, str):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from wane.conversation.alignment import Adapter
-from wane.conversation.context import ContextSettings
+from wane.conversation.context import CACHE_LIFETIME, ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.events import (
     BudgetUnmet,
@@ -338,8 +338,9 @@ class Timeline(Generic[MessageT]):
         if not self.setup.settings.manage:
             return self._show(history.hold(), before)
         if cold is None:
-            asked, answered = self.asked, self.answered
-            cold = asked is not None and answered is not None and asked - answered > self.setup.settings.cache_lifetime
+            asked, answered, lifetime = self.asked, self.answered, self.setup.settings.cache_lifetime
+            lifetime = CACHE_LIFETIME if lifetime is None else lifetime
+            cold = asked is not None and answered is not None and asked - answered > lifetime
         outcome = history.fit(cold=cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)
 

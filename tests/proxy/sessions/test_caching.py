@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.agents import Worker
-from tests.proxy.world import AnthropicClient, Client, Upstream, exchange, work
+from tests.proxy.world import AnthropicClient, ChatClient, Client, Upstream, exchange, work
 from wane.conversation import ContextSettings
 from wane.prices import TokenUsage
 from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, SentPrefix
@@ -194,7 +194,7 @@ PLANTED = [nothing, model, tool, tool_order, system, thinking, first_message]
 @given(st.lists(st.tuples(st.sampled_from(PLANTED), st.booleans()), max_size=12))
 def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: list[tuple[Any, bool]]) -> None:
     provider, watch, sent, at = Provider(), CacheWatch(), body(), NOW
-    watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at), 300.0)
+    watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at))
     for number, (change, pauses) in enumerate(events):
         sent = following(sent)
         before = copy.deepcopy(sent)
@@ -208,7 +208,7 @@ def test_a_watched_session_counts_each_planted_cause_and_nothing_else(events: li
         if change is model:
             sent["model"] = f"model-{number}"
         at += timedelta(minutes=10 if pauses else 1)
-        rewritten = watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at), 300.0)
+        rewritten = watch.answered(AnsweredPrefix(prefix(sent), provider.usage(sent, at), at))
         if pauses:
             assert rewritten is not None
             assert rewritten.explanation.cause is Cause.IDLE
@@ -230,9 +230,9 @@ def test_an_explanation_survives_the_journal() -> None:
 
 def rewritten(after: Body, *, read: int, minutes: int = 1, reported: str = "") -> tuple[Cause, Certainty, str]:
     watch, written = CacheWatch(), TokenUsage(20_000, 10, 3_000, 17_000)
-    watch.answered(AnsweredPrefix(prefix(body()), written, NOW), 300.0)
+    watch.answered(AnsweredPrefix(prefix(body()), written, NOW))
     usage, at = TokenUsage(21_000, 10, read, 21_000 - read), NOW + timedelta(minutes=minutes)
-    prefix_ = watch.answered(AnsweredPrefix(prefix(after), usage, at, "", reported), 300.0)
+    prefix_ = watch.answered(AnsweredPrefix(prefix(after), usage, at, "", reported))
     assert prefix_ is not None
     # A million tokens cost $3, 1.25 of it to write and 0.1 of it to read.
     assert prefix_.dollars == pytest.approx(prefix_.tokens * (1.25 - 0.1) * 3e-6)
@@ -270,18 +270,37 @@ class ForAnHour(AnthropicClient):
         return body
 
 
+class HalfADay(ChatClient):
+    """A client that has its requests cached for half a day."""
+
+    def body(self) -> dict[str, Any]:
+        return super().body() | {"prompt_cache_options": {"ttl": "12h"}}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(
-    ("make", "minutes", "cold"), [(AnthropicClient, 10, True), (ForAnHour, 10, False), (ForAnHour, 70, True)]
+    ("make", "minutes", "cold"),
+    [
+        (AnthropicClient, 10, True),
+        (ForAnHour, 10, False),
+        (ForAnHour, 70, True),
+        (ChatClient, 10, False),
+        (ChatClient, 40, True),
+        (HalfADay, 40, False),
+    ],
 )
-async def test_a_cache_is_cold_when_the_lifetime_that_was_asked_for_is_over(
-    make: type[Client], minutes: int, cold: bool
+async def test_a_cache_is_cold_when_its_lifetime_is_over(
+    make: type[Client], minutes: int, cold: bool, restarted: bool
 ) -> None:
-    budget = 6_000
-    client, index = make(), SessionIndex(MemoryStore(), ContextSettings(budget=budget, remind_at=None))
+    budget, store = 6_000, MemoryStore()
+    settings = ContextSettings(budget=budget, remind_at=None)
+    client, index = make(), SessionIndex(store, settings)
     upstream = Upstream(client.provider, Worker(0))
     while (await work(index, client, upstream, 1))[-1].facts.view < 0.7 * budget:
         pass
     (cached,) = index._finder.memory
     cached.last -= timedelta(minutes=minutes)
+    if restarted:  # without what its requests were like
+        cached.caching = CacheWatch()
     client.say("Go on after the pause.")
     assert ((await exchange(index, client, upstream)).facts.evicted_now > 0) is cold

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from wane.caches import CacheRules
 from wane.core import Kind
 from wane.lab.cache.lineage import CachedPrefix, Lineage, common_prefix
-from wane.lab.cache.rules import CacheRules
 from wane.prices import CacheUse
 from wane.strategies.base import Slot
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from wane.core import Kind
-from wane.lab.cache.rules import (
+from wane.caches import (
     RESUMED,
     SKILL_ENDED,
     SKILL_LOADED,
@@ -23,6 +22,7 @@ from wane.lab.cache.rules import (
     drops_reasoning,
     rules_for,
 )
+from wane.core import Kind
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation

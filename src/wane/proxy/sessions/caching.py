@@ -14,17 +14,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from wane.caches import rules_for
 from wane.journal import NoteRecord
 from wane.prices import TokenUsage, prices_of
 from wane.proxy import jsons
 from wane.proxy.wire.openai import MARKERS
 from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
-_HOUR_SECONDS: Final = 3_600.0
 _LOOKBACK: Final = 20
 """Positions that Anthropic checks from each breakpoint, itself included; a run of calls or results is one."""
 
-_HOUR: Final = b'"ttl":"1h"'
+_LIFETIMES: Final = {b'"ttl":"1h"': 3_600.0, b'"ttl":"12h"': 43_200.0}
+"""Seconds that a cache lives if a request asks for it; Anthropic and OpenAI write it so."""
 _INSTRUCTING: Final = ("system", "developer")
 _ANSWERING: Final = ("assistant", "model")
 _SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
@@ -48,6 +49,24 @@ _DIFF: Final = 4_000
 """Characters of a difference to keep."""
 
 
+def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> float:
+    """Return the seconds that the provider keeps what a request writes to its cache.
+
+    Args:
+        body: the request; of its messages none is read.
+        beginning: its system prompt and tools as JSON, if that was made before.
+    """
+    if beginning is None:
+        beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
+    asked = max(_asked(beginning), _asked(jsons.dumps(body.get("prompt_cache_options"))))
+    return asked or rules_for("", str(body.get("model", ""))).lifetime
+
+
+def _asked(data: bytes) -> float:
+    """The longest lifetime that a part of a request asks for, in seconds; 0 for none."""
+    return max((seconds for words, seconds in _LIFETIMES.items() if words in data), default=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class SentPrefix:
     """All of a request that a provider's cache depends on.
@@ -60,7 +79,8 @@ class SentPrefix:
         messages: digests of its messages, without cache breakpoints.
         answers: which of them are the model's.
         breakpoints: for each cache breakpoint of Anthropic's, how many positions of the messages it covers.
-        hour: whether any of them asks for a lifetime of an hour.
+        lifetime: seconds that the provider keeps what the request writes to its cache: what a breakpoint or the whole
+            request asks for, or else what the provider says of the model.
     """
 
     model: str
@@ -70,7 +90,7 @@ class SentPrefix:
     messages: tuple[bytes, ...]
     answers: tuple[bool, ...]
     breakpoints: tuple[int, ...]
-    hour: bool
+    lifetime: float
 
     @classmethod
     def of(cls, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], *, large: bool = False) -> SentPrefix:
@@ -85,14 +105,14 @@ class SentPrefix:
         system = [message.get("content") for message in first] + [body[name] for name in _SYSTEM if name in body]
         beginning = jsons.dumps([system, body.get("tools")])
         breakpoints = [0] if _is_marked(beginning) else []
-        hour, covered, digests = _HOUR in beginning, 0, []
+        lifetime, covered, digests = lifetime_of(body, beginning), 0, []
         for message in messages:
             content = _without_long_texts(message) if large else message
             data = jsons.dumps(content)
             positions, marked = _positions(message)
             if _is_marked(data):
                 breakpoints += [covered + position for position in marked]
-                hour = hour or _HOUR in data
+                lifetime = max(lifetime, _asked(data))
                 data = jsons.dumps(_unmarked(content))
             covered += positions
             digests.append(hashlib.blake2b(data, digest_size=12).digest())
@@ -105,7 +125,7 @@ class SentPrefix:
             tuple(digests),
             tuple(map(_is_answer, messages)),
             tuple(breakpoints),
-            hour,
+            lifetime,
         )
 
     def explain(self, before: SentPrefix, *, evicted: bool) -> Explanation:
@@ -199,10 +219,6 @@ class AnsweredPrefix:
         read, written = self.usage.cache_read, self.usage.cache_write
         return read + written if written else max(read, self.usage.input - SMALLEST)
 
-    def lifetime(self, otherwise: float) -> float:
-        """Return the seconds that the provider keeps it: an hour if it asked for that, or else as given."""
-        return _HOUR_SECONDS if self.prefix.hour else otherwise
-
 
 @dataclass(slots=True)
 class CacheWatch:
@@ -220,13 +236,8 @@ class CacheWatch:
     _last: tuple[str, str] = ("", "")
     _head: int = 0  # the fewest tokens that a request has read: about what other sessions share
 
-    def answered(self, answer: AnsweredPrefix, lifetime: float) -> RewrittenPrefix | None:
-        """Take in a request that was answered; return what it paid again, if anything.
-
-        Args:
-            answer: the request.
-            lifetime: seconds that the provider's cache lives, unless a request asked for an hour.
-        """
+    def answered(self, answer: AnsweredPrefix) -> RewrittenPrefix | None:
+        """Take in a request that was answered; return what it paid again, if anything."""
         usage, prefix = answer.usage, answer.prefix
         if usage.input <= 0:
             return None
@@ -242,30 +253,29 @@ class CacheWatch:
         if tokens <= SMALLEST:
             return None
         explanation = answer.prefix.explain(before.prefix, evicted=passes != self.passes)
-        explanation = self._beyond(before, answer, lifetime, explanation).with_report(answer.reported)
+        explanation = self._beyond(before, answer, explanation).with_report(answer.reported)
         rewritten = RewrittenPrefix(tokens, _dollars(answer, tokens), explanation)
         total = self.totals.setdefault(explanation.cause, CauseTotals())
         total.add(explanation.certainty, tokens, rewritten.dollars)
         return rewritten
 
-    def lifetime(self, otherwise: float) -> float:
-        """Return the seconds that the cache of the latest request lives: an hour if it asked for one, else as given."""
+    @property
+    def lifetime(self) -> float | None:
+        """Seconds that the provider keeps the cache of the latest request; None if this process has had none."""
         latest = self._before.get(self._last)
-        return otherwise if latest is None else latest[0].lifetime(otherwise)
+        return None if latest is None else latest[0].prefix.lifetime
 
     def branch(self) -> CacheWatch:
         """Return one for a session that branches off from this one: it knows its requests, and has paid nothing yet."""
         return replace(self, totals={}, _before=dict(self._before))
 
-    def _beyond(
-        self, before: AnsweredPrefix, answer: AnsweredPrefix, lifetime: float, change: Explanation
-    ) -> Explanation:
+    def _beyond(self, before: AnsweredPrefix, answer: AnsweredPrefix, change: Explanation) -> Explanation:
         """Return what explains more than a change of the request: another upstream, or an expired cache."""
         besides = "" if change.cause is Cause.UNEXPLAINED else f"; besides, {change.evidence}"
         if answer.upstream != before.upstream:
             what = f"{answer.upstream or 'the first upstream'} answered, which has a cache of its own"
             return Explanation(Cause.UPSTREAM, Certainty.RECORDED, what + besides, change.diff)
-        lifetime = before.lifetime(lifetime)
+        lifetime = before.prefix.lifetime
         seconds = (answer.at - before.at).total_seconds()
         if seconds < lifetime or answer.usage.cache_read > self._head + SMALLEST:
             return change
@@ -281,7 +291,8 @@ def _dollars(answer: AnsweredPrefix, tokens: int) -> float | None:
     prices, usage = prices_of(answer.prefix.model), answer.usage
     if prices is None:
         return None
-    return prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=answer.prefix.hour)
+    hour = 2 * usage.cache_write_hour > usage.cache_write
+    return prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=hour)
 
 
 def _recorded(cause: Cause, evidence: str, diff: str = "") -> Explanation:

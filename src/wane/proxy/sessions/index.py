@@ -19,6 +19,7 @@ from wane.core.errors import ConfigError, FormatError, WaneError
 from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.journal.titles import title_of
+from wane.proxy.sessions.caching import lifetime_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.finder import SessionFinder
 from wane.proxy.sessions.history import FullHistory
@@ -320,7 +321,7 @@ class SessionIndex:
             cached.sender = sender
             await self._finder.parentage.met(sender, cached.id)
         equipped = self._equipped(session.wire, body)
-        cold = (now - cached.last).total_seconds() > cached.caching.lifetime(self.settings.cache_lifetime)
+        cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
         try:
             records, history = await _extended(session, equipped, arrivals, alignment)
             view = session.fit(history, equipped.body, cold=cold)

@@ -177,11 +177,6 @@ class Session:
         return self._settings.budget
 
     @property
-    def cache_lifetime(self) -> float:
-        """Seconds after which a provider's unused cache has expired."""
-        return self._settings.cache_lifetime
-
-    @property
     def cut_short(self) -> bool:
         """Whether the followed records end within a request, such as when a process died while writing."""
         return bool(self._due)

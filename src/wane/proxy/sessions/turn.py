@@ -402,7 +402,7 @@ class SessionTurn:
         messages = self._wire.messages(asked)
         prefix = await in_thread_if(large, lambda: SentPrefix.of(asked, messages, large=large))
         answer = AnsweredPrefix(prefix, round_.usage or NO_USAGE, datetime.now(UTC), upstream, round_.cache_miss)
-        self.rewritten = self._cached.caching.answered(answer, self._cached.session.cache_lifetime)
+        self.rewritten = self._cached.caching.answered(answer)
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""

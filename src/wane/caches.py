@@ -1,4 +1,4 @@
-"""The rules of each provider's prefix cache. `docs/lab/cache.md` quotes the sources."""
+"""The rules of each provider's prefix cache, by model. `docs/lab/cache.md` quotes the sources."""
 
 from __future__ import annotations
 
