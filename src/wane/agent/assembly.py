@@ -11,7 +11,7 @@ from pydantic_ai import Agent, ModelSettings, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability, Caching
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelResponse, SystemPromptPart
-from pydantic_ai.usage import RequestUsage, RunUsage
+from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import SummarizingCompaction, compact_now
 from typing_extensions import override
 
@@ -77,16 +77,7 @@ def build_agent(
     permissions: Permissions,
     phases: Phases,
 ) -> Agent[None, str]:
-    """Return the agent of a session.
-
-    Args:
-        cwd: directory that it works in.
-        tools: its tools for that directory.
-        conversation: its context.
-        checkpoint: checks the cost limit and writes the journal before each model call.
-        permissions: decides what it may do without asking.
-        phases: marks its work, if the program does.
-    """
+    """Return the agent of a session."""
     capabilities: list[AbstractCapability[Any]] = [
         # Whatever may refuse a call comes before the tools; the guard comes first, so that the user is not asked about
         # a call that it refuses.
@@ -115,13 +106,10 @@ _CALM: Final = 3
 
 
 class Phases:
-    """Tells an agent's conversation in which phase of a turn it is, by what the tools did that the program ran.
+    """Marks of the agent's program (R18), without a word of the model, for a conversation with `annotate="host"`.
 
-    A turn begins as an exploration. With the answer after a change it is an act, which depends on that exploration; and
-    an exploration again after three answers that change nothing.
-
-    Args:
-        conversation: the conversation. Without `annotate="host"` it is left alone.
+    Each turn is a task, and begins as an exploration. With the answer after a change it is an act, which depends on
+    that exploration; and an exploration again after three answers that change nothing.
     """
 
     def __init__(self, conversation: Conversation[Any]) -> None:
@@ -175,19 +163,12 @@ class _Lifecycle(ContextLifecycle):
 
         Under a strategy that needs the model to search, it gets them all the same.
         """
-        return (
-            super().tools_of(conversation) if conversation.settings.delimits or conversation.settings.searches else ()
-        )
+        settings = conversation.settings
+        return super().tools_of(conversation) if settings.delimits or settings.searches else ()
 
 
 def system_prompt(*, grep: str = "grep", list_files: str = "list_files", repo_context: str | None = None) -> str:
-    """Return the instructions of a session. They must not change during it: the cached prefix begins with them.
-
-    Args:
-        grep: name of the tool that searches contents.
-        list_files: name of the tool that lists files.
-        repo_context: the project's own instructions, such as those of AGENTS.md.
-    """
+    """Return the instructions of a session. They must not change during it: the cached prefix begins with them."""
     prompt = SYSTEM_PROMPT.format(grep=grep, list_files=list_files)
     if not repo_context:
         return prompt
@@ -205,11 +186,7 @@ class _WholeAnswers(AbstractCapability[None]):
     async def after_model_request(
         self, ctx: RunContext[None], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Take the answer if it is whole.
-
-        Raises:
-            BrokenAnswerError: see `faults.check_whole`.
-        """
+        """Take the answer if it is whole."""
         self.recorder.check_whole(request_context.model.model_name, response)
         return response
 
@@ -223,12 +200,6 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
 
     The harness's summarising capability makes a call of its own over the messages written out as text, with each tool
     result cut at 500 characters. The provider's cache does not help such a call, but its input is much shorter.
-
-    Args:
-        checkpoint: notes when the call is made, and records what it cost.
-        model: the model.
-        messages: all that the summary covers.
-        instructions: what the summary should contain.
 
     Raises:
         SummaryError: if the model's answer is empty.
@@ -257,15 +228,7 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
                 raise
             raise BrokenAnswerError(model.model_name, str(error), phase="read") from error
     checkpoint.patience.answered()
-    spent = RequestUsage(
-        input_tokens=usage.input_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        cache_write_1h_tokens=usage.cache_write_1h_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        output_tokens=usage.output_tokens,
-        cost=usage.cost,
-    )
-    checkpoint.recorder.spent(spent, model.model_id)
+    checkpoint.recorder.spent(usage, model.model_id)
     parts = compacted[0].parts if compacted else []
     texts = [part.content for part in parts if isinstance(part, SystemPromptPart)]
     # The harness begins its message with this heading.

@@ -34,13 +34,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
-    """A tool is about to run.
-
-    Attributes:
-        call_id: pairs the call with its result.
-        tool: its name.
-        arguments: its raw JSON arguments.
-    """
+    """A tool is about to run; `arguments` is raw JSON, and `call_id` pairs the call with its result."""
 
     call_id: str
     tool: str
@@ -49,14 +43,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturned:
-    """A tool has run, or was refused.
-
-    Attributes:
-        call_id: pairs the result with its call.
-        tool: its name.
-        result: what the model reads.
-        failed: whether the call failed or was refused.
-    """
+    """A tool has run and the model reads the result, or it was refused, which counts as failed."""
 
     call_id: str
     tool: str
@@ -66,12 +53,7 @@ class ToolReturned:
 
 @dataclass(frozen=True, slots=True)
 class FileChanged:
-    """A file was edited.
-
-    Attributes:
-        path: the file, relative to the session's directory.
-        diff: a unified diff; of a long one, the beginning.
-    """
+    """A file was edited: its path in the session's directory, and a unified diff, or the beginning of a long one."""
 
     path: str
     diff: str
@@ -86,13 +68,7 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A model call was answered.
-
-    Attributes:
-        account: tokens and cost of the session so far.
-        view: tokens in the view.
-        budget: tokens that the view may hold.
-    """
+    """A model call was answered: what the session took so far, the tokens in the view, and those that it may hold."""
 
     account: Account
     view: int
@@ -108,13 +84,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The provider failed, and will be asked again.
-
-    Attributes:
-        reason: what it said, as a clause.
-        seconds: how long until then.
-        tries: number of failed calls in a row.
-    """
+    """The provider failed `tries` times in a row, with the reason as a clause, and will be asked again."""
 
     reason: str
     seconds: float

@@ -115,13 +115,10 @@ class BrokenAnswerError(ModelConnectionError):
 
 
 def fault_of(error: BaseException, last: object = None) -> Fault | None:
-    """Return the provider's fault that an error stands for; None for an error that is not the provider's.
+    """Return the provider's fault that an error of a run stands for; None for an error that is not the provider's.
 
-    A request that the provider refuses as wrong is the agent's.
-
-    Args:
-        error: what a run of the agent raised.
-        last: the last message of the run. An interrupted answer shows that the model call failed.
+    A request that the provider refuses as wrong is the agent's. If the last message of the run is an interrupted
+    answer, the model call failed.
     """
     if isinstance(error, UnexpectedModelBehavior):
         # An answer of which nothing arrived. After a whole answer such an error is about what the model said.
@@ -168,12 +165,10 @@ def check_whole(model_name: str, response: ModelResponse) -> None:
 
 
 def fitting_budget(message: str, tokens: int) -> int:
-    """Return a budget with which a context fits that the provider called too long.
+    """Return a budget with which a view of that many tokens, which the provider called too long, fits.
 
-    Args:
-        message: what the provider said. If it names the tokens that it counted and those that it takes, these two
-            calibrate the budget; else it is four fifths of the view.
-        tokens: tokens of the view, by our count.
+    If its message names the tokens that it counted and those that it takes, these two calibrate the budget; else it is
+    four fifths of the view.
     """
     counted, limit = _counts(message.replace(",", ""))
     if not 0 < limit < counted:
@@ -330,12 +325,7 @@ def _now() -> float:
 
 
 def pause(tries: int, fault: Fault) -> float:
-    """Return the seconds to wait before the next try: growing, with jitter, and at least what the provider asks for.
-
-    Args:
-        tries: number of failed tries in a row, from 1.
-        fault: why the last one failed.
-    """
+    """Return the seconds to wait after so many failed tries: growing, with jitter, and at least what was asked for."""
     grown = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 10)) * uniform(0.5, 1)  # noqa: S311 - not a secret
     demanded = fault.retry_after or 0.0
     return max(grown, demanded + uniform(0, min(1.0, demanded)))  # noqa: S311

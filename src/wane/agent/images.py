@@ -22,11 +22,7 @@ def images_in(text: str, directory: Path) -> list[Path]:
     """Return the images whose paths are in a text, in order.
 
     A path may be bare, in quotes, after `@`, or as a terminal inserts a dropped file. Files that do not begin like an
-    image, or are too large, are left out.
-
-    Args:
-        text: what the user typed.
-        directory: where relative paths start.
+    image, or are too large, are left out. Relative paths start in the directory.
     """
     return list(dict.fromkeys(path for path in _paths(text, directory) if media_type(path) is not None))
 

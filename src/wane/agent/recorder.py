@@ -58,20 +58,16 @@ from wane.prices import TokenUsage, cost_of
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.models import Model, ModelRequestContext
-    from pydantic_ai.usage import RequestUsage
+    from pydantic_ai.usage import UsageBase
 
     from wane.conversation import Conversation
 
 
 class Recorder:
-    """Writes a conversation's events to a journal, in order, and adds up what model calls cost.
+    """Writes a conversation's events to a journal, if there is one, and adds up what model calls cost.
 
     A record that cannot be written waits, and so do all that come after it, so that the order on disk is the order of
     events. `flush` tries again and raises; a session calls it before each model call.
-
-    Args:
-        journal: the journal; None writes nothing.
-        conversation: the conversation whose events it records.
 
     Attributes:
         account: what the session's model calls took.
@@ -111,18 +107,15 @@ class Recorder:
         if self._journal is not None:
             self._add(self._receipts.of(body, url, layer=layer))
 
-    def spent(self, usage: RequestUsage, model: str) -> None:
+    def spent(self, usage: UsageBase, model: str) -> None:
         """Record a model call whose usage says nothing about the view, such as one for a summary."""
         record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
-        self._count(record, complete=True)
+        self.account += Account.of([record])
+        self.unpriced = self.unpriced or record.cost is None
         self._add(spent_note(record))
 
     def check_whole(self, model_name: str, answer: ModelResponse) -> None:
-        """Check that an answer has come to its end, and record it if it has not.
-
-        Raises:
-            BrokenAnswerError: see `faults.check_whole`.
-        """
+        """Check that an answer has come to its end, as `faults.check_whole` does, and record it if it has not."""
         try:
             check_whole(model_name, answer)
         except BrokenAnswerError:
@@ -132,17 +125,14 @@ class Recorder:
     def broke_off(self, answer: ModelResponse) -> None:
         """Record a call whose answer broke off: what of it was reported, at a cost that nobody tells."""
         record = _call_record(replace(answer, state="interrupted"), 0, answer.usage.input_tokens)
-        self._count(record, complete=False)
+        self.account += Account.of([record])
         self._add(spent_note(record))
 
     def _called(self, message: ModelResponse, items: int, tokens: int) -> None:
         record = _call_record(message, items, tokens)
-        self._count(record, complete=message.state != "interrupted")
-        self._add(record)
-
-    def _count(self, record: UsageRecord, *, complete: bool) -> None:
         self.account += Account.of([record])
-        self.unpriced = self.unpriced or (complete and record.cost is None)
+        self.unpriced = self.unpriced or (message.state != "interrupted" and record.cost is None)
+        self._add(record)
 
     def flush(self) -> None:
         """Write the waiting records and sync the file to disk.
@@ -202,15 +192,8 @@ class Recorder:
         return dumped
 
 
-def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: int) -> UsageRecord:
-    """Return the record of a model call; its cost is what the provider says, or else the price list.
-
-    Args:
-        usage: the provider's report.
-        model: the model as `provider:model`.
-        items: number of items in the history at the call.
-        input_tokens: tokens of its request; 0 if the provider did not report them.
-    """
+def usage_record(usage: UsageBase, model: str, *, items: int, input_tokens: int) -> UsageRecord:
+    """Return the record of a call of `provider:model`; its cost is what the provider says, or else the price list."""
     reported = TokenUsage(
         input_tokens,
         usage.output_tokens,
@@ -235,14 +218,10 @@ def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: i
 
 
 def _call_record(answer: ModelResponse, items: int, tokens: int) -> UsageRecord:
-    record = usage_record(answer.usage, _model_of(answer), items=items, input_tokens=tokens)
+    model = ":".join(filter(None, (answer.provider_name, answer.model_name)))
+    record = usage_record(answer.usage, model, items=items, input_tokens=tokens)
     # The output of an answer that broke off is not reported.
     return replace(record, cost=None) if answer.state == "interrupted" else record
-
-
-def _model_of(response: ModelResponse) -> str:
-    """The model that answered, as `provider:model`."""
-    return ":".join(filter(None, (response.provider_name, response.model_name)))
 
 
 class CostLimitError(WaneError):
@@ -259,14 +238,7 @@ EQUAL_ROUNDS: Final = 10
 
 @dataclass
 class Checkpoint(AbstractCapability[Any]):
-    """The capability next to a model call: ends a turn that goes nowhere or costs too much, and syncs the journal.
-
-    Attributes:
-        recorder: the session's journal and account.
-        conversation: the session's context.
-        cost_limit: dollars that the session may spend; None for no limit.
-        patience: the turn's clock.
-    """
+    """The capability next to a model call: ends a turn that goes nowhere or costs too much, and syncs the journal."""
 
     recorder: Recorder
     conversation: Conversation[ModelMessage]
@@ -286,13 +258,7 @@ class Checkpoint(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Let the call proceed, or end the turn.
-
-        Raises:
-            JournalError: if the journal cannot be written.
-            CostLimitError: see `check_cost`.
-            EqualRoundsError: see `check_progress`.
-        """
+        """Let the call proceed, or end the turn with an error, such as that the journal cannot be written."""
         self.check_cost()
         if not self.patience.tries:  # else it is the same round again
             self.check_progress()
@@ -306,11 +272,7 @@ class Checkpoint(AbstractCapability[Any]):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Take the answer if it is whole.
-
-        Raises:
-            BrokenAnswerError: see `faults.check_whole`.
-        """
+        """Take the answer if it is whole."""
         self.recorder.check_whole(request_context.model.model_name, response)
         self.patience.answered()
         return response

@@ -77,22 +77,13 @@ __all__ = [
 
 # What reads and writes files. Who only follows records, such as a conversation, loads nothing of it.
 _LATER: Final = {
-    "lines": (
-        "Clock",
-        "checksum_of",
-        "new_header",
-        "read_header",
-        "read_lines",
-        "utc_now",
-        "write_line",
-        "write_lines",
-    ),
-    "reader": ("SessionFile", "read"),
-    "receipts": ("Receipts", "SentRequest", "sent_requests"),
-    "store": ("SESSION_DIR_VARIABLE", "SessionInfo", "SessionStore", "default_root"),
-    "writer": ("Journal",),
+    "lines": "Clock checksum_of new_header read_header read_lines utc_now write_line write_lines",
+    "reader": "SessionFile read",
+    "receipts": "Receipts SentRequest sent_requests",
+    "store": "SESSION_DIR_VARIABLE SessionInfo SessionStore default_root",
+    "writer": "Journal",
 }
-_MODULE_OF: Final = {name: module for module, names in _LATER.items() for name in names}
+_MODULE_OF: Final = {name: module for module, names in _LATER.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

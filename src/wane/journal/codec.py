@@ -57,20 +57,16 @@ def decode(cls: type[T], data: object) -> T:
     values: dict[str, Any] = {}
     for name, (hint, required) in specs.items():
         if name in data:
-            values[name] = _decode_field(name, hint, data[name])
+            try:
+                values[name] = _decode_value(hint, data[name])
+            except SchemaError as error:
+                raise SchemaError(f"{name}: {error}") from None
         elif required:
             raise SchemaError(f"the field {name!r} is missing")
     try:
         return cls(**values)
     except ValueError as error:
         raise SchemaError(str(error)) from error
-
-
-def _decode_field(name: str, hint: Any, value: object) -> Any:
-    try:
-        return _decode_value(hint, value)
-    except SchemaError as error:
-        raise SchemaError(f"{name}: {error}") from None
 
 
 @cache

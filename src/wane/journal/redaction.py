@@ -30,23 +30,11 @@ DELETED: Final = "[deleted]"
 """Stands in place of each text that was deleted."""
 
 _QUOTED: Final = 16  # characters of a text that is deleted from within other texts, too
-_STRUCTURE: Final = frozenset(
-    {
-        *("role", "type", "kind", "part_kind", "name", "tool_name", "id", "call_id", "tool_call_id", "tool_use_id"),
-        *(
-            "timestamp",
-            "state",
-            "status",
-            "phase",
-            "tool_kind",
-            "finish_reason",
-            "model_name",
-            "provider_name",
-            "media_type",
-            "outcome",
-        ),
-    }
-)
+_STRUCTURE: Final = frozenset({
+    "role", "type", "kind", "part_kind", "name", "tool_name", "id", "call_id", "tool_call_id", "tool_use_id",
+    "timestamp", "state", "status", "phase", "tool_kind", "finish_reason", "model_name", "provider_name", "media_type",
+    "outcome",
+})  # fmt: skip
 """Keys in messages whose strings stay: which result belongs to which call, and when."""
 _MARK: Final = frozenset(("action", "type", "name", "dependencies", "abandoned"))
 """Keys in a call of `delimiter` that stay: without them the session would not replay."""
@@ -71,8 +59,7 @@ def without_messages(records: Sequence[Record], numbers: Collection[int], at: da
     """
     messages = [record.message for record in records if isinstance(record, MessageRecord)]
     texts = set[str]()
-    for number in numbers:
-        _collect(messages[number], texts)
+    emptied = {number: _emptied(messages[number], texts) for number in numbers}
     redaction = _Redaction(texts)
     of_others = _Redaction([text for text in texts if len(text) >= _QUOTED])
     bodies = {request.line: request.body for request in sent_requests(records)}
@@ -82,7 +69,7 @@ def without_messages(records: Sequence[Record], numbers: Collection[int], at: da
         if isinstance(new, RequestRecord):
             new = _request(new, bodies[line], redaction, receipts, at)
         elif isinstance(new, MessageRecord):
-            new = of_others.message(new, every=count in numbers)
+            new = of_others.message(new, emptied.get(count))
             count += 1
         else:
             new = redaction.record(new)
@@ -137,10 +124,11 @@ class _Redaction:
         self._long = sorted((text for text in texts if len(text) >= _QUOTED), key=len, reverse=True)
         self._known: dict[str, str] = {}
 
-    def message(self, record: MessageRecord, *, every: bool) -> MessageRecord:
-        """Return a message's record; if `every`, without any text."""
-        message = _emptied(record.message) if every else self.of(record.message)
-        return replace(record, message=message, marks=tuple(self._mark(mark, every=every) for mark in record.marks))
+    def message(self, record: MessageRecord, emptied: Mapping[str, Any] | None) -> MessageRecord:
+        """Return a message's record, or that of a message that was emptied."""
+        message = self.of(record.message) if emptied is None else emptied
+        marks = tuple(self._mark(mark, every=emptied is not None) for mark in record.marks)
+        return replace(record, message=message, marks=marks)
 
     def record(self, record: Record) -> Record:
         """Return any other record."""
@@ -202,38 +190,22 @@ def _blank(shape: str) -> str:
     return shape[:2] + "0" * (len(shape) - 2)  # which says whose message it is
 
 
-def _emptied(value: Any, *, free: bool = False) -> Any:
-    """JSON data of a message without its texts."""
+def _emptied(value: Any, texts: set[str], *, free: bool = False) -> Any:
+    """JSON data of a message without its texts, which are added to `texts`."""
     if isinstance(value, str):
-        inner = _object_in(value)
-        if inner is not None:
-            return json.dumps(_emptied(inner, free=True))
+        if value:
+            texts.add(value)
+        if (inner := _object_in(value)) is not None:
+            return json.dumps(_emptied(inner, texts, free=True))
         notice = _NOTICE.match(value)
         return DELETED if notice is None else f"<{notice[1]}>\n{DELETED}\n</{notice[1]}>"
     if isinstance(value, Mapping):
         stays = _staying(value, free=free)
         return {
-            key: entry if key in stays else _emptied(entry, free=free or _is_free(key, entry))
+            key: entry if key in stays else _emptied(entry, texts, free=free or _is_free(key, entry))
             for key, entry in value.items()
         }
-    return [_emptied(entry, free=free) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _collect(value: Any, texts: set[str], *, free: bool = False) -> None:
-    """Note the texts of a message: what `_emptied` replaces."""
-    if isinstance(value, str):
-        if value:
-            texts.add(value)
-        if (inner := _object_in(value)) is not None:
-            _collect(inner, texts, free=True)
-    elif isinstance(value, Mapping):
-        stays = _staying(value, free=free)
-        for key, entry in value.items():
-            if key not in stays:
-                _collect(entry, texts, free=free or _is_free(key, entry))
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            _collect(entry, texts, free=free)
+    return [_emptied(entry, texts, free=free) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _staying(value: Mapping[str, Any], *, free: bool) -> Collection[str]:

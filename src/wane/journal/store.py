@@ -12,11 +12,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import platformdirs
 
@@ -33,7 +33,7 @@ from wane.journal.lines import (
     utc_now,
 )
 from wane.journal.reader import open_session, read_header_of
-from wane.journal.records import Header, MessageRecord
+from wane.journal.records import MessageRecord
 from wane.journal.titles import title_of
 from wane.journal.writer import Journal, delete_session
 
@@ -54,28 +54,28 @@ class SessionInfo:
     Attributes:
         id: the session's id.
         path: its file.
+        modified: when it was last written.
+        size: bytes of its file.
         cwd: the directory that its agent works in; None if the header cannot be read.
         created: when it began; None if the header cannot be read.
         format: name of its messages' format; None if the header cannot be read.
-        modified: when it was last written.
+        parent: for a sub-agent's session of the proxy, as in its header; else empty.
         messages: number of messages.
         title: beginning of the user's first words; None if there are none.
-        size: bytes of its file.
         problem: why it cannot be resumed; None if no problem is known.
-        parent: for a sub-agent's session of the proxy, as in its header; else empty.
     """
 
     id: str
     path: Path
-    cwd: Path | None
-    created: datetime | None
-    format: str | None
     modified: datetime
-    messages: int
-    title: str | None
     size: int
-    problem: str | None
+    cwd: Path | None = None
+    created: datetime | None = None
+    format: str | None = None
     parent: str = ""
+    messages: int = 0
+    title: str | None = None
+    problem: str | None = None
 
 
 def default_root(environ: Mapping[str, str]) -> Path:
@@ -121,18 +121,7 @@ class SessionStore:
         clock: Clock = utc_now,
         fsync: bool = True,
     ) -> Journal:
-        """Begin a session for a working directory.
-
-        Args:
-            cwd: the working directory.
-            message_format: as of `Journal.create`, and so are the other arguments.
-            session_id: likewise.
-            clock: likewise.
-            fsync: likewise.
-
-        Raises:
-            JournalError: as `Journal.create` does.
-        """
+        """Begin a session for a working directory; the other arguments and the errors are those of `Journal.create`."""
         return Journal.create(
             self.directory(cwd),
             cwd=cwd.resolve(),
@@ -353,55 +342,29 @@ def _note_deleted(root: Path, deleted: Deleted) -> None:
             os.close(handle)
 
 
-@dataclass(slots=True)
-class _Glance:
-    """What the lines of a file have shown so far."""
-
-    header: Header | None = None
-    messages: int = 0
-    title: str | None = None
-    problem: str | None = None
-
-
 def _describe(path: Path) -> SessionInfo | None:
     try:
         status = path.stat()
     except OSError:
         return None  # removed since it was listed
-    glance = _Glance()
+    info = SessionInfo(id_of(path), path, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
     try:
         with open_session(path) as stream:
-            _look(stream, path, glance)
+            header, checksum = read_header_of(stream, path)
+            cwd, parent = Path(header.cwd), header.parent
+            info = replace(info, id=header.id, cwd=cwd, created=header.created, format=header.format, parent=parent)
+            for number, line in enumerate(stream, start=2):
+                if not is_whole(line, checksum):
+                    # A last line that was cut short is not a problem: opening repairs it.
+                    whole = not stream.read(1) and not begins_whole(line, checksum)
+                    return info if whole else replace(info, problem=f"{path}, line {number} is damaged")
+                if line.startswith(MESSAGE_PREFIX):
+                    title = info.title or _title(line, checksum)
+                    info = replace(info, messages=info.messages + 1, title=title)
+                checksum = checksum_of(line)
     except JournalError as error:
-        glance.problem = str(error)
-    header = glance.header
-    return SessionInfo(
-        id=header.id if header else id_of(path),
-        path=path,
-        cwd=Path(header.cwd) if header else None,
-        created=header.created if header else None,
-        format=header.format if header else None,
-        modified=datetime.fromtimestamp(status.st_mtime, UTC),
-        messages=glance.messages,
-        title=glance.title,
-        size=status.st_size,
-        problem=glance.problem,
-        parent=header.parent if header else "",
-    )
-
-
-def _look(stream: BinaryIO, path: Path, glance: _Glance) -> None:
-    glance.header, checksum = read_header_of(stream, path)
-    for number, line in enumerate(stream, start=2):
-        if not is_whole(line, checksum):
-            # A last line that was cut short is not a problem: opening repairs it.
-            if stream.read(1) or begins_whole(line, checksum):
-                glance.problem = f"{path}, line {number} is damaged"
-            return
-        if line.startswith(MESSAGE_PREFIX):
-            glance.messages += 1
-            glance.title = glance.title or _title(line, checksum)
-        checksum = checksum_of(line)
+        return replace(info, problem=str(error))
+    return info
 
 
 def _written(path: Path) -> float | None:

@@ -134,7 +134,7 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path, *, clock: Clock = utc_now, fsync: bool = True, dumps: Dumps = dumped) -> Journal:
-        """Continue a session. `found` has its records; `repaired` says if its last record was cut short.
+        """Continue a session. `contents` has its records; `repaired` says if its last record was cut short.
 
         Such a record is moved to `<file>.torn`, so that nothing is lost. A file with any other damage is refused and
         not changed.

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from wane.core import ToolClass
-from wane.tools.commands import judge_command, only_searches
+from wane.tools.commands import judge_command, only_searches, patched_files
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import basename
 from wane.tools.programs import word_set
-from wane.tools.scripts import patched_files
 
 SHELL_TOOLS: Final = word_set("""
     bash shell exec_command local_shell local_shell_call shell_command run_terminal_cmd run_command execute_command
@@ -59,7 +58,7 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
         arguments: its raw arguments: a JSON object, or plain text as for Codex's `apply_patch`.
     """
     name = bare_name(tool)
-    fields = _fields(arguments)
+    fields = fields_of(arguments)
     if name in SHELL_TOOLS:
         return judge_command(_command(fields), next(_texts(fields, _DIRECTORY_KEYS), ""))
     if name == "apply_patch":
@@ -77,18 +76,14 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
 
 def command_of(tool: str, arguments: str | None) -> str:
     """Return the command line that a call runs in a shell; empty if it runs none."""
-    return _command(_fields(arguments)) if bare_name(tool) in SHELL_TOOLS else ""
+    return _command(fields_of(arguments)) if bare_name(tool) in SHELL_TOOLS else ""
 
 
 def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
-    """Return the class that a call's arguments imply; None if they imply none.
-
-    Returns:
-        `BULK` for a shell call whose command only searches or lists.
-    """
+    """Return `BULK` for a shell call whose command only searches or lists; else the arguments imply no class."""
     if not arguments or bare_name(tool) not in SHELL_TOOLS:
         return None
-    return ToolClass.BULK if only_searches(_command(_fields(arguments))) else None
+    return ToolClass.BULK if only_searches(_command(fields_of(arguments))) else None
 
 
 def bare_name(tool: str) -> str:
@@ -116,8 +111,8 @@ def _command(fields: Mapping[str, Any]) -> str:
     return command if isinstance(command, str) else ""
 
 
-def _fields(arguments: str | None) -> Mapping[str, Any]:
-    """The call's arguments; text that is not a JSON object is put under `input`."""
+def fields_of(arguments: str | None) -> Mapping[str, Any]:
+    """Return a call's arguments; text that is not a JSON object is put under `input`."""
     try:
         raw = json.loads(arguments or "{}")
     except (ValueError, RecursionError):

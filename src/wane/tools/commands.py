@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from wane.tools import programs as known
 from wane.tools.judgement import Activity, Judgement, combined
 from wane.tools.paths import basename, is_scratch, resolve
-from wane.tools.scripts import changes_data, patched_files, script_judgement
 from wane.tools.shell import Simple, parse
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _CHANGING_SCRIPT: Final = re.compile(known.CHANGING_SCRIPT)
 _ASKS_FOR_HELP: Final = frozenset({"--version", "--help", "-version", "-V"})
 _MAX_NESTING: Final = 6
+_OPENED: Final = re.compile(r"""open\(\s*[rf]?(['"])([^'"\n]+)\1\s*,\s*(?:mode\s*=\s*)?['"]([rwaxb+t]+)['"]""")
+_WRITTEN: Final = re.compile(
+    r"""Path\(\s*[rf]?(['"])([^'"\n]+)\1\s*\)\.(?:write_text|write_bytes|unlink|touch|mkdir)|"""
+    r"""(?:writeFileSync|writeFile|File\.write|to_csv|to_json|to_parquet|savefig|np\.save|imwrite|write\.csv|saveRDS)"""
+    r"""\(\s*[rf]?(['"])([^'"\n]+)\3"""
+)
+_READ: Final = re.compile(r"""(?:open|read_csv|read_json|Path|load|readFileSync|imread)\(\s*[rf]?(['"])([^'"\n]+)\1""")
+_CHANGES: Final = re.compile(
+    r"\.write_(?:text|bytes)\(|\.writelines\(|\bos\.(?:remove|rename|makedirs|mkdir|unlink|symlink|chmod|rmdir)\b|"
+    r"\bshutil\.(?:copy\w*|move|rmtree)\b|\.to_(?:csv|json|parquet|pickle|excel)\(|\.save(?:fig|_pretrained|_model)?\(|"
+    r"\b(?:json|pickle|yaml|torch)\.(?:dump|save)\(|writeFile|fs\.(?:rm|unlink|rename|mkdir|cp)|install\.packages|"
+    r"\bimwrite\(|write\.(?:csv|table)\(|saveRDS\(|\.unlink\(|\.commit\(\)|open\([^)\n]*['\"][wax]b?\+?['\"]|"
+    r"subprocess\.[^\n]*(?:pip|apt|git)['\", ]"
+)
+_STATEMENT: Final = re.compile(
+    r"\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|CREATE\s+|DROP\s+|ALTER\s+|REPLACE\s+INTO|TRUNCATE\s+|VACUUM)",
+    re.IGNORECASE,
+)
+# Of Codex's own format of patches, and of unified diffs.
+_PATCHED: Final = re.compile(
+    r"^(?:\*\*\* (?:Update|Add|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)([^\t\n]+)", re.MULTILINE
+)
 _SEARCHING_GIT: Final = frozenset({"grep", "ls-files", "ls-tree", "ls-remote"})
 
 
@@ -31,11 +53,9 @@ def judge_command(line: str, directory: str = "", *, nesting: int = 0) -> Judgem
     judgements = []
     for simple in parse(line):
         judgement = _simple(simple, nesting)
-        if judgement.files:
-            reads = tuple(resolve(path, directory) for path in judgement.reads)
-            writes = tuple(resolve(path, directory) for path in judgement.writes)
-            judgement = Judgement(judgement.activity, reads, writes, judgement.hint)
-        judgements.append(judgement)
+        reads = tuple(resolve(path, directory) for path in judgement.reads)
+        writes = tuple(resolve(path, directory) for path in judgement.writes)
+        judgements.append(replace(judgement, reads=reads, writes=writes))
         if simple.words[:1] == ["cd"] and len(simple.words) > 1:
             directory = resolve(simple.words[1], directory)
     return combined(judgements)
@@ -44,16 +64,15 @@ def judge_command(line: str, directory: str = "", *, nesting: int = 0) -> Judgem
 def _simple(simple: Simple, nesting: int) -> Judgement:
     judgement = _program(bare_words(simple.words), simple.heredoc, nesting)
     writes = tuple(path for path in simple.writes if not path.startswith("/dev/"))
-    reads = judgement.reads + tuple(simple.reads)
+    judgement = replace(judgement, reads=(*judgement.reads, *simple.reads), writes=(*judgement.writes, *writes))
     if not writes:
-        return Judgement(judgement.activity, reads, judgement.writes, judgement.hint)
+        return judgement
     # Output of a program in a scratch file, or in a log of a test run, is not a lasting change.
     authored = simple.heredoc is not None or judgement.activity is Activity.NEUTRAL
     lasting = authored or any(not is_scratch(path) for path in writes)
-    changes = judgement.activity is not Activity.VERIFY and lasting
-    activity = Activity.ACT if changes else judgement.activity
-    hint = basename(writes[0]) if changes else judgement.hint
-    return Judgement(activity, reads, judgement.writes + writes, hint)
+    if judgement.activity is Activity.VERIFY or not lasting:
+        return judgement
+    return replace(judgement, activity=Activity.ACT, hint=basename(writes[0]))
 
 
 def bare_words(words: Sequence[str]) -> list[str]:
@@ -76,12 +95,7 @@ def bare_words(words: Sequence[str]) -> list[str]:
 
 
 def inner_words(words: list[str], own: int) -> list[str]:
-    """Return the command that a wrapper runs: the words after its options and its own arguments.
-
-    Args:
-        words: the words after the wrapper's name.
-        own: how many arguments of its own the wrapper has.
-    """
+    """Return the command that a wrapper runs: the words after its name without its options and its `own` arguments."""
     position = 0
     while position < len(words):
         word = words[position]
@@ -137,14 +151,14 @@ def _interpreter(name: str, arguments: list[str], heredoc: str | None) -> Judgem
             # perl -pi -e and ruby -pi -e edit in place
             if any(re.fullmatch(r"-\w*i(\.\w+)?\w*", flag) for flag in arguments[:position]) or "i" in word[:-1]:
                 return Judgement(Activity.ACT, (), _named(following[1:]), _first_name(following[1:]) or name)
-            return script_judgement(following[0], name)
+            return _script(following[0], name)
         if word == "-m" and following:
             return _module(following)
         if not word.startswith("-"):
             if name in ("bun", "deno"):
                 return _builder(name, arguments, None)
             return Judgement(Activity.VERIFY, hint=basename(word))
-    return script_judgement(heredoc, name) if heredoc else Judgement(Activity.VERIFY, hint=name)
+    return _script(heredoc, name) if heredoc else Judgement(Activity.VERIFY, hint=name)
 
 
 def _module(words: list[str]) -> Judgement:
@@ -155,6 +169,24 @@ def _module(words: list[str]) -> Judgement:
     if not bare or basename(bare[0]) in known.INTERPRETERS:
         return Judgement(Activity.VERIFY, hint=words[0])
     return _program(bare, None, _MAX_NESTING)
+
+
+def _script(script: str, interpreter: str) -> Judgement:
+    """Judge a script by what it writes; one that writes nothing lasting counts as a run."""
+    opened = [(match[2], match[3]) for match in _OPENED.finditer(script)]
+    writes = [path for path, mode in opened if set(mode) & set("wax+")]
+    writes += [match[2] or match[4] for match in _WRITTEN.finditer(script)]
+    lasting = [path for path in writes if not is_scratch(path)]
+    reads = tuple(dict.fromkeys(match[2] for match in _READ.finditer(script) if match[2] not in writes))
+    if lasting or (not writes and _CHANGES.search(script)):
+        return Judgement(Activity.ACT, reads, tuple(dict.fromkeys(writes)), _first_name(lasting) or interpreter)
+    return Judgement(Activity.VERIFY, reads, (), _first_name(reads) or interpreter)
+
+
+def patched_files(text: str) -> tuple[str, ...]:
+    """Return the files that a patch names, in order, without repeats."""
+    named = (match[1].strip() for match in _PATCHED.finditer(text))
+    return tuple(dict.fromkeys(path for path in named if path != "/dev/null"))
 
 
 def _git(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
@@ -230,7 +262,7 @@ def _archive(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
 
 
 def _database(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
-    changes = changes_data(" ".join([*arguments, heredoc or ""]))
+    changes = _STATEMENT.search(" ".join([*arguments, heredoc or ""]))
     return Judgement(Activity.ACT if changes else Activity.EXPLORE, hint=name)
 
 

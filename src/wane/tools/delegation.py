@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from wane.tools.calls import bare_name
+from wane.tools.calls import bare_name, fields_of
 
 _PROMPTS: Final = {
     "agent": "prompt",  # Claude Code
@@ -30,21 +29,11 @@ _WRAPPINGS: Final = (
 
 
 def prompts_of(tool: str, arguments: str | None) -> Iterator[str]:
-    """Yield the prompts of the sub-agents that a call starts, stripped; none if it starts none.
-
-    Args:
-        tool: the tool's name.
-        arguments: its raw arguments.
-    """
+    """Yield the prompts of the sub-agents that a call starts, stripped; none if it starts none."""
     argument = _PROMPTS.get(bare_name(tool))
     if argument is None:
         return
-    try:
-        fields = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(fields, dict):
-        return
+    fields = fields_of(arguments)
     lists = (fields[name] for name in _LISTS if isinstance(fields.get(name), list))
     for entry in (fields, *(entry for each in lists for entry in each)):
         if prompt := _text(entry, argument):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from wane.tools.calls import fields_of
 from wane.tools.programs import word_set
 
 _LISTS: Final = word_set("todowrite todo_write write_todos update_plan")
@@ -18,12 +18,7 @@ IN_PROGRESS: Final = "in_progress"
 
 @dataclass(frozen=True, slots=True)
 class PlanEntry:
-    """An entry of a plan.
-
-    Attributes:
-        text: its text.
-        status: as the agent wrote it, such as `pending`, `in_progress`, `completed`, `cancelled`.
-    """
+    """An entry of a plan, with its status as the agent wrote it: `pending`, `in_progress`, `completed`, `cancelled`."""
 
     text: str
     status: str
@@ -54,7 +49,7 @@ class Plan:
         name = tool.lower()
         if name not in _LISTS and name not in ("taskcreate", "taskupdate"):
             return False
-        fields = _fields(arguments)
+        fields = fields_of(arguments)
         before = self.entries
         if name in _LISTS:
             self.entries = {entry.text: entry for entry in _listed(fields)}
@@ -80,24 +75,15 @@ def _updated(entries: Mapping[str, PlanEntry], fields: Mapping[str, Any]) -> dic
     key = str(fields.get("taskId", ""))
     if key not in entries:
         return dict(entries)
+    text, status = fields.get("subject"), fields.get("status")
     entry = entries[key]
-    text = fields.get("subject")
-    status = fields.get("status")
-    changed = PlanEntry(
-        text if isinstance(text, str) and text else entry.text,
-        status if isinstance(status, str) and status else entry.status,
-    )
-    return dict(entries) | {key: changed}
+    if isinstance(text, str) and text:
+        entry = replace(entry, text=text)
+    if isinstance(status, str) and status:
+        entry = replace(entry, status=status)
+    return dict(entries) | {key: entry}
 
 
 def _text(entry: Mapping[str, Any]) -> str:
     texts = (entry.get(key) for key in _TEXT_KEYS)
     return next((text for text in texts if isinstance(text, str) and text), "")
-
-
-def _fields(arguments: str | None) -> Mapping[str, Any]:
-    try:
-        fields = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}

@@ -41,56 +41,42 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartVerdict:
-    """What the rules say of one part of a command line.
-
-    Attributes:
-        text: the part.
-        allowed: why it needs no approval; "" if it needs one.
-        rule: the rule that an answer for longer than this once creates for it; None if it is allowed, or no rule can be
-            made.
-    """
+    """What the rules say of one part of a command line."""
 
     text: str
     allowed: str = ""
+    """Why it needs no approval; empty if it needs one."""
     rule: str | None = None
+    """What an answer for longer than this once creates for it; None if it is allowed, or no rule can be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleInForce:
-    """A rule that decides something.
-
-    Attributes:
-        allows: whether it allows; else it denies.
-        text: the rule.
-        source: where it comes from, and for how long it holds.
-    """
+    """A rule that decides something: it allows, or else denies."""
 
     allows: bool
     text: str
     source: str
+    """Where it comes from, and for how long it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What the user is asked to allow.
-
-    Attributes:
-        effect: a command, a change of a file, or a call of an MCP tool.
-        subject: the whole command line, the file's path, or the tool's name.
-        detail: the diff of a change, or the arguments of a tool; "" for a command.
-        parts: the verdict on each part of a command line that has several.
-        part: the part in question, if the user wants to be asked about each; "" for the whole.
-        number: its number among the parts that need approval, from 1, and how many these are.
-        rules: the rules that an answer for longer than this once creates; none if none can be made.
-    """
+    """What the user is asked to allow."""
 
     effect: Effect
     subject: str
+    """The whole command line, the file's path, or the tool's name."""
     detail: str = ""
+    """The diff of a change, or the arguments of a tool."""
     parts: tuple[PartVerdict, ...] = ()
+    """The verdict on each part of a command line that has several."""
     part: str = ""
+    """The part in question, if the user wants to be asked about each."""
     number: tuple[int, int] = (1, 1)
+    """Its number among the parts that need approval, from 1, and how many these are."""
     rules: tuple[str, ...] = ()
+    """What an answer for longer than this once creates; none if no rule can be made."""
 
     @property
     def unsettled(self) -> int:
@@ -100,13 +86,7 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The user's answer.
-
-    Attributes:
-        allowed: whether the request is allowed.
-        scope: what the answer covers. Within it, the user is not asked again.
-        reason: for a refusal, the reason that the model reads.
-    """
+    """The user's answer, and the reason that the model reads for a refusal. Within its scope nobody is asked again."""
 
     allowed: bool
     scope: Scope = Scope.ONCE
@@ -185,7 +165,7 @@ class Permissions:
                 free = Effect.COMMAND in self._everything or any(rule.text == "*" for rule in self._allowing)
                 if free and not self._denying:
                     return None
-                return await self._answer(ApprovalRequest(Effect.COMMAND, line))
+                return await self._ask(ApprovalRequest(Effect.COMMAND, line))
             for part in parts:
                 if rule := next((rule for rule in self._denying if rule.matches(part, through_wrappers=True)), None):
                     return _DENIED.format(rule.text)
@@ -194,19 +174,15 @@ class Permissions:
                 return None
             rules = tuple(dict.fromkeys(verdict.rule for verdict in verdicts if verdict.rule is not None))
             listed = verdicts if len(verdicts) > 1 else ()
-            request = ApprovalRequest(Effect.COMMAND, line, parts=listed, rules=rules)
-            answer = await self.ask(request)
-            if answer.scope is Scope.EACH:
-                return await self._ask_each(line, parts)
-            return self._taken(answer, request)
+            return await self._ask(ApprovalRequest(Effect.COMMAND, line, parts=listed, rules=rules), parts)
 
     async def change(self, path: str, diff: str) -> str | None:
         """Return why a file must not be changed; None if it may."""
-        return await self._decide(EDIT, ApprovalRequest(Effect.WRITE, path, diff, rules=(f"{EDIT}{escape(path)}",)))
+        return await self._ask_unless_ruled(EDIT, Effect.WRITE, path, diff)
 
     async def tool(self, name: str, arguments: str) -> str | None:
         """Return why a tool of an MCP server must not be called; None if it may."""
-        return await self._decide(MCP, ApprovalRequest(Effect.TOOL, name, arguments, rules=(f"{MCP}{escape(name)}",)))
+        return await self._ask_unless_ruled(MCP, Effect.TOOL, name, arguments)
 
     @property
     def in_force(self) -> list[RuleInForce]:
@@ -258,48 +234,39 @@ class Permissions:
             verdict = self._verdict(part, parts)
             if verdict.allowed:  # an answer about an earlier part covers it
                 continue
-            rules = () if verdict.rule is None else (verdict.rule,)
-            request = ApprovalRequest(
-                Effect.COMMAND, line, part=part.text, number=(number, len(unsettled)), rules=rules
-            )
-            if reason := await self._answer(request):
+            number_of, rules = (number, len(unsettled)), () if verdict.rule is None else (verdict.rule,)
+            request = ApprovalRequest(Effect.COMMAND, line, part=part.text, number=number_of, rules=rules)
+            if reason := await self._ask(request):
                 return reason
         return None
 
-    async def _decide(self, prefix: str, request: ApprovalRequest) -> str | None:
-        name = request.subject
+    async def _ask_unless_ruled(self, prefix: str, effect: Effect, name: str, detail: str) -> str | None:
         async with self._one_at_a_time:
             if rule := next((rule for rule in self._denying if rule.names(prefix, name)), None):
                 return _DENIED.format(rule.text)
-            if self.yolo or request.effect in self._everything:
+            if self.yolo or effect in self._everything or any(rule.names(prefix, name) for rule in self._allowing):
                 return None
-            if any(rule.names(prefix, name) for rule in self._allowing):
-                return None
-            return await self._answer(request)
+            return await self._ask(ApprovalRequest(effect, name, detail, rules=(f"{prefix}{escape(name)}",)))
 
-    async def _answer(self, request: ApprovalRequest) -> str | None:
-        """Ask the user, and return the reason of a refusal; None if allowed."""
-        return self._taken(await self.ask(request), request)
-
-    def _taken(self, answer: Approval, request: ApprovalRequest) -> str | None:
-        """Remember an answer for its scope, and return the reason of a refusal; None if it allows."""
+    async def _ask(self, request: ApprovalRequest, parts: Sequence[ShellPart] = ()) -> str | None:
+        """Ask the user, remember the answer for its scope, and return the reason of a refusal; None if it allows."""
+        answer = await self.ask(request)
+        if answer.scope is Scope.EACH:
+            return await self._ask_each(request.subject, parts)
         if answer.scope is Scope.EVERYTHING and answer.allowed:
             self._everything.add(request.effect)
         elif answer.scope is not Scope.ONCE:
+            of_session = self.allow if answer.allowed else self.deny
             for rule in map(Rule, request.rules):
-                if not self._remember(rule, answer):
-                    (self.allow if answer.allowed else self.deny).append(rule)
+                if answer.scope is not Scope.PROJECT or self.remembered is None:
+                    of_session.append(rule)
+                    continue
+                try:
+                    self.remembered.add(rule, allowed=answer.allowed)
+                except OSError as error:
+                    self.warn(f"the answer holds for this session only: {error.filename}: {error.strerror or error}")
+                    of_session.append(rule)
         return None if answer.allowed else answer.reason or _REFUSED
-
-    def _remember(self, rule: Rule, answer: Approval) -> bool:
-        if answer.scope is not Scope.PROJECT or self.remembered is None:
-            return False
-        try:
-            self.remembered.add(rule, allowed=answer.allowed)
-        except OSError as error:
-            self.warn(f"the answer holds for this session only: {error.filename}: {error.strerror or error}")
-            return False
-        return True
 
 
 def _enters_subdirectory(part: ShellPart) -> bool:

@@ -332,12 +332,7 @@ def only_reads(part: ShellPart, parts: Sequence[ShellPart], directory: Path) -> 
     """Return whether a part of a command line only reads, and only below the directory, as the file tools do unasked.
 
     It knows a few programs and refuses the rest: a program counts only by its bare name, and with words that the shell
-    leaves as they are.
-
-    Args:
-        part: the part.
-        parts: all parts of the line. One `cd` may change the directory that its paths begin at.
-        directory: where the line runs.
+    leaves as they are. Of all parts, one `cd` may change the directory that its paths begin at.
     """
     words = [word for word in part.words if word is not None]
     if len(words) < len(part.words) or not _is_reading(words):

@@ -33,21 +33,16 @@ _TAIL: Final = 4_000  # bytes of a log that are read for its last line
 
 @dataclass(slots=True)
 class Server:
-    """An MCP server.
-
-    Attributes:
-        name: its name in the file; the names of its tools begin with it.
-        toolset: its tools.
-        log: the file that its standard error goes to; None if it runs elsewhere.
-        problem: why it does not work; "" if it works or has not been started.
-        tools: the names of its tools; empty until it has been started.
-    """
+    """An MCP server; the names of its tools begin with its name."""
 
     name: str
     toolset: AbstractToolset[Any]
     log: Path | None = None
+    """Where its standard error goes; None if it runs elsewhere."""
     problem: str = ""
+    """Why it does not work; empty if it works or has not been started."""
     tools: tuple[str, ...] = ()
+    """The names of its tools; empty until it has been started."""
 
 
 class Servers:

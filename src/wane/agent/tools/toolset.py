@@ -60,29 +60,17 @@ _SHOWN: Final = 16_000  # bytes of a log that the harness returns
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The agent's tools for one project.
-
-    Attributes:
-        capabilities: the Pydantic AI capabilities that provide them.
-        search: name of the tool that searches contents.
-        listing: name of the tool that lists files.
-        warning: what the user should know, such as that ripgrep is missing; None for nothing.
-    """
+    """The agent's tools for one project, with the names of those that search contents and list files."""
 
     capabilities: tuple[AbstractCapability[Any], ...]
     search: str
     listing: str
     warning: str | None
+    """What the user should know, such as that ripgrep is missing; None for nothing."""
 
 
 def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> Tools:
-    """Return the tools for working in a directory.
-
-    Args:
-        directory: the project; the file tools cannot leave it.
-        budget: tokens that the view may hold; see `output_limit`.
-        with_ripgrep: whether to search with ripgrep if it is installed.
-    """
+    """Return the tools for working in a directory, which the file tools cannot leave; `budget` limits their output."""
     has_ripgrep = with_ripgrep and ripgrep.enable(os.environ)
     search_tools = RIPGREP_TOOLS if has_ripgrep else PYTHON_TOOLS
     limit = output_limit(budget)
