@@ -18,10 +18,8 @@ NOTICE_EVERY = 10  # exchanges
 def session(messages: int, *, first_episode: int = 0, episode: int = 10) -> Iterator[list[Item]]:
     """Yield the items of one message after another: small explorations, each followed by an act that builds on it.
 
-    Args:
-        messages: how many messages.
-        first_episode: number in the first episode's name, to go on with a session of fewer.
-        episode: tool calls in an episode.
+    `first_episode`: number in the first episode's name, to go on with a session of fewer.
+    `episode`: tool calls in an episode.
     """
     yield [Item(Kind.SYSTEM, 200)]
     made, number = 1, first_episode
@@ -40,9 +38,7 @@ def never_ends(messages: int, *, first_episode: int = 0) -> Iterator[list[Item]]
 
     It says nothing beside its calls: texts of an active episode stay (R13), and would fill the budget in the end.
 
-    Args:
-        messages: how many messages.
-        first_episode: 0 for the beginning; else a number to go on with, larger than that of any message before.
+    `first_episode`: 0 for the beginning; else a number to go on with, larger than that of any message before.
     """
     yield [Item(Kind.SYSTEM, 200)]
     if not first_episode:

@@ -23,8 +23,7 @@ from wane.proxy.server.run import in_thread
 from wane.testing import Reply, ScriptedServer
 
 REQUESTS = 12
-CLOCK: list[float] = []
-"""The thread's processor time when the body of a request was read, and when it was sent."""
+CLOCK: list[float] = []  # the thread's processor time when the body of a request was read, and when it was sent
 
 
 async def _read_body(*arguments: Any, reading: Any = app.read_body) -> bytes:

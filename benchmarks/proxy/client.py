@@ -33,23 +33,14 @@ PACE = f"x-bench-pace: {PIECES}/0.05\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, and when; in seconds.
+    """What came back, and when; in seconds."""
 
-    Attributes:
-        status: the HTTP status.
-        head: the head of the reply, in lower case.
-        data: its body.
-        first: from sending to the first piece of text, or to the whole of a reply that is not streamed.
-        whole: from sending to the end.
-        ways: how long each piece of text was on its way.
-    """
-
-    status: int
-    head: bytes
-    data: bytes
-    first: float
-    whole: float
-    ways: tuple[float, ...]
+    status: int  # the HTTP status
+    head: bytes  # the head of the reply, in lower case
+    data: bytes  # its body
+    first: float  # from sending to the first piece of text, or to the whole of a reply that is not streamed
+    whole: float  # from sending to the end
+    ways: tuple[float, ...]  # how long each piece of text was on its way
 
     @property
     def text(self) -> str:
@@ -72,8 +63,7 @@ class Answer:
 class Connection:
     """One connection to a server, on which one request follows the other.
 
-    Args:
-        url: the server's URL.
+    `url`: the server's URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -123,23 +113,14 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What came of many sessions at once; times in seconds.
+    """What came of many sessions at once; times in seconds."""
 
-    Attributes:
-        requests: replies that came whole.
-        errors: what went wrong instead.
-        seconds: from the first request to the last reply.
-        first: to the first piece of text: median and 95th percentile.
-        way: of a piece of text from the provider to the client: the same.
-        most: replies that were streaming at once.
-    """
-
-    requests: int
-    errors: list[str]
-    seconds: float
-    first: tuple[float, float]
-    way: tuple[float, float]
-    most: int
+    requests: int  # replies that came whole
+    errors: list[str]  # what went wrong instead
+    seconds: float  # from the first request to the last reply
+    first: tuple[float, float]  # to the first piece of text: median and 95th percentile
+    way: tuple[float, float]  # of a piece of text from the provider to the client: the same
+    most: int  # replies that were streaming at once
 
 
 def middle(values: list[float]) -> tuple[float, float]:
@@ -152,13 +133,11 @@ def middle(values: list[float]) -> tuple[float, float]:
 async def load(url: str, wire: str, sessions: int, turns: int, tokens: int, spread: int) -> Load:
     """Run sessions at once, each on a connection of its own, with a few turns each.
 
-    Args:
-        url: the server's URL.
-        wire: name of the protocol.
-        sessions: how many.
-        turns: requests of each.
-        tokens: about how much the first request of each holds.
-        spread: seconds over which they begin.
+    `url`: the server's URL.
+    `wire`: name of the protocol.
+    `turns`: requests of each.
+    `tokens`: about how much the first request of each holds.
+    `spread`: seconds over which they begin.
     """
     prepared = [Session(wire, tokens, seed, stream=True) for seed in range(sessions)]
     answers: list[Answer] = []

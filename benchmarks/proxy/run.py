@@ -45,21 +45,13 @@ NAMES = {"anthropic": "Messages", "openai": "Chat", "openai_responses": "Respons
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to measure.
+    """How much to measure."""
 
-    Attributes:
-        requests: of one kind, after those that warm up.
-        begun: sessions that begin one after the other.
-        sessions: that stream or begin at once.
-        remembered: sessions in memory, by table row.
-        megabytes: of the large body.
-    """
-
-    requests: int = 40
-    begun: int = 200
-    sessions: int = 200
-    remembered: tuple[int, ...] = (1, 100, 300)
-    megabytes: int = 100
+    requests: int = 40  # of one kind, after those that warm up
+    begun: int = 200  # sessions that begin one after the other
+    sessions: int = 200  # that stream or begin at once
+    remembered: tuple[int, ...] = (1, 100, 300)  # sessions in memory, by table row
+    megabytes: int = 100  # of the large body
 
 
 QUICK = Effort(10, 50, 50, (1, 50), 20)
@@ -82,17 +74,15 @@ def started(*command: str) -> Iterator[tuple[int, str]]:
         process.stdout.close()
 
 
-Parties = tuple[str, str, int]
-"""URLs of the provider and of the proxy, and the proxy's process id."""
+Parties = tuple[str, str, int]  # URLs of the provider and of the proxy, and the proxy's process id
 
 
 @contextmanager
 def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main")) -> Iterator[Parties]:
     """Run a provider and `wane proxy` before it.
 
-    Args:
-        more: further options of the proxy; without `--store`, sessions are in a directory.
-        program: what runs in place of `wane`.
+    `more`: further options of the proxy; without `--store`, sessions are in a directory.
+    `program`: what runs in place of `wane`.
     """
     with tempfile.TemporaryDirectory() as folder, started("upstream.py") as (_, port):
         upstream = f"http://127.0.0.1:{int(port)}"
@@ -105,21 +95,13 @@ def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main")) -> Ite
 
 @dataclass(slots=True)
 class Compared:
-    """Requests of one session that went both ways, each time with the same body; times in seconds.
+    """Requests of one session that went both ways, each time with the same body; times in seconds."""
 
-    Attributes:
-        direct: answers of the provider itself.
-        through: answers through the proxy.
-        begin: the first answer through the proxy, which knew nothing of the history.
-        size: bytes of the last body.
-        used: processor time of the proxy for one request.
-    """
-
-    direct: list[Answer] = field(default_factory=list)
-    through: list[Answer] = field(default_factory=list)
-    begin: Answer | None = None
-    size: int = 0
-    used: float = 0.0
+    direct: list[Answer] = field(default_factory=list)  # answers of the provider itself
+    through: list[Answer] = field(default_factory=list)  # answers through the proxy
+    begin: Answer | None = None  # the first answer through the proxy, which knew nothing of the history
+    size: int = 0  # bytes of the last body
+    used: float = 0.0  # processor time of the proxy for one request
 
     def added(self, of: Callable[[Answer], float]) -> tuple[float, float]:
         """Return what the proxy added to a time, as milliseconds: the median and the 95th percentile.

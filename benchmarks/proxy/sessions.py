@@ -14,8 +14,7 @@ TOOL_NAMES: Final = re.findall(
     """bash read write edit glob grep ls web_search web_fetch todo_write task notebook_edit multi_edit ask plan
     kill_shell""",
 )
-EXCHANGES_A_TURN: Final = 12
-"""Tool calls between two turns of the user."""
+EXCHANGES_A_TURN: Final = 12  # tool calls between two turns of the user
 
 _RESULT: Final = 480  # tokens of a tool's result
 _WORDS: Final = re.findall(
@@ -29,23 +28,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a protocol writes what a session consists of.
+    """How a protocol writes what a session consists of."""
 
-    Attributes:
-        path: where requests go.
-        frame: everything but the history, which stands in a field of its own.
-        field: the history's name.
-        user: a turn of the user, from its text.
-        reply: the model's message or messages: text, call id, arguments.
-        result: a tool's result: call id, text.
-    """
-
-    path: str
-    frame: Json
-    field: str
-    user: Callable[[str], Json]
-    reply: Callable[[str, str, str], list[Json]]
-    result: Callable[[str, str], Json]
+    path: str  # where requests go
+    frame: Json  # everything but the history, which stands in a field of its own
+    field: str  # the history's name
+    user: Callable[[str], Json]  # a turn of the user, from its text
+    reply: Callable[[str, str, str], list[Json]]  # the model's message or messages: text, call id, arguments
+    result: Callable[[str, str], Json]  # a tool's result: call id, text
 
 
 def _schema(name: str) -> Json:
@@ -126,11 +116,9 @@ def _shapes() -> dict[str, Shape]:
     return {"anthropic": anthropic, "openai": chat, "openai_responses": responses}
 
 
-SHAPES: Final = _shapes()
-"""The protocols by the name of their wire."""
+SHAPES: Final = _shapes()  # the protocols by the name of their wire
 
-ARGUMENTS: Final = '{"path":"src/module.py"}'
-"""Arguments of every call: as the scripted provider makes them."""
+ARGUMENTS: Final = '{"path":"src/module.py"}'  # arguments of every call: as the scripted provider makes them
 
 
 class Session:

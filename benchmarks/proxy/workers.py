@@ -49,41 +49,27 @@ _SEEDS = count()
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to measure.
+    """How much to measure."""
 
-    Attributes:
-        clients: at once.
-        turns: requests of each.
-        runs: how often.
-    """
-
-    clients: int = 24
-    turns: int = 16
-    runs: int = 3
+    clients: int = 24  # at once
+    turns: int = 16  # requests of each
+    runs: int = 3  # how often
 
 
 @dataclass(slots=True)
 class Client:
-    """A client with its session, which counts what it sent again.
+    """A client with its session, which counts what it sent again."""
 
-    Attributes:
-        session: its session, without the last answer.
-        answers: the answers that it has.
-        retries: requests that broke off, and were sent again.
-    """
-
-    session: Session
-    answers: list[Answer] = field(default_factory=list)
-    retries: int = 0
+    session: Session  # its session, without the last answer
+    answers: list[Answer] = field(default_factory=list)  # the answers that it has
+    retries: int = 0  # requests that broke off, and were sent again
 
     async def live(self, url: str, turns: int, pause: float = 0.0, wait: float = 0.0) -> None:
         """Send requests; after each but the last, take in the answer.
 
-        Args:
-            url: where to.
-            turns: how many.
-            pause: seconds from one request's beginning to the next one's.
-            wait: seconds ahead of the first.
+        `url`: where to.
+        `pause`: seconds from one request's beginning to the next one's.
+        `wait`: seconds ahead of the first.
         """
         await asyncio.sleep(wait)
         connection = Connection(url)
@@ -150,19 +136,13 @@ async def all_live(url: str, them: Sequence[Client], turns: int, *, paced: bool 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What came of one run.
+    """What came of one run."""
 
-    Attributes:
-        rate: requests a second at full load.
-        processor: of all workers then, in milliseconds a request.
-        busiest: the busiest worker's share of that.
-        added: milliseconds that the proxy adds to a request of a known session, at a rate that one worker bears:
-            median, 95th percentile.
-    """
-
-    rate: float
-    processor: float
-    busiest: float
+    rate: float  # requests a second at full load
+    processor: float  # of all workers then, in milliseconds a request
+    busiest: float  # the busiest worker's share of that
+    # Milliseconds that the proxy adds to a request of a known session, at a rate that one worker bears: median, 95th
+    # percentile
     added: tuple[float, float]
 
 
@@ -204,21 +184,13 @@ def checked(them: Sequence[Client], *, managed: bool = True) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """What came of a load during which a worker was killed.
+    """What came of a load during which a worker was killed."""
 
-    Attributes:
-        requests: sent, without those sent again.
-        answered: answered whole.
-        retried: that broke off, and were sent once more.
-        sessions: clients.
-        whole: sessions whose history in the store is what their client sent and was answered.
-    """
-
-    requests: int
-    answered: int
-    retried: int
-    sessions: int
-    whole: int
+    requests: int  # sent, without those sent again
+    answered: int  # answered whole
+    retried: int  # that broke off, and were sent once more
+    sessions: int  # clients
+    whole: int  # sessions whose history in the store is what their client sent and was answered
 
 
 def kill(store: str, effort: Effort) -> Killed:

@@ -32,8 +32,7 @@ from wane.tools.calls import judge_call
 BUDGETS = (80_000, 120_000)
 ROOM = (120_000, 160_000, 240_000, 480_000, 1_000_000)
 """Shared budgets, against a parent alone at the first of `BUDGETS`."""
-LARGEST = 2**22
-"""Bytes of the largest file that counts."""
+LARGEST = 2**22  # bytes of the largest file that counts
 
 COLUMNS = (
     *("budget", "calls, of branches", "pairs broken", "over", "over alone", "parent's view", "the same", "results"),
@@ -47,19 +46,12 @@ _WORK = (b'"agent_progress"', b'"isSidechain":true', b'"isSidechain": true')
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An answer of one session with what follows it up to the next answer.
+    """An answer of one session with what follows it up to the next answer."""
 
-    Attributes:
-        branch: number of the session, 0 for the parent.
-        at: when it was asked for, in seconds.
-        until: when its results were there: the time of the next answer.
-        entries: its items with their content.
-    """
-
-    branch: int
-    at: float
-    until: float
-    entries: Sequence[tuple[Item, Part]]
+    branch: int  # number of the session, 0 for the parent
+    at: float  # when it was asked for, in seconds
+    until: float  # when its results were there: the time of the next answer
+    entries: Sequence[tuple[Item, Part]]  # its items with their content
 
 
 def exchanges(material: Material, branch: int) -> Iterator[Exchange]:
@@ -91,9 +83,8 @@ def topics(part: Part) -> set[tuple[str, str]]:
 class Shared:
     """One history of several branches, kept within a budget, and what was seen of it.
 
-    Args:
-        budget: tokens that a view may hold.
-        overhead: tokens that every request carries besides it.
+    `budget`: tokens that a view may hold.
+    `overhead`: tokens that every request carries besides it.
 
     Attributes:
         broken: calls in view without their result, and results without their call, over all requests.
@@ -196,15 +187,11 @@ def _named(topic: tuple[str, str], index: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A parent with its sub-agents.
-
-    Attributes:
-        parallel: whether two of the sub-agents worked at the same time.
-    """
+    """A parent with its sub-agents."""
 
     parent: Material
     sides: Sequence[Material]
-    parallel: bool
+    parallel: bool  # whether two of the sub-agents worked at the same time
 
     @classmethod
     def of(cls, session: RecordedSession) -> Family | None:

@@ -24,8 +24,7 @@ from wane.strategies.window import WindowStrategy
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 
-LATEST = 8
-"""Explorations from which a wrong name is drawn: as many as the tool's errors list."""
+LATEST = 8  # explorations from which a wrong name is drawn: as many as the tool's errors list
 
 Edges = Literal["none", "whole", "only"]
 """What an act declares: nothing, whole explorations, or the reads of them that it rests on."""
@@ -33,24 +32,15 @@ Edges = Literal["none", "whole", "only"]
 
 @dataclass(slots=True)
 class Burst:
-    """An episode.
+    """An episode."""
 
-    Attributes:
-        number: its place in the order of starts.
-        type: whether it explores or acts.
-        first: its first item.
-        stop: the item ahead of which it ends.
-        edits: its calls that change something.
-        reads: results of its calls that explore.
-        rests_on: for an act, by number of an exploration, the results of it that the act's edits rest on.
-    """
-
-    number: int
-    type: EpisodeType
-    first: int
-    stop: int = -1
-    edits: list[int] = field(default_factory=list)
-    reads: list[int] = field(default_factory=list)
+    number: int  # its place in the order of starts
+    type: EpisodeType  # whether it explores or acts
+    first: int  # its first item
+    stop: int = -1  # the item ahead of which it ends
+    edits: list[int] = field(default_factory=list)  # its calls that change something
+    reads: list[int] = field(default_factory=list)  # results of its calls that explore
+    # For an act, by number of an exploration, the results of it that the act's edits rest on
     rests_on: dict[int, list[int]] = field(default_factory=dict)
 
     @property
@@ -198,17 +188,11 @@ class Declared(Annotator):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredJob(OwnJob):
-    """A replay of the default with these episodes in place of inferred ones.
+    """A replay of the default with these episodes in place of inferred ones."""
 
-    Attributes:
-        edges: the grain of dependencies.
-        share: share of them that are wrong.
-        seed: which are.
-    """
-
-    edges: Edges = "none"
-    share: float = 0.0
-    seed: int = 0
+    edges: Edges = "none"  # the grain of dependencies
+    share: float = 0.0  # share of them that are wrong
+    seed: int = 0  # which are
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:
         """Return the default with these episodes."""

@@ -37,27 +37,19 @@ Rank = Literal["latest", "fewest", "oldest"]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Which of the clairvoyant orders.
+    """Which of the clairvoyant orders."""
 
-    Attributes:
-        grain: what is ranked: whole episodes, the last of which goes only as far as needed, or single calls.
-        rank: what goes first: `latest` what is needed last or never again; `fewest` what serves the fewest later
-            needs a token; `oldest` what is oldest, without a look into the future, to tell what the grain does.
-    """
-
-    grain: Grain
+    grain: Grain  # what is ranked: whole episodes, the last of which goes only as far as needed, or single calls
+    # What goes first: `latest` what is needed last or never again; `fewest` what serves the fewest later needs a token;
+    # `oldest` what is oldest, without a look into the future, to tell what the grain does
     rank: Rank
 
 
 @dataclass(frozen=True, slots=True)
 class BoundJob(OwnJob):
-    """A replay of `Bound` in the place of the policy.
+    """A replay of `Bound` in the place of the policy."""
 
-    Attributes:
-        bound: which one.
-    """
-
-    bound: Bound = Bound("call", "latest")
+    bound: Bound = Bound("call", "latest")  # which one
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:
         """Return the clairvoyant order."""
@@ -67,15 +59,12 @@ class BoundJob(OwnJob):
 class Future:
     """What is needed of a session's items, and when.
 
-    Args:
-        index: the session.
-
-    Attributes:
-        words: by item, the identifiers in it that some later call may use.
+    `index`: the session.
     """
 
     def __init__(self, index: Index) -> None:
         self._postings = index.postings
+        # By item, the identifiers in it that some later call may use
         self.words: list[list[int]] = [[] for _ in index.partner]
         for word, posting in enumerate(index.postings):
             for item in posting:

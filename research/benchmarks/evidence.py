@@ -24,8 +24,7 @@ from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNe
 from wane.strategies.registry import get_strategy
 from wane_research.bench.evidence import Evidence
 
-TARGET = 30_000
-"""Tokens that ctxkernel aims at by default: 15 % of a window of 200,000."""
+TARGET = 30_000  # tokens that ctxkernel aims at by default: 15 % of a window of 200,000
 BUDGETS = (TARGET, 80_000)
 HEAD = """\
 | | budget | mean view | mean history | evidence recall | steps that lose nothing | prefix the same |
@@ -35,19 +34,12 @@ SHARES = (0.0, 0.01, 0.02)
 
 @dataclass(frozen=True)
 class Step:
-    """A model call that acted.
+    """A model call that acted."""
 
-    Attributes:
-        recall: share of the needed names in view.
-        view: tokens of the view.
-        history: tokens of the history before it.
-        same: tokens of the view that begin it like the last view, and so can come from a provider's cache.
-    """
-
-    recall: float
-    view: int
-    history: int
-    same: int
+    recall: float  # share of the needed names in view
+    view: int  # tokens of the view
+    history: int  # tokens of the history before it
+    same: int  # tokens of the view that begin it like the last view, and so can come from a provider's cache
 
 
 @dataclass(frozen=True)

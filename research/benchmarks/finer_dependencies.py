@@ -33,15 +33,10 @@ FIGURES = (attrgetter("grounding"), attrgetter("recall"))
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What acts declare.
+    """What acts declare."""
 
-    Attributes:
-        edges: the grain; None for the episodes and dependencies that are inferred today.
-        share: share of the dependencies that are wrong.
-    """
-
-    edges: Edges | None
-    share: float = 0.0
+    edges: Edges | None  # the grain; None for the episodes and dependencies that are inferred today
+    share: float = 0.0  # share of the dependencies that are wrong
 
     @property
     def name(self) -> str:

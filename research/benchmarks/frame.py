@@ -46,9 +46,7 @@ def table_row(cells: Iterable[object]) -> str:
 def table_head(columns: Sequence[str], words: int | None = None) -> str:
     """Return the head of a Markdown table.
 
-    Args:
-        columns: the names of its columns.
-        words: how many of them, from the left, hold words; the others hold figures. None aligns no column.
+    `words`: how many of them, from the left, hold words; the others hold figures. None aligns no column.
     """
     words = len(columns) if words is None else words
     return f"{table_row(columns)}\n|{'---|' * words}{'--:|' * (len(columns) - words)}"

@@ -17,29 +17,20 @@ from wane.core.policy import GUARD
 from wane.lab.figures import Totals
 
 LOW_WATERS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
-TARGETS = (0.45, 0.5, 0.55)
-"""Low waters of the base whose mean views others are read off at."""
+TARGETS = (0.45, 0.5, 0.55)  # low waters of the base whose mean views others are read off at
 
 DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one session.
+    """Of one session."""
 
-    Attributes:
-        view: mean tokens of a request.
-        grounding: edit grounding.
-        recall: reference recall.
-        dollars: the cost.
-        over: requests over the budget.
-    """
-
-    view: float
-    grounding: float
-    recall: float
-    dollars: float
-    over: float
+    view: float  # mean tokens of a request
+    grounding: float  # edit grounding
+    recall: float  # reference recall
+    dollars: float  # the cost
+    over: float  # requests over the budget
 
     @classmethod
     def of(cls, totals: Totals) -> Figures:
@@ -62,8 +53,7 @@ def policies() -> dict[float, Policy]:
     return {low: replace(default, low_water=low, guard=share * low) for low in LOW_WATERS}
 
 
-Curve = dict[float, Figures]
-"""Figures of one session by low water."""
+Curve = dict[float, Figures]  # figures of one session by low water
 
 
 def at_views(curve: Curve, base: Curve) -> Figures:

@@ -31,8 +31,7 @@ PRICES = ("anthropic:claude-sonnet-4-5", "openai:gpt-5.2")
 LOW_WATERS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 GUARDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 RIVALS = ("truncate", "compact", "clear-tools")
-UNINDEXED = Policy(index_share=0)
-"""An order is judged by what it keeps, so nothing here leaves an index (index.py)."""
+UNINDEXED = Policy(index_share=0)  # an order is judged by what it keeps, so nothing here leaves an index (index.py)
 
 HARNESS = "ohmyposh"
 """Sessions of this name hold much text that the harness put into the user's role: a set of their own."""
@@ -70,34 +69,20 @@ BOUNDS = tuple(
 
 @dataclass(frozen=True)
 class Row:
-    """What a contender came to, each session counting the same.
-
-    Attributes:
-        cost: against `paper`, geometric mean.
-        of_none: against never evicting, likewise.
-        refetched: the same, with the price of fetching again what was needed and gone in both.
-        view: mean tokens of a request.
-        recall: reference recall.
-        recall_at_best: the same, were summaries to hold the best that fits into them.
-        grounding: edit grounding.
-        users: share of the user's turns that were never missing.
-        breaks: prefix breaks per 100 calls.
-        over: share of the requests that were over the budget, out of all of them.
-        why: these requests, by what filled them.
-    """
+    """What a contender came to, each session counting the same."""
 
     name: str
-    cost: float
-    of_none: float
-    refetched: float
-    view: float
-    recall: float
-    recall_at_best: float
-    grounding: float
-    users: float
-    breaks: float
-    over: float
-    why: Counter[str]
+    cost: float  # against `paper`, geometric mean
+    of_none: float  # against never evicting, likewise
+    refetched: float  # the same, with the price of fetching again what was needed and gone in both
+    view: float  # mean tokens of a request
+    recall: float  # reference recall
+    recall_at_best: float  # the same, were summaries to hold the best that fits into them
+    grounding: float  # edit grounding
+    users: float  # share of the user's turns that were never missing
+    breaks: float  # prefix breaks per 100 calls
+    over: float  # share of the requests that were over the budget, out of all of them
+    why: Counter[str]  # these requests, by what filled them
 
     def line(self) -> str:
         """As a row of a Markdown table."""
@@ -215,20 +200,14 @@ def fitting(subjects: Sequence[Subject], budget: int) -> list[Subject]:
 
 @dataclass(frozen=True)
 class Case:
-    """A set of sessions at a budget and a price.
+    """A set of sessions at a budget and a price."""
 
-    Attributes:
-        name: the set's name.
-        found: the means of each contender.
-        floor: the least cost that keeps the user's turns, against `paper` and against never evicting.
-    """
-
-    name: str
+    name: str  # the set's name
     subjects: Sequence[Subject]
     budget: int
     price: str
-    found: dict[str, Row]
-    floor: tuple[float, float]
+    found: dict[str, Row]  # the means of each contender
+    floor: tuple[float, float]  # the least cost that keeps the user's turns, against `paper` and against never evicting
 
 
 LISTED = (

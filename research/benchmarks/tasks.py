@@ -21,15 +21,12 @@ from frame import parser, table_head, table_row
 from wane.core import DELIMITER, chars
 from wane_research.closed_loop.world import World, make_world
 
-FILE_SHARE: Final = 1 / 32
-"""Mean size of a module, as a share of the budget: as in the closed loop."""
+FILE_SHARE: Final = 1 / 32  # mean size of a module, as a share of the budget: as in the closed loop
 
-GROUND: Final = 8
-"""Modules that an exploration of the ways reads."""
+GROUND: Final = 8  # modules that an exploration of the ways reads
 
 READ_PRICE: Final = 0.1
-WRITE_PRICE: Final = 1.25
-"""Prices of a cached and of a written token, in tokens of uncached input."""
+WRITE_PRICE: Final = 1.25  # prices of a cached and of a written token, in tokens of uncached input
 
 EDITED: Final = {"edit_file": "Edited."}
 
@@ -38,21 +35,13 @@ Message = dict[str, Any]
 
 @dataclass
 class Counts:
-    """Figures of a session.
+    """Figures of a session."""
 
-    Attributes:
-        requests: model calls.
-        input_tokens: tokens of all requests.
-        cost: the same with cached prefixes, in tokens of uncached input.
-        fetched: modules that were read again because their text was no longer in view.
-        most: tokens of the largest request.
-    """
-
-    requests: int = 0
-    input_tokens: int = 0
-    cost: float = 0.0
-    fetched: int = 0
-    most: int = 0
+    requests: int = 0  # model calls
+    input_tokens: int = 0  # tokens of all requests
+    cost: float = 0.0  # the same with cached prefixes, in tokens of uncached input
+    fetched: int = 0  # modules that were read again because their text was no longer in view
+    most: int = 0  # tokens of the largest request
 
 
 class Script:
@@ -136,12 +125,10 @@ def mark(action: str, name: str, **others: object) -> tuple[str, Mapping[str, An
 def ways(budget: int, kind: str, *, declares: bool, subjects: int, seed: int) -> Counts:
     """Try three ways on each subject, of which two are dead ends.
 
-    Args:
-        budget: tokens of the view.
-        kind: `none` for no tasks; `ended`, if dead ends are ended as other tasks are; `abandoned`.
-        declares: whether the acts of dead ends declare the exploration that all ways build on.
-        subjects: how many subjects.
-        seed: tells one session from another.
+    `budget`: tokens of the view.
+    `kind`: `none` for no tasks; `ended`, if dead ends are ended as other tasks are; `abandoned`.
+    `declares`: whether the acts of dead ends declare the exploration that all ways build on.
+    `seed`: tells one session from another.
     """
     world = make_world(seed, areas=16, modules=10, file_tokens=int(budget * FILE_SHARE))
     pick = random.Random(f"{seed}:ways")

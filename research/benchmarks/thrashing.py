@@ -23,19 +23,12 @@ BUDGETS = (80_000, 50_000, 20_000)
 
 @dataclass(frozen=True)
 class Run:
-    """A session at a budget.
-
-    Attributes:
-        name: its name.
-        states: what was found at each request.
-        passes: requests before which content left the view.
-        room: the room at the last request.
-    """
+    """A session at a budget."""
 
     name: str
-    states: Sequence[Thrashing | None]
-    passes: int
-    room: Room | None
+    states: Sequence[Thrashing | None]  # what was found at each request
+    passes: int  # requests before which content left the view
+    room: Room | None  # the room at the last request
 
     @classmethod
     def of(cls, material: Material, strategy: str, budget: int) -> Run:

@@ -40,8 +40,7 @@ from wane_research.closed_loop.sight import Sight
 from wane_research.closed_loop.work import Task
 from wane_research.closed_loop.world import make_world
 
-EXPLORED: Final = 8
-"""Modules that an exploration reads: a quarter of the budget."""
+EXPLORED: Final = 8  # modules that an exploration reads: a quarter of the budget
 
 FILE_SHARE: Final = 1 / 32
 
@@ -62,42 +61,25 @@ _NOTE: Final = "left your view. `recall`"
 
 @dataclass(frozen=True)
 class Case:
-    """One run.
+    """One run."""
 
-    Attributes:
-        note: whether the model sees what the start of an act says has left; if not, it is taken from the requests.
-        way: what the model does about it.
-        gap: explorations, and acts on others, between an exploration and the act that builds on it.
-        needed: modules of the exploration that the act needs.
-    """
-
-    note: bool
-    way: Way
-    gap: int
-    needed: int
+    note: bool  # whether the model sees what the start of an act says has left; if not, it is taken from the requests
+    way: Way  # what the model does about it
+    gap: int  # explorations, and acts on others, between an exploration and the act that builds on it
+    needed: int  # modules of the exploration that the act needs
 
 
 @dataclass
 class Counts:
-    """Figures of a run besides the tally.
+    """Figures of a run besides the tally."""
 
-    Attributes:
-        acts: acts that were started.
-        noted: those whose start named something that had left.
-        lacking: those in whose first request after the start something that they need was not in view.
-        fetched: files that acts read because they lacked something.
-        fetched_tokens: tokens of these reads, and of the pages of `recall`.
-        passed: tasks that passed.
-        tasks: tasks that have a test.
-    """
-
-    acts: int = 0
-    noted: int = 0
-    lacking: int = 0
-    fetched: int = 0
-    fetched_tokens: int = 0
-    passed: int = 0
-    tasks: int = 0
+    acts: int = 0  # acts that were started
+    noted: int = 0  # those whose start named something that had left
+    lacking: int = 0  # those in whose first request after the start something that they need was not in view
+    fetched: int = 0  # files that acts read because they lacked something
+    fetched_tokens: int = 0  # tokens of these reads, and of the pages of `recall`
+    passed: int = 0  # tasks that passed
+    tasks: int = 0  # tasks that have a test
 
 
 def make_tasks(seed: int, pairs: int, gap: int, needed: int, modules: dict[str, int]) -> Iterator[Task]:
@@ -264,27 +246,16 @@ COLUMNS: Final = (
 
 @dataclass
 class Recorded:
-    """Figures of recorded sessions.
+    """Figures of recorded sessions."""
 
-    Attributes:
-        acts: inferred acts.
-        declaring: those that declare an exploration.
-        whole: those of which a declared exploration had left the view when they started.
-        part: those of which a part of one had.
-        edits: files that these acts edit and that such an exploration was the last to read.
-        lacking: those of them whose read is not in view at the edit: a model would have to fetch them.
-        lacking_tokens: tokens of these reads.
-        all_lacking: such files of all work of the sessions, whatever read them.
-    """
-
-    acts: int = 0
-    declaring: int = 0
-    whole: int = 0
-    part: int = 0
-    edits: int = 0
-    lacking: int = 0
-    lacking_tokens: int = 0
-    all_lacking: int = 0
+    acts: int = 0  # inferred acts
+    declaring: int = 0  # those that declare an exploration
+    whole: int = 0  # those of which a declared exploration had left the view when they started
+    part: int = 0  # those of which a part of one had
+    edits: int = 0  # files that these acts edit and that such an exploration was the last to read
+    lacking: int = 0  # those of them whose read is not in view at the edit: a model would have to fetch them
+    lacking_tokens: int = 0  # tokens of these reads
+    all_lacking: int = 0  # such files of all work of the sessions, whatever read them
 
 
 def follow(material: Material, budget: int, counts: Recorded) -> None:

@@ -33,8 +33,7 @@ from wane_research.closed_loop.work import make_work
 
 BUDGET = 20_000
 TASKS = 30
-TOKENS = 4_200_000
-"""Input tokens that the tasks are sized for; it tells how many files each must read."""
+TOKENS = 4_200_000  # input tokens that the tasks are sized for; it tells how many files each must read
 
 COLUMNS = (
     "framework",

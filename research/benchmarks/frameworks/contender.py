@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 INSTRUCTIONS = "Do what the user asks for."
-SHARE = 0.8
-"""Share of the budget at which what has a threshold begins its work."""
-MOST = 1_000
-"""Model calls of a turn that a framework must allow; the model itself ends a task that takes too many."""
+SHARE = 0.8  # share of the budget at which what has a threshold begins its work
+MOST = 1_000  # model calls of a turn that a framework must allow; the model itself ends a task that takes too many
 
 Tools: TypeAlias = list[Callable[..., str]]
 Turn: TypeAlias = Callable[[str], object]
@@ -23,14 +21,8 @@ class Ended(Exception):  # noqa: N818 - it is no error of ours
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to keep a framework's context.
-
-    Attributes:
-        framework: the framework.
-        way: what keeps its context.
-        begin: given the provider's URL, tools and budget, returns what does a turn.
-    """
+    """A way to keep a framework's context."""
 
     framework: str
-    way: str
-    begin: Begin
+    way: str  # what keeps its context
+    begin: Begin  # given the provider's URL, tools and budget, returns what does a turn

@@ -17,10 +17,8 @@ from wane_research.closed_loop.mind import decide
 from wane_research.closed_loop.sight import Sight
 from wane_research.closed_loop.work import Task, Work
 
-MOST_CALLS = 60
-"""Model calls after which a task is given up."""
-SUMMARY_CHARS = 8_000
-"""A summary is as long as those of common harnesses, some 2,000 tokens."""
+MOST_CALLS = 60  # model calls after which a task is given up
+SUMMARY_CHARS = 8_000  # A summary is as long as those of common harnesses, some 2,000 tokens
 
 CACHE_READ, CACHE_WRITE = 0.1, 1.25
 """Prices of an input token, as shares of that of one without a cache, as in the figures of the demo."""
@@ -115,39 +113,22 @@ class Workbench:
 
 @dataclass
 class Figures:
-    """What a run came to.
+    """What a run came to."""
 
-    Attributes:
-        tasks: how many were given.
-        done: how many of them were done.
-        calls: model calls for the work itself.
-        over: requests among them that held more than the budget.
-        largest: tokens of the largest of them.
-        tokens: tokens of all of them.
-        reused: how many of these are the beginning of the request before.
-        missing: requests that lacked a turn of the user's, word for word.
-        summaries: model calls for summaries.
-        summary_tokens: tokens of their requests.
-        reads: files that were read.
-        again: files among them that had been read before and had not changed since.
-        again_tokens: tokens that the latter brought.
-        refused: requests that a provider would not have taken.
-    """
-
-    tasks: int = 0
-    done: int = 0
-    calls: int = 0
-    over: int = 0
-    largest: int = 0
-    tokens: int = 0
-    reused: int = 0
-    missing: int = 0
-    summaries: int = 0
-    summary_tokens: int = 0
-    reads: int = 0
-    again: int = 0
-    again_tokens: int = 0
-    refused: int = 0
+    tasks: int = 0  # how many were given
+    done: int = 0  # how many of them were done
+    calls: int = 0  # model calls for the work itself
+    over: int = 0  # requests among them that held more than the budget
+    largest: int = 0  # tokens of the largest of them
+    tokens: int = 0  # tokens of all of them
+    reused: int = 0  # how many of these are the beginning of the request before
+    missing: int = 0  # requests that lacked a turn of the user's, word for word
+    summaries: int = 0  # model calls for summaries
+    summary_tokens: int = 0  # tokens of their requests
+    reads: int = 0  # files that were read
+    again: int = 0  # files among them that had been read before and had not changed since
+    again_tokens: int = 0  # tokens that the latter brought
+    refused: int = 0  # requests that a provider would not have taken
 
     @property
     def priced(self) -> float:

@@ -30,65 +30,36 @@ _AGENTS: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """How an agent marked its work; those of several sessions add up with `+`.
+    """How an agent marked its work; those of several sessions add up with `+`."""
 
-    Attributes:
-        sessions: number of sessions.
-        marked: sessions in which at least one mark was accepted.
-        model_calls: model calls.
-        marks: calls of `delimiter`.
-        refused: refused marks, by reason.
-        explorations: episodes that explore.
-        acts: episodes that act.
-        unended: episodes without an end.
-        calls: tool calls, marks not counted.
-        calls_outside: tool calls outside any episode.
-        tokens: tokens of the agent's work, tool results included.
-        tokens_outside: tokens of such work outside any episode.
-        most_calls: tool calls of the longest episode.
-        declared: dependencies that acts declared.
-        acts_on_files: acts that edit a file read in an exploration before.
-        acts_undeclared: such acts with at least one such file that they neither read nor declare an exploration of.
-        read_again: results fetched again after they had left the view.
-        recalls: calls of `recall`.
-        explorations_repeated: explorations that fetched at least one such result again.
-        descriptions: explorations that ended with a description.
-        descriptions_needed: such descriptions whose exploration first showed identifiers that later calls used.
-        descriptions_holding: those of them that hold at least one of these identifiers.
-        needed: these identifiers, each once per exploration.
-        held: those of them that the exploration's description holds.
-        passes: passes that the session recorded.
-        overflows: passes that had to take unfinished work, or content that it needs (R16).
-        overflow_tokens: tokens that they took of both.
-    """
-
-    sessions: int = 0
-    marked: int = 0
+    sessions: int = 0  # number of sessions
+    marked: int = 0  # sessions in which at least one mark was accepted
     model_calls: int = 0
-    marks: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    explorations: int = 0
-    acts: int = 0
-    unended: int = 0
-    calls: int = 0
-    calls_outside: int = 0
-    tokens: int = 0
-    tokens_outside: int = 0
-    most_calls: int = 0
-    declared: int = 0
-    acts_on_files: int = 0
+    marks: int = 0  # calls of `delimiter`
+    refused: Counter[str] = field(default_factory=Counter)  # refused marks, by reason
+    explorations: int = 0  # episodes that explore
+    acts: int = 0  # episodes that act
+    unended: int = 0  # episodes without an end
+    calls: int = 0  # tool calls, marks not counted
+    calls_outside: int = 0  # tool calls outside any episode
+    tokens: int = 0  # tokens of the agent's work, tool results included
+    tokens_outside: int = 0  # tokens of such work outside any episode
+    most_calls: int = 0  # tool calls of the longest episode
+    declared: int = 0  # dependencies that acts declared
+    acts_on_files: int = 0  # acts that edit a file read in an exploration before
+    # Such acts with at least one such file that they neither read nor declare an exploration of
     acts_undeclared: int = 0
-    read_again: int = 0
-    recalls: int = 0
-    explorations_repeated: int = 0
-    descriptions: int = 0
-    descriptions_needed: int = 0
-    descriptions_holding: int = 0
-    needed: int = 0
-    held: int = 0
-    passes: int = 0
-    overflows: int = 0
-    overflow_tokens: int = 0
+    read_again: int = 0  # results fetched again after they had left the view
+    recalls: int = 0  # calls of `recall`
+    explorations_repeated: int = 0  # explorations that fetched at least one such result again
+    descriptions: int = 0  # explorations that ended with a description
+    descriptions_needed: int = 0  # such descriptions whose exploration first showed identifiers that later calls used
+    descriptions_holding: int = 0  # those of them that hold at least one of these identifiers
+    needed: int = 0  # these identifiers, each once per exploration
+    held: int = 0  # those of them that the exploration's description holds
+    passes: int = 0  # passes that the session recorded
+    overflows: int = 0  # passes that had to take unfinished work, or content that it needs (R16)
+    overflow_tokens: int = 0  # tokens that they took of both
 
     def __add__(self, other: Annotations) -> Annotations:
         names = [attribute.name for attribute in fields(self)]

@@ -21,33 +21,22 @@ from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Slot, Substitute
 
-CLOSE: Final = 0.05
-"""Share of a request's input by which a simulated read may be wrong and still count as right."""
+CLOSE: Final = 0.05  # share of a request's input by which a simulated read may be wrong and still count as right
 
-_SHORTLY: Final = 8
-"""How many requests back a read counts as that of an earlier one."""
+_SHORTLY: Final = 8  # how many requests back a read counts as that of an earlier one
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationRow:
-    """One model call, recorded and simulated.
+    """One model call, recorded and simulated."""
 
-    Attributes:
-        call: its number in the session, from 0.
-        at: when, in seconds since 1970 UTC; None if unknown.
-        input: all its input tokens, as recorded.
-        recorded: tokens that it read from the cache.
-        simulated: tokens that it read in the simulation.
-        outlier: the provider's actual read; empty if the two are close. `nothing`; `head`: at most system prompt
-            and tools; `earlier`: what one of the requests shortly before the last had sent; `more` than expected;
-            `other`.
-    """
-
-    call: int
-    at: float | None
-    input: int
-    recorded: int
-    simulated: int
+    call: int  # its number in the session, from 0
+    at: float | None  # when, in seconds since 1970 UTC; None if unknown
+    input: int  # all its input tokens, as recorded
+    recorded: int  # tokens that it read from the cache
+    simulated: int  # tokens that it read in the simulation
+    # The provider's actual read; empty if the two are close. `nothing`; `head`: at most system prompt and tools;
+    # `earlier`: what one of the requests shortly before the last had sent; `more` than expected; `other`.
     outlier: str = ""
 
     @property
@@ -58,21 +47,13 @@ class ValidationRow:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A session's calls, simulated and recorded.
+    """A session's calls, simulated and recorded."""
 
-    Attributes:
-        name: the session's name.
-        source: its format.
-        model: the model of most of its calls.
-        rules: the simulated rules for that model.
-        rows: the calls with recorded usage, in order.
-    """
-
-    name: str
-    source: str
-    model: str
-    rules: CacheRules
-    rows: tuple[ValidationRow, ...]
+    name: str  # the session's name
+    source: str  # its format
+    model: str  # the model of most of its calls
+    rules: CacheRules  # the simulated rules for that model
+    rows: tuple[ValidationRow, ...]  # the calls with recorded usage, in order
 
     @property
     def input(self) -> int:
@@ -125,12 +106,7 @@ class Validation:
 def validate(session: RecordedSession, rules: CacheRules | None = None) -> Validation:
     """Simulate the cache under a session's own requests, and compare its reads with the recorded ones.
 
-    Args:
-        session: the session.
-        rules: rules for all models; None for each model's own.
-
-    Raises:
-        ConfigError: if no call recorded its usage.
+    `rules`: rules for all models; None for each model's own.
     """
     material = count(session)
     models = Counter(call.model or "" for call in session.calls if call.usage and call.usage.total_input)
@@ -183,25 +159,21 @@ class _Sizes:
 
     A request that shrank without a recorded compaction keeps the sizes of what it shows.
 
-    Args:
-        material: the session, counted.
-
-    Attributes:
-        tokens: tokens of the parts, by index; -1 for parts that no request has shown yet.
+    `material`: the session, counted.
     """
 
     def __init__(self, material: Material) -> None:
         self._overhead = material.overhead
         self._estimates = [item.tokens for item in material.items]
+        # Tokens of the parts, by index; -1 for parts that no request has shown yet
         self.tokens = [-1] * len(material.items)
         self._summaries: dict[str, Substitute] = {}
 
     def fit(self, view: Sequence[Slot], total: int) -> list[Slot]:
         """Give new slots the tokens by which the request grew, and return the view with its summary sized.
 
-        Args:
-            view: the view of the request.
-            total: its recorded input tokens; 0 if they were not recorded, which leaves the estimates.
+        `view`: the view of the request.
+        `total`: its recorded input tokens; 0 if they were not recorded, which leaves the estimates.
         """
         sizes = [self._size(slot) for slot in view]
         new = [slot for slot, size in zip(view, sizes, strict=True) if size < 0]

@@ -12,8 +12,7 @@ from research.tests.evaluation.test_evaluation import Model
 from research.tests.evaluation.whole import TASKS, ended, results
 
 from wane.testing import ScriptedServer
-from wane_research.evaluation.results import Trial
-from wane_research.evaluation.usage import NOTHING, ContextFigures
+from wane_research.evaluation.results import NOTHING, ContextFigures, Trial
 
 pytestmark = pytest.mark.wide
 

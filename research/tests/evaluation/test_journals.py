@@ -12,11 +12,10 @@ import pytest
 from tests.cli.sample import Chat, save
 from wane.journal import Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 from wane.journal.records import SPENT_NOTE
-from wane_research.evaluation.results import Arm
+from wane_research.evaluation.results import NOTHING, Arm, ContextFigures, Usage
 from wane_research.evaluation.running.journals import SESSIONS, STORE, JournalFigures, figures_of, journals_in, usage_of
 from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.running.trial import Attempt
-from wane_research.evaluation.usage import NOTHING, ContextFigures, Usage
 
 
 def test_of_copies_of_a_session_the_longest_counts_whatever_their_times_say(tmp_path: Path) -> None:

@@ -21,14 +21,13 @@ from wane.scripted.calls import act, end, explore, read, shell, write
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 from wane_research.evaluation.report import report, to_markdown
 from wane_research.evaluation.report.marking import MEASURES, MarkingEffect
-from wane_research.evaluation.results import FILE_NAME, VERSION, Arm, Run, Trial, append, begin
+from wane_research.evaluation.results import FILE_NAME, VERSION, Arm, ContextFigures, Run, Trial, Usage, append, begin
 from wane_research.evaluation.results import read as read_results
 from wane_research.evaluation.running.config import Config
 from wane_research.evaluation.running.journals import SESSIONS
 from wane_research.evaluation.running.runner import Evaluation
 from wane_research.evaluation.running.trial import Attempt
 from wane_research.evaluation.statistics import t_quantile
-from wane_research.evaluation.usage import ContextFigures, Usage
 
 pytest.importorskip("pydantic_ai")
 pytest.importorskip("anthropic")

@@ -17,11 +17,10 @@ from wane.core.errors import ConfigError
 from wane_research.evaluation.planning.checks import clients, problems
 from wane_research.evaluation.planning.estimate import estimates
 from wane_research.evaluation.planning.power import power
-from wane_research.evaluation.results import VERSION, Arm, ResultsError, Run, Trial, append, begin
+from wane_research.evaluation.results import VERSION, Arm, ResultsError, Run, Trial, Usage, append, begin
 from wane_research.evaluation.running.config import Config, EnvironmentSettings, Limits
 from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.statistics import chance, difference, equivalence_margin
-from wane_research.evaluation.usage import Usage
 
 
 def config(**changes: Any) -> Config:

@@ -19,9 +19,21 @@ from tests.cli.conftest import plain_surroundings, run
 from tests.cli.sample import save
 from tests.lab.browser import Browser, needs_chromium
 from wane_research.evaluation.report import Report, page, report, to_markdown, write_page
-from wane_research.evaluation.results import VERSION, Abandoned, Arm, Run, StepReward, Trial, append, begin, read
+from wane_research.evaluation.results import (
+    NOTHING,
+    VERSION,
+    Abandoned,
+    Arm,
+    ContextFigures,
+    Run,
+    StepReward,
+    Trial,
+    Usage,
+    append,
+    begin,
+    read,
+)
 from wane_research.evaluation.running.journals import SESSIONS
-from wane_research.evaluation.usage import NOTHING, ContextFigures, Usage
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 

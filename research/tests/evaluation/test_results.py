@@ -17,18 +17,19 @@ from wane_research.evaluation.results import (
     VERSION,
     Abandoned,
     Arm,
+    ContextFigures,
     Phase,
     ResultsError,
     Run,
     StepReward,
     Trial,
+    Usage,
     append,
     begin,
     find,
     read,
 )
 from wane_research.evaluation.running.journals import usage_of
-from wane_research.evaluation.usage import ContextFigures, Usage
 
 ARM = Arm("terminal-bench-2.0", "anthropic:claude", "cwl", 80_000, "single")
 RUN = Run(

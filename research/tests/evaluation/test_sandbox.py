@@ -21,9 +21,20 @@ from research.tests.evaluation.machines import IMAGE, make_base
 
 import wane
 import wane_research
-from wane_research.evaluation.sandbox.files import get_directory, get_file, put_directory, put_file, write_shared
 from wane_research.evaluation.sandbox.image import build
-from wane_research.evaluation.sandbox.namespace import SEARCH_PATH, Mount, Namespace, Network, SandboxError, missing
+from wane_research.evaluation.sandbox.namespace import (
+    SEARCH_PATH,
+    Mount,
+    Namespace,
+    Network,
+    SandboxError,
+    get_directory,
+    get_file,
+    missing,
+    put_directory,
+    put_file,
+    write_shared,
+)
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(missing()), reason=missing() or "there")]
 

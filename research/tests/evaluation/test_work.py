@@ -8,8 +8,7 @@ from tests.cli.sample import Chat
 from wane.journal import Journal, MessageRecord
 from wane.lab.readers import read_file
 from wane.lab.session import RecordedSession
-from wane_research.evaluation.running.journals import figures_of
-from wane_research.evaluation.running.work import explored_first, tool_uses, unended_episodes
+from wane_research.evaluation.running.journals import explored_first, figures_of, tool_uses, unended_episodes
 
 
 def saved(folder: Path, chat: Chat) -> Path:

@@ -11,8 +11,7 @@ from random import Random
 
 import pytest
 
-from wane_research.evaluation.results import VERSION, Arm, Run, Trial, append, begin
-from wane_research.evaluation.usage import Usage
+from wane_research.evaluation.results import VERSION, Arm, Run, Trial, Usage, append, begin
 
 CSV = Path(__file__).parents[4] / "shared" / "evaluation" / "results" / "tb2-tmax-results.csv"
 

@@ -14,9 +14,20 @@ from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.lab.session import ModelCall, RecordedSession
-from wane_research.judge.excerpts import LONGEST, excerpt, shortened
 from wane_research.judge.figures import complete, pair, rows
-from wane_research.judge.judging import ALL, CALLS, USERS, Excerpt, Excerpts, Judgement, arm, rendered
+from wane_research.judge.judging import (
+    ALL,
+    CALLS,
+    LONGEST,
+    USERS,
+    Excerpt,
+    Excerpts,
+    Judgement,
+    arm,
+    excerpt,
+    rendered,
+    shortened,
+)
 
 SIZE, BUDGET = 1_200, 400
 

@@ -1,19 +1,23 @@
-"""Evidence recall, as ctxkernel measures itself: the metric of `ctxkernel/eval.py`, written anew from its source.
+"""What the views of a replay hold: evidence recall, as ctxkernel measures itself, and the user's words.
 
-At each step at which the agent acted: the share, still in view, of the names that its calls use, that the history
-holds and that neither the user nor the system said; then the mean over steps. docs/lab/loss.md says more.
+Evidence recall is the metric of `ctxkernel/eval.py`, written anew from its source. At each step at which the agent
+acted: the share, still in view, of the names that its calls use, that the history holds and that neither the user nor
+the system said; then the mean over steps. docs/lab/loss.md says more.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum
 from typing import Final
 
-from wane.core import Kind
+from wane.core import Added, Item, Kind
 from wane.formats.base import Part
+from wane.lab.counting import Material
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Slot, Substitute
+from wane.strategies.base import Fitted, Slot, Strategy, Substitute, SummaryNeeded
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_./\-]{4,}")
 _CAMEL: Final = re.compile(r"[a-z][A-Z]")
@@ -38,18 +42,12 @@ def rendered(part: Part) -> str:
 
 
 class Evidence:
-    """What the calls of a session needed; runs of strategies share it.
-
-    Args:
-        session: the session.
-
-    Attributes:
-        needed: by model call, the names that it needed; empty for a call that is no step.
-    """
+    """What the calls of a session needed; runs of strategies share it."""
 
     def __init__(self, session: RecordedSession) -> None:
         parts = session.parts
         words = [names(rendered(part)) for part in parts]
+        # By model call, the names that it needed; empty for a call that is no step
         self.needed: list[frozenset[str]] = []
         self._holders: dict[str, list[int]] = {}
         self._texts: dict[str, frozenset[str]] = {}  # by text of a substitute: the needed names in it
@@ -84,3 +82,63 @@ class Evidence:
         if text not in self._texts:
             self._texts[text] = frozenset(names(text) & self._holders.keys())
         return self._texts[text]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What remains of the user's words; a share is of their tokens so far that the view holds unchanged."""
+
+    shares: float = 0.0  # the sum of the shares of all calls
+    calls: int = 0  # calls after the user's first word
+    lowest: float = 1.0  # the lowest share
+
+
+class Watched(Strategy):
+    """A strategy whose views are looked at; it does what the strategy does.
+
+    `material`: the session that is replayed.
+    `evidence`: what its calls needed.
+    """
+
+    def __init__(self, strategy: Strategy, material: Material, evidence: Evidence) -> None:
+        self.name = strategy.name
+        self._strategy, self._calls, self._evidence = strategy, material.session.calls, evidence
+        self._users = [(at, item.tokens) for at, item in enumerate(material.items) if item.kind is Kind.USER]
+        self._call = 0
+        self._shares: list[float] = []
+        self.recalls: list[float] = []
+
+    def add(self, item: Item, part: Part) -> Added | None:
+        """Take in the next item."""
+        return self._strategy.add(item, part)
+
+    def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
+        """Return the next view, and look at it."""
+        return self._look(self._strategy.fit(cold=cold))
+
+    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+        """Take in a summary, and look at the view that follows."""
+        return self._look(self._strategy.summarised(text, tokens))
+
+    @property
+    def words(self) -> Words:
+        """What remained of the user's words."""
+        return Words(fsum(self._shares), len(self._shares), min(self._shares, default=1.0))
+
+    def _look(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
+        # A call has one view, whatever summaries came before it.
+        if isinstance(outcome, Fitted):
+            call = self._calls[self._call]
+            if not call.inherited:
+                self._measure(call.first, outcome.view)
+            self._call += 1
+        return outcome
+
+    def _measure(self, before: int, view: Sequence[Slot]) -> None:
+        recall = self._evidence.recall(self._call, view)
+        if recall is not None:
+            self.recalls.append(recall)
+        spoken = [(at, tokens) for at, tokens in self._users if at < before]
+        if total := sum(tokens for _, tokens in spoken):
+            in_view = set(view)
+            self._shares.append(sum(tokens for at, tokens in spoken if at in in_view) / total)

@@ -9,66 +9,38 @@ from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.lab.replaying.replay import Replay
-from wane_research.bench.watching import Watched
+from wane_research.bench.evidence import Watched
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts and sums; those of several recordings add up with `total`.
+    """Counts and sums; those of several recordings add up with `total`."""
 
-    Attributes:
-        calls: model calls of the recordings.
-        viewed: tokens of all requests.
-        peak: tokens of the largest.
-        over: requests over the budget.
-        cost: dollars for all model calls, the strategy's own included.
-        again: dollars for fetching again what was evicted and needed.
-        own_calls: model calls that the strategy itself made.
-        read: input tokens read from the cache.
-        written: input tokens written to it.
-        fresh: all other input tokens.
-        rewrites: requests that did not begin with the whole one before.
-        uses: uses of names that had occurred before.
-        in_view: uses that the view held.
-        in_view_at_best: the same if summaries without text were the best of their length.
-        edits: edits of files read before.
-        grounded: those whose file's latest read the view held.
-        repeats: calls made again.
-        faults: those whose earlier result the view did not hold.
-        pairs: calls without their result and results without their call, over all views.
-        steps: calls that needed a name, by ctxkernel's metric.
-        intact_steps: steps that lost none.
-        evidence: sum of the steps' evidence recall.
-        words: sum of the shares of the user's words in view.
-        worded: calls after the user's first word.
-        words_lowest: the lowest share.
-    """
-
-    calls: int
-    viewed: int
-    peak: int
-    over: int
-    cost: float
-    again: float
-    own_calls: int
-    read: int
-    written: int
-    fresh: int
-    rewrites: int
-    uses: int
-    in_view: int
-    in_view_at_best: float
-    edits: int
-    grounded: int
-    repeats: int
-    faults: int
-    pairs: int
-    steps: int
-    intact_steps: int
-    evidence: float
-    words: float
-    worded: int
-    words_lowest: float
+    calls: int  # model calls of the recordings
+    viewed: int  # tokens of all requests
+    peak: int  # tokens of the largest
+    over: int  # requests over the budget
+    cost: float  # dollars for all model calls, the strategy's own included
+    again: float  # dollars for fetching again what was evicted and needed
+    own_calls: int  # model calls that the strategy itself made
+    read: int  # input tokens read from the cache
+    written: int  # input tokens written to it
+    fresh: int  # all other input tokens
+    rewrites: int  # requests that did not begin with the whole one before
+    uses: int  # uses of names that had occurred before
+    in_view: int  # uses that the view held
+    in_view_at_best: float  # the same if summaries without text were the best of their length
+    edits: int  # edits of files read before
+    grounded: int  # those whose file's latest read the view held
+    repeats: int  # calls made again
+    faults: int  # those whose earlier result the view did not hold
+    pairs: int  # calls without their result and results without their call, over all views
+    steps: int  # calls that needed a name, by ctxkernel's metric
+    intact_steps: int  # steps that lost none
+    evidence: float  # sum of the steps' evidence recall
+    words: float  # sum of the shares of the user's words in view
+    worded: int  # calls after the user's first word
+    words_lowest: float  # the lowest share
 
     @classmethod
     def of(cls, replay: Replay, watched: Watched) -> Figures:
@@ -104,11 +76,7 @@ class Figures:
 
     @classmethod
     def read_from(cls, data: Any) -> Figures:
-        """Return the figures that `to_dict` wrote.
-
-        Raises:
-            FormatError: if there is one more, one less, or one that is no number.
-        """
+        """Return the figures that `to_dict` wrote."""
         expected = {field.name for field in fields(cls)}
         if not isinstance(data, dict) or data.keys() != expected:
             raise FormatError(f"figures are not the {len(expected)} that this version measures")

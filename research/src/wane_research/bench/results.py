@@ -19,8 +19,7 @@ from wane_research.bench.running import BASELINE, PRICED, PRICES, Cell, Subject
 from wane_research.bench.sources import Source
 
 FORMAT: Final = 1
-TOLERANCE: Final = 1e-9
-"""Relative difference at which two sums of fractions count as the same; counts must be equal."""
+TOLERANCE: Final = 1e-9  # relative difference at which two sums of fractions count as the same; counts must be equal
 
 COLUMNS: Final = (
     Column("view", "tokens", "mean tokens of a request, with system prompt and tools; it says nothing of the largest"),
@@ -79,16 +78,10 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A strategy at a budget over all recordings.
+    """A strategy at a budget over all recordings."""
 
-    Attributes:
-        strategy: its name.
-        budget: tokens that a view might hold; None for BASELINE.
-        figures: the figures.
-    """
-
-    strategy: str
-    budget: int | None
+    strategy: str  # its name
+    budget: int | None  # tokens that a view might hold; None for BASELINE
     figures: Figures
 
     @property
@@ -99,23 +92,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Rows, and who measured them with what.
+    """Rows, and who measured them with what."""
 
-    Attributes:
-        author: who ran it, as they call themselves; empty if nobody said.
-        date: the day.
-        versions: Wane's version, a digest of the code that the figures depend on, and versions of libraries.
-        python: version of Python.
-        recordings: name, source, licence, digest, calls and tokens of each recording.
-        rows: BASELINE first, then by budget, in the order of strategies.
-    """
-
-    author: str
-    date: str
+    author: str  # who ran it, as they call themselves; empty if nobody said
+    date: str  # the day
+    # Wane's version, a digest of the code that the figures depend on, and versions of libraries
     versions: Mapping[str, str]
-    python: str
-    recordings: tuple[Mapping[str, Any], ...]
-    rows: tuple[Row, ...]
+    python: str  # version of Python
+    recordings: tuple[Mapping[str, Any], ...]  # name, source, licence, digest, calls and tokens of each recording
+    rows: tuple[Row, ...]  # BASELINE first, then by budget, in the order of strategies
 
     @property
     def baseline(self) -> Figures:
@@ -209,10 +194,7 @@ def at_view(result: Result, strategy: str, view: float) -> dict[str, float] | No
 
     None if no two budgets of the result do; nothing is extrapolated. The lowest share is no mean, and left out.
 
-    Args:
-        result: the result.
-        strategy: the strategy.
-        view: mean tokens of a request.
+    `view`: mean tokens of a request.
     """
     points = sorted((result.values(row) for row in result.rows if row.strategy == strategy), key=lambda at: at["view"])
     for low, high in pairwise(points):
@@ -223,12 +205,7 @@ def at_view(result: Result, strategy: str, view: float) -> dict[str, float] | No
 
 
 def read_result(path: Path) -> Result:
-    """Return the result in a file.
-
-    Raises:
-        FormatError: if it holds none, or one of another version of the benchmark; it says what is wrong.
-        WaneError: if it cannot be read.
-    """
+    """Return the result in a file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

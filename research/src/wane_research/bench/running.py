@@ -23,16 +23,14 @@ from wane.lab.replaying.workers import run_in_processes
 from wane.prices import Period, Prices, Rates
 from wane.strategies.base import Settings, traits
 from wane.strategies.registry import get_strategy
-from wane_research.bench.evidence import Evidence
+from wane_research.bench.evidence import Evidence, Watched
 from wane_research.bench.figures import Figures
 from wane_research.bench.sources import Source
-from wane_research.bench.watching import Watched
 from wane_research.peers import libraries
 
 BASELINE: Final = "none"
 
-PRICED: Final = "2026-11-25"
-"""When the price list was copied."""
+PRICED: Final = "2026-11-25"  # when the price list was copied
 
 _MODEL: Final = "claude-sonnet-5-5"
 PRICES: Final = Prices(
@@ -44,7 +42,7 @@ PRICES: Final = Prices(
 """What all model calls cost, whichever model was recorded; written here, so that a newer list changes no figure."""
 
 _PARTS: Final = ("core", "formats", "inference", "lab", "strategies", "tools", "prices.py", "identifiers.py")
-_OWN: Final = ("bench/evidence.py", "bench/figures.py", "bench/running.py", "bench/watching.py", "peers")
+_OWN: Final = ("bench/evidence.py", "bench/figures.py", "bench/running.py", "peers")
 
 
 Key: TypeAlias = tuple[str, str, int, str]
@@ -52,21 +50,13 @@ Key: TypeAlias = tuple[str, str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A strategy at a budget over one recording.
+    """A strategy at a budget over one recording."""
 
-    Attributes:
-        recording: the recording's number.
-        sha256: its digest.
-        strategy: the strategy's name.
-        budget: tokens that a view may hold; 0 for BASELINE, which has no budget.
-        used: the libraries that do it, with their versions; empty for a strategy of Wane's own.
-    """
-
-    recording: int
-    sha256: str
-    strategy: str
-    budget: int
-    used: str = ""
+    recording: int  # the recording's number
+    sha256: str  # its digest
+    strategy: str  # the strategy's name
+    budget: int  # tokens that a view may hold; 0 for BASELINE, which has no budget
+    used: str = ""  # the libraries that do it, with their versions; empty for a strategy of Wane's own
 
     @property
     def key(self) -> Key:
@@ -125,11 +115,7 @@ def run_cells(
     workers: int,
     progress: Callable[[int, int], None],
 ) -> dict[Cell, Figures]:
-    """Run the cells that are not finished, and return the figures of all.
-
-    Raises:
-        WaneError: whatever a cell raised; finished ones stay finished.
-    """
+    """Run the cells that are not finished, and return the figures of all."""
     results = {cell: finished.cells[cell.key] for cell in cells if cell.key in finished.cells}
     progress(len(results), len(cells))
     # Peers, which take much longer, last; else the longest first, so that none starts when the others are nearly done.
@@ -174,8 +160,7 @@ def code_digest() -> str:
 class Finished:
     """The finished cells in a file, a line of JSON for each; a line that an interruption cut off does not count.
 
-    Args:
-        path: the file; need not exist.
+    `path`: the file; need not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -199,11 +184,7 @@ class Finished:
                 continue
 
     def add(self, cell: Cell, figures: Figures) -> None:
-        """Keep the figures of a cell.
-
-        Raises:
-            WaneError: if the file cannot be written.
-        """
+        """Keep the figures of a cell."""
         entry = {"cell": cell.key, "figures": figures.to_dict()}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -223,8 +204,6 @@ class Finished:
 def finished_path(folder: Path, *, check: bool) -> Path:
     """Return the file of finished cells: in a folder, by the code, so that no figure of other code is taken.
 
-    Args:
-        folder: the folder.
-        check: whether a result is checked; such a run takes nothing from the run that made the result.
+    `check`: whether a result is checked; such a run takes nothing from the run that made the result.
     """
     return folder / f"{code_digest()}{'-check' if check else ''}.jsonl"

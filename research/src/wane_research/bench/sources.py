@@ -25,26 +25,15 @@ class RecordingError(WaneError):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One recording.
+    """One recording."""
 
-    Attributes:
-        name: its file in the user's folder, with slashes.
-        path: its file in the repository.
-        size: its bytes.
-        sha256: digest of its bytes.
-    """
-
-    name: str
-    path: str
-    size: int
-    sha256: str
+    name: str  # its file in the user's folder, with slashes
+    path: str  # its file in the repository
+    size: int  # its bytes
+    sha256: str  # digest of its bytes
 
     def state(self, folder: Path) -> State:
-        """Return whether a folder holds it, byte for byte.
-
-        Raises:
-            RecordingError: if it cannot be read.
-        """
+        """Return whether a folder holds it, byte for byte."""
         path = folder / self.name
         try:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -57,23 +46,14 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A public repository with recordings.
+    """A public repository with recordings."""
 
-    Attributes:
-        name: its name here.
-        repository: `owner/name` on GitHub.
-        licence: its licence.
-        commit: the commit that holds the files.
-        about: what they are.
-        recordings: the files.
-    """
-
-    name: str
-    repository: str
+    name: str  # its name here
+    repository: str  # `owner/name` on GitHub
     licence: str
-    commit: str
-    about: str
-    recordings: tuple[SourceFile, ...]
+    commit: str  # the commit that holds the files
+    about: str  # what they are
+    recordings: tuple[SourceFile, ...]  # the files
 
     def url(self, recording: SourceFile) -> str:
         """Return where one of its files can be fetched, at its commit."""
@@ -92,11 +72,7 @@ def _source(entry: dict[str, Any]) -> Source:
 
 
 def pick_sources(sources: Sequence[Source], text: str) -> tuple[Source, ...]:
-    """Return the sources named in a text such as `pi,agentv`, in their own order; all of them for `all`.
-
-    Raises:
-        ConfigError: for an unknown name; it lists the known ones.
-    """
+    """Return the sources named in a text such as `pi,agentv`, in their own order; all of them for `all`."""
     names = {word.strip() for word in text.split(",") if word.strip()}
     known = [source.name for source in sources]
     for name in sorted(names - {"all", *known}):
@@ -114,11 +90,7 @@ def states(sources: Iterable[Source], folder: Path) -> Iterator[tuple[Source, So
 
 
 def check_recordings(sources: Iterable[Source], folder: Path) -> None:
-    """Check that a folder holds all recordings, byte for byte.
-
-    Raises:
-        RecordingError: if the folder or a recording is missing, or one differs; it names each of them.
-    """
+    """Check that a folder holds all recordings, byte for byte."""
     how = f"How to fetch them: wane lab bench {shlex.quote(str(folder))} --sources"
     if not folder.is_dir():
         raise RecordingError(f"there is no folder {folder} with the recordings. {how}")

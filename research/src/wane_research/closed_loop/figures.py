@@ -1,16 +1,145 @@
-"""The figures of a run of the closed loop."""
+"""The figures of a run of the closed loop: counts on the wire, what restarts changed, and what is left of the tasks."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from typing_extensions import override
+
+from wane.core import Kind, Level
+from wane.formats import get_format
+from wane.formats.base import readable
+from wane.journal import read
+from wane.rebuilding import Rebuilt, rebuild
+from wane.scripted import witness as scripted
+from wane.scripted.sight import is_note
 from wane.scripted.witness import Tally
-from wane_research.closed_loop.remains import Remains
+from wane.testing import Request
 from wane_research.closed_loop.session import Life
-from wane_research.closed_loop.witness import Resumption
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """The first request after a restart, compared with the last one before it."""
+
+    call: int  # number of the request
+    how: str  # how the process before it ended; see `session.How`
+    same: bool  # whether it continues the earlier request exactly
+    passed: bool  # whether it lacks content that a pass took because the budget would have been exceeded
+    sound: bool  # whether nothing came back, moved or changed, and nothing is missing without need
+
+
+class Witness(scripted.Witness):
+    """Watches the requests of a run."""
+
+    def __init__(self, budget: int) -> None:
+        self.resumptions: list[Resumption] = []
+        self._restarted = ""
+        super().__init__(budget)
+
+    @override
+    def begin(self) -> None:
+        """A session begins."""
+        super().begin()
+        self._last: list[int] = []
+
+    def restarted(self, how: str) -> None:
+        """The session was closed or killed, and goes on."""
+        self._restarted = how
+
+    @override
+    def see(self, request: Request) -> None:
+        """Take in a request, before it is answered."""
+        super().see(request)
+        ids = [self._number(part) for part in request.parts if not is_note(part)]
+        if self._restarted:
+            self._compare(ids, request)
+        self._last = ids
+
+    def _compare(self, ids: list[int], request: Request) -> None:
+        """Compare the first request after a restart with the last one before it."""
+        before = self._last
+        same = ids[: len(before)] == before
+        # A pass was due if the earlier view and everything since exceed the budget. The agent counts the content since
+        # the last report by itself, so its figure may differ a little.
+        unevicted = [*before, *(number for number in ids if number > max(before, default=-1))]
+        tokens = request.tool_tokens + sum(self._tokens[number] for number in unevicted)
+        passed = not same and tokens > 0.995 * self.budget
+        # Compare calls and results, which have ids: the same words may occur twice.
+        earlier, now = (
+            [number for number in numbers if self._kinds[number] in (Kind.CALL, Kind.RESULT)]
+            for numbers in (before, ids)
+        )
+        newest = max(earlier, default=-1)
+        old = [number for number in now if number <= newest]
+        gone = set(earlier) - set(old)
+        ordered = old == [number for number in earlier if number not in gone]
+        sound = ordered and (same or passed)
+        self.resumptions.append(Resumption(request.number, self._restarted, same, passed, sound))
+        self._restarted = ""
+
+
+_FACT: Final = re.compile(r"`\w+`|\bis \d+")
+"""What a description says of later use: the function, the highest QUOTA, the ticket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left at the end of a session."""
+
+    descriptions: int  # explorations of which nothing but the description is in view
+    lines: int  # tasks of which nothing but their line is in view (R17)
+    tokens: int  # what both hold
+    # Tasks whose facts stand in a description or a line in view. What the user said of a task does not count.
+    seen: int
+    recalled: int  # other tasks whose exploration can be recalled with its facts
+    lost: int  # all other tasks
+
+    def describe(self) -> str:
+        """Return the counts in words."""
+        return (
+            f"{self.descriptions:,} descriptions and {self.lines:,} lines of tasks hold {self.tokens:,} tokens. "
+            f"Facts of tasks in view: {self.seen:,}; by recall: {self.recalled:,}; lost: {self.lost:,}"
+        )
+
+
+def remains(journal: Path, tasks: int) -> Remains:
+    """Return what is left of the first tasks of a session, by its journal."""
+    file = read(journal)
+    rebuilt = rebuild(file.records, get_format(file.header.format))
+    episodes = rebuilt.episodes
+    stripped = [episode for episode in episodes if episode.level is Level.REMOVE and episode.description]
+    lines = sum(episode.is_task for episode in stripped)
+    visible = {episode.name: episode.description for episode in episodes if episode.level is not Level.DESCRIPTION}
+    seen = recalled = lost = 0
+    for number in range(1, tasks + 1):
+        facts = _facts(rebuilt, f"t{number}-look")
+        texts = [visible.get(name) or "" for name in (f"t{number}-look", f"t{number}")]
+        if facts and any(all(fact in text for fact in facts) for text in texts):
+            seen += 1
+        elif facts and all(fact in _recalled(rebuilt, f"t{number}-look") for fact in facts):
+            recalled += 1
+        else:
+            lost += 1
+    tokens = sum(episode.tokens for episode in stripped)
+    return Remains(len(stripped) - lines, lines, tokens, seen, recalled, lost)
+
+
+def _facts(rebuilt: Rebuilt, name: str) -> Sequence[str]:
+    """The facts of the description with which an exploration ended."""
+    episode = next((one for one in rebuilt.episodes if one.name == name), None)
+    return _FACT.findall((episode and episode.description) or "")
+
+
+def _recalled(rebuilt: Rebuilt, name: str) -> str:
+    """The content of an episode, as `recall` gives it page by page."""
+    spans = rebuilt.window.members(name)
+    return "\n\n".join(readable(rebuilt.items[index][1]) for span in spans for index in span)
+
 
 NO_MODEL: Final = (
     "The model is a script, not a language model: this shows what a strategy leaves in view, "
@@ -22,37 +151,23 @@ NO_MODEL: Final = (
 _TOLD_OTHERWISE: Final = ("cost", "view_tokens", "peak_request", "over_budget", "most_turns_lost")
 
 
-WINDOW: Final = 200_000
-"""Tokens that the model's own window holds unless told otherwise: longer requests are refused."""
+WINDOW: Final = 200_000  # tokens that the model's own window holds unless told otherwise: longer requests are refused
 
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """The options of a run.
+    """The options of a run."""
 
-    Attributes:
-        strategy: how the context is kept.
-        tasks: how many tasks.
-        budget: tokens that the view may hold.
-        tokens: input tokens that a session within the budget should take in all; see `make_work`.
-        window: tokens of the model's own window.
-        mark_tasks: let the model mark tasks, too (R17).
-        isolated: give each task in a session of its own, with the earlier turns that it depends on.
-        kill_every: model calls between restarts of the agent's process; 0 for none.
-        seed: tells one run from another.
-        keep: where to keep repository and sessions; None removes them at the end.
-    """
-
-    strategy: str = "cwl"
-    tasks: int = 89
-    budget: int = 80_000
-    tokens: int = 80_000_000
-    window: int = WINDOW
-    mark_tasks: bool = False
-    isolated: bool = False
-    kill_every: int = 0
-    seed: int = 0
-    keep: Path | None = None
+    strategy: str = "cwl"  # how the context is kept
+    tasks: int = 89  # how many tasks
+    budget: int = 80_000  # tokens that the view may hold
+    tokens: int = 80_000_000  # input tokens that a session within the budget should take in all; see `make_work`
+    window: int = WINDOW  # tokens of the model's own window
+    mark_tasks: bool = False  # let the model mark tasks, too (R17)
+    isolated: bool = False  # give each task in a session of its own, with the earlier turns that it depends on
+    kill_every: int = 0  # model calls between restarts of the agent's process; 0 for none
+    seed: int = 0  # tells one run from another
+    keep: Path | None = None  # where to keep repository and sessions; None removes them at the end
 
     @property
     def name(self) -> str:
@@ -62,51 +177,31 @@ class LoopOptions:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of one task.
+    """The result of one task."""
 
-    Attributes:
-        number: from 1.
-        passed: whether its acceptance test and all tests of its area passed.
-        ties: its dependencies: the kind of link, and the distance in tasks.
-        input_tokens: tokens of its model calls.
-        re_reads: files that it read and that had been read before in the session.
-        why: why it failed; "" if it passed.
-    """
-
-    number: int
-    passed: bool
-    ties: tuple[tuple[str, int], ...]
+    number: int  # from 1
+    passed: bool  # whether its acceptance test and all tests of its area passed
+    ties: tuple[tuple[str, int], ...]  # its dependencies: the kind of link, and the distance in tasks
     model_calls: int
-    input_tokens: int
-    re_reads: int
-    why: str = ""
+    input_tokens: int  # tokens of its model calls
+    re_reads: int  # files that it read and that had been read before in the session
+    why: str = ""  # why it failed; "" if it passed
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a run.
-
-    Attributes:
-        tally: the counts on the wire.
-        resumptions: the first request after each restart.
-        life: figures of the agent's processes.
-        all_tests_pass: whether all tests of the repository passed at the end.
-        seconds: how long the run took.
-        passes: how often the strategy evicted anything, by the journals.
-        journal_bytes: size of all journals.
-        remains: what is left of the tasks at the end, if one session holds all and is kept by episode.
-    """
+    """The figures of a run."""
 
     options: LoopOptions
     results: tuple[TaskResult, ...]
-    tally: Tally
-    resumptions: tuple[Resumption, ...]
-    life: Life
-    all_tests_pass: bool
-    seconds: float
-    passes: int
-    journal_bytes: int
-    remains: Remains | None
+    tally: Tally  # the counts on the wire
+    resumptions: tuple[Resumption, ...]  # the first request after each restart
+    life: Life  # figures of the agent's processes
+    all_tests_pass: bool  # whether all tests of the repository passed at the end
+    seconds: float  # how long the run took
+    passes: int  # how often the strategy evicted anything, by the journals
+    journal_bytes: int  # size of all journals
+    remains: Remains | None  # what is left of the tasks at the end, if one session holds all and is kept by episode
 
     @property
     def name(self) -> str:

@@ -19,8 +19,7 @@ from wane.testing import Call, Reply, Request
 from wane_research.closed_loop.sight import Need, Sight, Turn
 from wane_research.closed_loop.world import PACKAGE
 
-PATIENCE: Final = 3
-"""How often the model looks one thing up in a task before it gives up."""
+PATIENCE: Final = 3  # how often the model looks one thing up in a task before it gives up
 
 _MORE: Final = re.compile(r"Go on with: (\{.*\})\]")
 _TICKET_GONE: Final = "has been drawn already"

@@ -16,35 +16,28 @@ from wane.scripted.repository import Checked, Repository, ScriptedError, run_dir
 from wane.scripted.witness import MODEL
 from wane.strategies.base import traits
 from wane.testing import Reply, Request, ScriptedServer
-from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult
+from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult, Witness, remains
 from wane_research.closed_loop.mind import decide
-from wane_research.closed_loop.remains import remains
 from wane_research.closed_loop.session import InterruptedTurnError, Session
 from wane_research.closed_loop.sight import Sight
-from wane_research.closed_loop.witness import Witness
 from wane_research.closed_loop.work import Task, make_work
 from wane_research.closed_loop.world import PACKAGE, World
 
-MOST_CALLS: Final = 80
-"""Model calls after which a task is given up: the model is told to stop."""
+MOST_CALLS: Final = 80  # model calls after which a task is given up: the model is told to stop
 
-STRATEGIES: Final = get_args(Strategy)
-"""The names of all strategies."""
+STRATEGIES: Final = get_args(Strategy)  # the names of all strategies
 
-GO_ON: Final = "Go on."
-"""The user's words after a restart in the middle of a task."""
+GO_ON: Final = "Go on."  # the user's words after a restart in the middle of a task
 
 
-OnTask: TypeAlias = Callable[[TaskResult], None]
-"""Called with each task that has ended."""
+OnTask: TypeAlias = Callable[[TaskResult], None]  # called with each task that has ended
 
 
 class Owner(Repository):
     """Owns the repository that the agent works in.
 
-    Args:
-        directory: see `Repository`, for the errors too.
-        world: its files.
+    `directory`: see `Repository`, for the errors too.
+    `world`: its files.
     """
 
     def __init__(self, directory: Path, world: World) -> None:
@@ -74,11 +67,7 @@ class Owner(Repository):
 
 
 class ClosedLoop:
-    """One run, not begun yet.
-
-    Raises:
-        ConfigError: for options that make no sense.
-    """
+    """One run, not begun yet."""
 
     def __init__(self, options: LoopOptions, on_task: OnTask = lambda _: None) -> None:
         if options.strategy not in STRATEGIES:
@@ -248,10 +237,6 @@ def play_all(
         on_task: called with each task that has ended, from one thread for each run.
         on_run: called with each run that has ended.
         workers: how many at a time.
-
-    Raises:
-        ScriptedError: as `ClosedLoop.play` does.
-        ConfigError: likewise.
     """
     runs = [ClosedLoop(option, on_task) for option in chosen]
     with ThreadPoolExecutor(workers) as pool:

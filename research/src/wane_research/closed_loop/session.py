@@ -18,8 +18,7 @@ How: TypeAlias = Literal["killed while it waits", "killed while it works", "clos
 (it reads the stream, runs tools, writes its journal), or in good order between two tasks."""
 
 _HOW: Final[tuple[How, ...]] = ("killed while it waits", "killed while it works", "closed")
-_GRACE: Final = 0.12
-"""Seconds after an answer within which a process that works is killed."""
+_GRACE: Final = 0.12  # seconds after an answer within which a process that works is killed
 
 
 class InterruptedTurnError(Exception):
@@ -37,11 +36,7 @@ class GoneError(Exception):
 class AgentProcess:
     """A process of `wane_research.closed_loop.worker`.
 
-    Args:
-        order: where and how it works; see `Worker`.
-
-    Raises:
-        ScriptedError: if it cannot be started.
+    `order`: where and how it works; see `Worker`.
     """
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -85,11 +80,7 @@ class AgentProcess:
         self._process.kill()
 
     def end(self) -> None:
-        """End the process, whatever state it is in.
-
-        Raises:
-            ScriptedError: if it does not.
-        """
+        """End the process, whatever state it is in."""
         with contextlib.suppress(GoneError):
             self.ask({"close": True})
         try:
@@ -101,19 +92,13 @@ class AgentProcess:
 
 @dataclass(slots=True)
 class Life:
-    """Figures of a session's processes.
+    """Figures of a session's processes."""
 
-    Attributes:
-        items: items of the history.
-        memory: the most memory that any of the processes held, in bytes; None where the system does not tell.
-        resume_seconds: the longest that resuming took.
-        views_changed: restarts between tasks after which the window was not exactly the one before.
-    """
-
-    items: int = 0
+    items: int = 0  # items of the history
+    # The most memory that any of the processes held, in bytes; None where the system does not tell
     memory: int | None = None
-    resume_seconds: float = 0.0
-    views_changed: int = 0
+    resume_seconds: float = 0.0  # the longest that resuming took
+    views_changed: int = 0  # restarts between tasks after which the window was not exactly the one before
 
 
 class Session:
@@ -123,15 +108,11 @@ class Session:
         order: where and how the agent works; see `Worker`.
         restart_every: model calls between two restarts, roughly; 0 for none.
         seed: decides when and how restarts happen.
-
-    Attributes:
-        state: the process's last report.
-        life: figures of its processes.
     """
 
     def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:
-        self.state: dict[str, Any] = {}
-        self.life = Life()
+        self.state: dict[str, Any] = {}  # the process's last report
+        self.life = Life()  # figures of its processes
         self._order = order
         self._every = restart_every
         self._pick = random.Random(f"{seed}:restarts")  # noqa: S311 - a seed is to give the same again
@@ -192,8 +173,7 @@ class Session:
     def answered(self, *, spare: bool) -> None:
         """Take note of a model call that is being answered, and kill the process if it is time.
 
-        Args:
-            spare: whether the process must survive this answer.
+        `spare`: whether the process must survive this answer.
         """
         self._calls += 1
         if not self._due or spare or self._ending is not None or self._how == "closed":

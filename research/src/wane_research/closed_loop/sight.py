@@ -22,11 +22,9 @@ About: TypeAlias = Literal["quota", "exports", "listing", "ticket", "finding", "
 """The kind of a fact: the QUOTA or the exports of a path; the modules, the ticket or the highest QUOTA of an area; the
 surcharge of a topic."""
 
-Need: TypeAlias = tuple[About, str]
-"""A fact that is needed."""
+Need: TypeAlias = tuple[About, str]  # A fact that is needed
 
-Fact: TypeAlias = tuple[About, str, str]
-"""The kind of the fact, its subject, and its value."""
+Fact: TypeAlias = tuple[About, str, str]  # the kind of the fact, its subject, and its value
 
 _QUOTA: Final = re.compile(r"^(?: *\d+\t)?QUOTA: Final = (\d+)$", re.MULTILINE)
 _EXPORTS: Final = re.compile(r"^(?: *\d+\t)?(__all__ = \[.*\])$", re.MULTILINE)
@@ -51,58 +49,35 @@ _DRAWN: Final = re.compile(r"Add the ticket for the (\w+), which you drew in tas
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A task as the user gave it, understood.
+    """A task as the user gave it, understood."""
 
-    Attributes:
-        number: the task's number.
-        target: the module to which to add a function.
-        function: the function's name; None if it is the one that was agreed on in task `named_in`.
-        named_in: see `function`.
-        quotas: modules whose QUOTA to add up.
-        surcharges: topics whose surcharge to add.
-        called: numbers of tasks whose function to call.
-        highest: areas whose highest QUOTA to add, with the task in which it was found.
-        drawn: areas whose ticket to add, with the task in which it was drawn.
-        change: the new value of the target's own QUOTA.
-        survey: area whose highest QUOTA to find.
-        draw: area whose ticket to draw, and whether to note its value.
-        decided: topics and surcharges that the user decides here.
-        agreed: the name that the user sets here for a later function.
-    """
-
-    number: int
-    target: str
-    function: str | None
-    named_in: int
-    quotas: tuple[str, ...]
-    surcharges: tuple[str, ...]
-    called: tuple[int, ...]
-    highest: tuple[tuple[str, int], ...]
-    drawn: tuple[tuple[str, int], ...]
-    change: int | None
-    survey: str | None
-    draw: tuple[str, bool] | None
-    decided: tuple[tuple[str, int], ...]
-    agreed: str | None
+    number: int  # the task's number
+    target: str  # the module to which to add a function
+    function: str | None  # the function's name; None if it is the one that was agreed on in task `named_in`
+    named_in: int  # see `function`
+    quotas: tuple[str, ...]  # modules whose QUOTA to add up
+    surcharges: tuple[str, ...]  # topics whose surcharge to add
+    called: tuple[int, ...]  # numbers of tasks whose function to call
+    highest: tuple[tuple[str, int], ...]  # areas whose highest QUOTA to add, with the task in which it was found
+    drawn: tuple[tuple[str, int], ...]  # areas whose ticket to add, with the task in which it was drawn
+    change: int | None  # the new value of the target's own QUOTA
+    survey: str | None  # area whose highest QUOTA to find
+    draw: tuple[str, bool] | None  # area whose ticket to draw, and whether to note its value
+    decided: tuple[tuple[str, int], ...]  # topics and surcharges that the user decides here
+    agreed: str | None  # the name that the user sets here for a later function
 
 
 class Sight(scripted.Sight):
-    """A request, as the closed loop's model reads it.
-
-    Attributes:
-        facts: the known facts, by need.
-        turns: the user's tasks that are in view, by number.
-        task: the latest of them; None if there is none.
-        marks_tasks: whether the model may mark tasks, too (R17).
-    """
+    """A request, as the closed loop's model reads it."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         offered = request.body.get("tools", ())
+        # Whether the model may mark tasks, too (R17)
         self.marks_tasks = any(tool.get("description") == TASKS_DESCRIPTION for tool in offered)
-        self.facts: dict[Need, str] = {}
-        self.turns: dict[int, Turn] = {}
-        self.task: Turn | None = None
+        self.facts: dict[Need, str] = {}  # the known facts, by need
+        self.turns: dict[int, Turn] = {}  # the user's tasks that are in view, by number
+        self.task: Turn | None = None  # the latest of them; None if there is none
         self._understand()
 
     def _understand(self) -> None:

@@ -16,12 +16,10 @@ from typing import Final
 from wane.core.errors import ConfigError
 from wane_research.closed_loop.world import FIRST, PACKAGE, SECOND, TOPICS, World, make_world
 
-MOST_TASKS: Final = 200
-"""The most tasks of a run."""
+MOST_TASKS: Final = 200  # the most tasks of a run
 
 _CALLS_BESIDES_READS: Final = 5
-_MEAN_FILL: Final = 0.58
-"""Average size of the view, as a share of the budget, for sizing the work."""
+_MEAN_FILL: Final = 0.58  # average size of the view, as a share of the budget, for sizing the work
 
 _FILE_SHARE: Final = 1 / 32
 _WIDEST: Final = 0.5
@@ -31,14 +29,11 @@ _WIDEST: Final = 0.5
 class Link(StrEnum):
     """The kind of a link between a task and an earlier one."""
 
-    DECISION = "decision"
-    """The user decided a figure then, and has not repeated it."""
-    NAME = "name"
-    """The user gave the function's name then."""
+    DECISION = "decision"  # the user decided a figure then, and has not repeated it
+    NAME = "name"  # the user gave the function's name then
     CODE = "code"
     """The function calls that task's function; only the user's turn of that task tells its name and module."""
-    FINDING = "finding"
-    """An exploration found the figure then; reading the files again finds it too."""
+    FINDING = "finding"  # an exploration found the figure then; reading the files again finds it too
     DESCRIBED = "described"
     """The output of a command that runs only once; the description of the exploration that ran it tells it."""
     RECALLED = "recalled"
@@ -62,20 +57,13 @@ _PLENTY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """One dependency of a task.
-
-    Attributes:
-        giver: number of the earlier task.
-        user: number of the task that depends on it.
-        about: the topic, the name or the area that it is about.
-        value: the figure; 0 for a name and for code, whose value follows from the tasks.
-    """
+    """One dependency of a task."""
 
     link: Link
-    giver: int
-    user: int
-    about: str = ""
-    value: int = 0
+    giver: int  # number of the earlier task
+    user: int  # number of the task that depends on it
+    about: str = ""  # the topic, the name or the area that it is about
+    value: int = 0  # the figure; 0 for a name and for code, whose value follows from the tasks
 
     @property
     def distance(self) -> int:
@@ -85,25 +73,15 @@ class Tie:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task.
+    """One task."""
 
-    Attributes:
-        number: from 1.
-        prompt: the user's words.
-        path: the module that the function goes to.
-        function: its name.
-        result: the number that it must return.
-        ties: its dependencies on earlier tasks.
-        quotas: the value that QUOTA of other modules must have after the task, by path.
-    """
-
-    number: int
-    prompt: str
-    path: str
-    function: str
-    result: int
-    ties: tuple[Tie, ...] = ()
-    quotas: tuple[tuple[str, int], ...] = ()
+    number: int  # from 1
+    prompt: str  # the user's words
+    path: str  # the module that the function goes to
+    function: str  # its name
+    result: int  # the number that it must return
+    ties: tuple[Tie, ...] = ()  # its dependencies on earlier tasks
+    quotas: tuple[tuple[str, int], ...] = ()  # the value that QUOTA of other modules must have after the task, by path
 
     @property
     def area(self) -> str:
@@ -166,15 +144,10 @@ class Work:
 def make_work(seed: int, *, tasks: int, budget: int, tokens: int) -> Work:
     """Return repository and tasks of a seed.
 
-    Args:
-        seed: tells one from another.
-        tasks: how many tasks.
-        budget: tokens that the view may hold; a file has about a thirtieth of it.
-        tokens: input tokens that a session within the budget should take in all; with more of them each task needs
-            more files, up to the limit of one exploration.
-
-    Raises:
-        ConfigError: for a number of tasks out of range.
+    `seed`: tells one from another.
+    `budget`: tokens that the view may hold; a file has about a thirtieth of it.
+    `tokens`: input tokens that a session within the budget should take in all; with more of them each task needs more
+    files, up to the limit of one exploration.
     """
     if not 1 <= tasks <= MOST_TASKS:
         raise ConfigError(f"the closed loop has 1 to {MOST_TASKS} tasks, not {tasks}")

@@ -25,9 +25,8 @@ from wane.testing.models import anthropic_model
 class Worker:
     """One process of the agent.
 
-    Args:
-        order: where it works (`cwd`, `sessions`), the model's `url` and name, `strategy`, `budget` and
-            whether there are `tasks` (R17).
+    `order`: where it works (`cwd`, `sessions`), the model's `url` and name, `strategy`, `budget` and whether there are
+    `tasks` (R17).
     """
 
     def __init__(self, order: dict[str, Any]) -> None:

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-PACKAGE: Final = "depot"
-"""Name of the package."""
+PACKAGE: Final = "depot"  # name of the package
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -64,19 +63,13 @@ SAYINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One module of the package.
+    """One module of the package."""
 
-    Attributes:
-        area: its sub-package.
-        quota: the value of its constant `QUOTA`.
-        checks: calls of its functions with what they return, for its tests.
-    """
-
-    area: str
+    area: str  # its sub-package
     name: str
-    quota: int
+    quota: int  # the value of its constant `QUOTA`
     text: str
-    checks: tuple[tuple[str, int], ...]
+    checks: tuple[tuple[str, int], ...]  # calls of its functions with what they return, for its tests
 
     @property
     def path(self) -> str:
@@ -86,15 +79,10 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The repository as it is at the beginning.
+    """The repository as it is at the beginning."""
 
-    Attributes:
-        modules: all modules by path, in order.
-        tickets: by area, the value of its ticket, which can be drawn once.
-    """
-
-    modules: dict[str, Module]
-    tickets: dict[str, int]
+    modules: dict[str, Module]  # all modules by path, in order
+    tickets: dict[str, int]  # by area, the value of its ticket, which can be drawn once
 
     @property
     def areas(self) -> list[str]:

@@ -27,8 +27,7 @@ from filelock import FileLock
 import wane
 from wane.core.errors import WaneError
 
-PLACE: Final = "/opt/wane"
-"""Where a bundle is in an environment."""
+PLACE: Final = "/opt/wane"  # where a bundle is in an environment
 
 COMMAND: Final = f"{PLACE}/bin/wane"
 

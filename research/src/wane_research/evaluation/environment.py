@@ -11,7 +11,7 @@ from typing import Any, Literal
 from filelock import FileLock
 from typing_extensions import override
 
-from wane_research.evaluation.needed import need_harbor
+from wane_research.evaluation import need_harbor
 
 need_harbor("wane_research.evaluation.environment")
 
@@ -19,9 +19,17 @@ from harbor.environments.base import BaseEnvironment, ExecResult  # noqa: E402 -
 from harbor.environments.capabilities import EnvironmentCapabilities  # noqa: E402
 
 from wane.core.errors import ConfigError  # noqa: E402
-from wane_research.evaluation.sandbox import files  # noqa: E402
 from wane_research.evaluation.sandbox.image import BASES, Setting, build  # noqa: E402
-from wane_research.evaluation.sandbox.namespace import Mount, Namespace, Network, missing  # noqa: E402
+from wane_research.evaluation.sandbox.namespace import (  # noqa: E402
+    Mount,
+    Namespace,
+    Network,
+    get_directory,
+    get_file,
+    missing,
+    put_directory,
+    put_file,
+)
 
 
 class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
@@ -121,19 +129,19 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
 
     @override
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
-        await files.put_file(self._space, Path(source_path), str(target_path))
+        await put_file(self._space, Path(source_path), str(target_path))
 
     @override
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
-        await files.put_directory(self._space, Path(source_dir), str(target_dir))
+        await put_directory(self._space, Path(source_dir), str(target_dir))
 
     @override
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
-        await files.get_file(self._space, str(source_path), Path(target_path))
+        await get_file(self._space, str(source_path), Path(target_path))
 
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        await files.get_directory(self._space, str(source_dir), Path(target_dir))
+        await get_directory(self._space, str(source_dir), Path(target_dir))
 
 
 def _new_home(cache: Path) -> tuple[Path, FileLock]:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from typing_extensions import override
 
 import wane
-from wane_research.evaluation.needed import need_harbor
+from wane_research.evaluation import need_harbor
 
 need_harbor("wane_research.evaluation.harbor")
 
@@ -31,20 +31,17 @@ from wane.journal import read  # noqa: E402
 from wane_research.evaluation import bundle  # noqa: E402
 from wane_research.evaluation.running.config import NEW_ENVIRONMENT, hung_after  # noqa: E402
 from wane_research.evaluation.running.journals import PROMPT, SESSIONS  # noqa: E402
-from wane_research.evaluation.sandbox.files import write_shared  # noqa: E402
+from wane_research.evaluation.sandbox.namespace import write_shared  # noqa: E402
 from wane_research.evaluation.swe_bench import PATCH  # noqa: E402
 from wane_research.evaluation.trajectory import FILE, write  # noqa: E402
 
-GRACE: Final = 60.0
-"""Seconds that Wane has to end its turn after SIGTERM; after them it is killed."""
+GRACE: Final = 60.0  # seconds that Wane has to end its turn after SIGTERM; after them it is killed
 
 KEYS: Final = ("ANTHROPIC", "OPENAI", "GOOGLE", "GEMINI")
 _PASSED_ON: Final = tuple(f"{name}_{what}" for name in KEYS for what in ("API_KEY", "BASE_URL"))
 _PROMPT: Final = "/tmp/wane-task.txt"  # noqa: S108 - in the task's environment
-_TIMED_OUT: Final = 124
-"""Exit code of `timeout`."""
-_KILLED: Final = 137
-"""The same if SIGTERM was not enough."""
+_TIMED_OUT: Final = 124  # exit code of `timeout`
+_KILLED: Final = 137  # the same if SIGTERM was not enough
 _ABOUT: Final = ("session_id", "outcome", "error", "fault", "waited_seconds")
 _OUTCOMES: Final = {"cost_limit": "the cost limit was reached", "interrupted": "it was interrupted"}
 
@@ -114,11 +111,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
 
     @override
     async def setup(self, environment: BaseEnvironment) -> None:
-        """Put the bundle into the environment unless it is mounted there.
-
-        Raises:
-            RuntimeError: if Wane does not start there.
-        """
+        """Put the bundle into the environment unless it is mounted there."""
         await put_bundle(environment, self._chosen.bundle)
         if self._chosen.patch:
             head = await environment.exec(f"{self._git} rev-parse HEAD")
@@ -239,12 +232,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
 async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
     """Put the bundle into an environment, unless it is mounted there.
 
-    Args:
-        environment: the environment.
-        folder: folder on this machine with a bundle; None for one of the installed packages.
-
-    Raises:
-        RuntimeError: if Wane does not start there.
+    `folder`: folder on this machine with a bundle; None for one of the installed packages.
     """
     installed = await environment.exec(f"test -x {bundle.COMMAND}", user="root")
     if installed.return_code:
@@ -267,11 +255,7 @@ def flags(values: Mapping[str, object]) -> list[str]:
 
 
 def session_id(folder: Path) -> str:
-    """Return the id of the only session in a folder of sessions.
-
-    Raises:
-        ValueError: if there is not exactly one.
-    """
+    """Return the id of the only session in a folder of sessions."""
     with _only_session(folder).open("rb") as file:
         return cast(str, json.loads(file.readline())["id"])
 

@@ -17,8 +17,7 @@ from wane.core.errors import ConfigError
 from wane_research.evaluation import longcli_verdict
 from wane_research.evaluation.running.config import load_yaml
 
-TASKS: Final = "tasks_long_cli"
-"""The folder with the tasks, in a clone of the benchmark."""
+TASKS: Final = "tasks_long_cli"  # the folder with the tasks, in a clone of the benchmark
 
 SETS: Final = ("f2p", "p2p")
 
@@ -54,12 +53,8 @@ cp -r /app/test_output /logs/verifier/
 def write_longcli(source: Path, target: Path) -> tuple[str, ...]:
     """Write the tasks of a copy of the benchmark into a folder, and return their names.
 
-    Args:
-        source: a clone of the benchmark, or a folder of its tasks.
-        target: folder for the new tasks.
-
-    Raises:
-        ConfigError: if there are none, or one is incomplete.
+    `source`: a clone of the benchmark, or a folder of its tasks.
+    `target`: folder for the new tasks.
     """
     folder = source / TASKS if (source / TASKS).is_dir() else source
     folders = sorted(path.parent for path in folder.glob("*/task.yaml"))

@@ -18,10 +18,9 @@ FAILED = ("FAILED", "XPASS", "ERROR")
 def verdict(folder: Path, modes: Mapping[str, str]) -> dict[str, float]:
     """Return the rewards: 1 if every set of tests passed, and the share of each set that passed.
 
-    Args:
-        folder: the `test_output` that the tests wrote.
-        modes: the format of each set's output, by the set's name (`f2p`, `p2p`): `pytest` or `text`. Sets in another
-            format do not count.
+    `folder`: the `test_output` that the tests wrote.
+    `modes`: the format of each set's output, by the set's name (`f2p`, `p2p`): `pytest` or `text`. Sets in another
+    format do not count.
     """
     ways = {"pytest": _of_pytest, "text": _of_text}
     sets = {name: ways[mode](folder, name) for name, mode in modes.items() if mode in ways}

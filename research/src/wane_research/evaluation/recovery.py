@@ -24,8 +24,7 @@ Messages: TypeAlias = Literal["full", "summary", "none"]
 SUMMARY: Final = "summary.txt"
 """Beside a trajectory, the summary that the mode `summary` needs. Recovery-Bench has a model write it."""
 
-SECONDS: Final = 15
-"""Seconds that a replayed command may take."""
+SECONDS: Final = 15  # seconds that a replayed command may take
 
 _PREAMBLE: Final = """\
 An earlier attempt at this task failed, and the environment is as that attempt left it. Look at what is there, and take
@@ -46,11 +45,7 @@ class FailedAttempt:
 
 
 def attempts(folder: Path) -> Iterator[FailedAttempt]:
-    """Yield the failed attempts in a folder of trials: those with an ATIF trajectory and a reward below 1.
-
-    Raises:
-        ConfigError: if there are none, or a trajectory cannot be read.
-    """
+    """Yield the failed attempts in a folder of trials: those with an ATIF trajectory and a reward below 1."""
     paths = sorted(folder.rglob("agent/trajectory.json"))
     if not paths:
         raise ConfigError(f"{folder} has no trials with agent/trajectory.json; are its LFS files there?")
@@ -72,14 +67,9 @@ def attempts(folder: Path) -> Iterator[FailedAttempt]:
 def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) -> tuple[str, ...]:
     """Write the tasks of failed attempts into a folder, and return their names.
 
-    Args:
-        traces: folder of the attempts.
-        tasks: folder of the tasks.
-        target: folder for the new tasks.
-        messages: the agent's information about the attempt.
-
-    Raises:
-        ConfigError: if an attempt's task is missing, or a summary that is needed.
+    `traces`: folder of the attempts.
+    `target`: folder for the new tasks.
+    `messages`: the agent's information about the attempt.
     """
     names: list[str] = []
     for attempt in attempts(traces):

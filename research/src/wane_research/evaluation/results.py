@@ -22,14 +22,89 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from wane.core.errors import FormatError
 from wane.journal.codec import SchemaError, decode, encode
+from wane.money import dollars
 from wane.strategies.base import Annotate
-from wane_research.evaluation.usage import ContextFigures, Usage
 
-VERSION: Final = 2
-"""Version of the file format that this Wane writes, and the only one that it reads."""
 
-FILE_NAME: Final = "results.jsonl"
-"""Name of a run's file; its folder holds the run's journal and its other files."""
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Usage of model calls. None is a figure that is not known."""
+
+    model_calls: int | None = None  # requests sent, the strategy's own included
+    input_tokens: int | None = None  # tokens of all requests, including those read from or written to a cache
+    cached_tokens: int | None = None  # input tokens read from the provider's cache
+    cache_write_tokens: int | None = None  # input tokens written to it
+    output_tokens: int | None = None  # tokens of all answers
+    cost: float | None = None  # dollars of all calls; None if that of any call is not known
+    cost_at_least: float | None = None  # dollars of the calls whose cost is known, where that of others is not
+    unreported: int = 0  # number of the calls whose tokens the provider did not report; they are in no figure of tokens
+
+    @property
+    def known_cost(self) -> float:
+        """Dollars of the calls whose cost is known: all that `cost` says, or a lower bound."""
+        return self.cost if self.cost is not None else self.cost_at_least or 0.0
+
+
+NOTHING: Final = Usage(0, 0, 0, 0, 0, 0.0)  # the usage of an agent that never began
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A figure over some trials, of which that of some may not be known."""
+
+    at_least: float = 0  # the sum, or the largest, of what is known
+    known_trials: int = 0  # number of trials whose figure is known
+    of: int = 0  # number of all of these trials
+
+    @classmethod
+    def cost(cls, usages: Iterable[Usage]) -> Total:
+        """Return the dollars of some trials."""
+        total = cls()
+        for usage in usages:
+            total += cls(usage.known_cost, int(usage.cost is not None), 1)
+        return total
+
+    def __add__(self, other: Total) -> Total:
+        return Total(self.at_least + other.at_least, self.known_trials + other.known_trials, self.of + other.of)
+
+    @property
+    def exact(self) -> float | None:
+        """The figure; None if that of any trial is not known."""
+        return self.at_least if self.known_trials == self.of else None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is known of it."""
+        return self.of > 0 and not self.known_trials and not self.at_least
+
+    def describe(self) -> str:
+        """Return dollars in words: `$0.42`, `at least $20.32 (cost known of 8 of 9 trials)` or `cost unknown`."""
+        if self.unknown:
+            return "cost unknown"
+        if self.exact is not None:
+            return dollars(self.exact)
+        return f"at least {dollars(self.at_least)} (cost known of {self.known_trials:,} of {self.of:,} trials)"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFigures:
+    """Figures of the context in a trial, and of the work in it. None is a figure that is not known."""
+
+    passes: int = 0  # how often the strategy evicted anything
+    evicted_tokens: int = 0  # tokens that left the view
+    peak_view: int = 0  # tokens of the largest request
+    over_budget: int = 0  # requests over the budget
+    read_again: int = 0  # results that the agent fetched again after they had left the view
+    # Calls that explored before the first one that changed something; all of them if none did
+    explored_first: int | None = None
+    # Calls that explored and repeated an earlier one of the user's turn, with nothing changed in between
+    repeated: int | None = None
+    unended: int | None = None  # episodes that the model began in this trial and had not ended when it was over
+
+
+VERSION: Final = 2  # version of the file format that this Wane writes, and the only one that it reads
+
+FILE_NAME: Final = "results.jsonl"  # name of a run's file; its folder holds the run's journal and its other files
 
 Protocol: TypeAlias = Literal["isolated", "single"]
 """Whether each task has a session of its own, or one session goes through all of them."""
@@ -50,23 +125,14 @@ class ResultsError(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One side of a comparison: all settings but the task and the run.
+    """One side of a comparison: all settings but the task and the run."""
 
-    Attributes:
-        benchmark: name of the benchmark, such as `terminal-bench-2.0`.
-        model: the model, as `provider:model`.
-        strategy: how the context is kept, such as `cwl`; for another agent, its name.
-        budget: tokens that the view may hold; None for no budget.
-        protocol: `isolated` or `single`.
-        annotate: who marks episodes: `model`, `infer` or `host`; None for the strategy's default.
-    """
-
-    benchmark: str
-    model: str
-    strategy: str
-    budget: int | None
-    protocol: Protocol
-    annotate: Annotate | None = None
+    benchmark: str  # name of the benchmark, such as `terminal-bench-2.0`
+    model: str  # the model, as `provider:model`
+    strategy: str  # how the context is kept, such as `cwl`; for another agent, its name
+    budget: int | None  # tokens that the view may hold; None for no budget
+    protocol: Protocol  # `isolated` or `single`
+    annotate: Annotate | None = None  # who marks episodes: `model`, `infer` or `host`; None for the strategy's default
 
     @property
     def strategy_text(self) -> str:
@@ -84,51 +150,35 @@ class StepReward:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One task, tried once.
-
-    Attributes:
-        arm: what was tried.
-        run: number of the run, from 1.
-        position: place of the task in the run's order, from 1.
-        task: name of the task.
-        reward: the verifier's reward, 0 to 1; None if nothing was graded.
-        error: name of the error that ended the trial, such as `AgentTimeoutError` or the provider's own
-            `overloaded_error`; "" for none. A trial may have both: a timeout is graded too.
-        error_message: its text, in a line.
-        phase: the part of the trial in which it was raised; None if that is not known, or there is no error.
-        ended_by: what raised it; None if there is no error. By default the phase and the error's name tell: before the
-            agent begins and after the grading it is the environment, while grading it is the verifier, unless it was a
-            person; while the agent works, its name decides, and an unknown one is the agent's.
-        started: when the agent began; None if it did not or is not known.
-        seconds: how long the agent worked, without `waited`; None if it is not known.
-        waited: seconds that were lost to a provider that failed; None if that is not known.
-        usage: usage of its model calls, in this task alone.
-        context: figures of its context, in this task alone; None if they are not known.
-        steps: the rewards of its steps, for a task of several steps.
-        journal: the session's journal after this task, as a path relative to the folder of the file; "" for none. In
-            `single` it holds the earlier tasks as well.
-        directory: the trial's own folder, as a path relative to the folder of the file; "" for none.
-    """
+    """One task, tried once."""
 
     kind: ClassVar[str] = "trial"
 
-    arm: Arm
-    run: int
-    position: int
-    task: str
-    reward: float | None
+    arm: Arm  # what was tried
+    run: int  # number of the run, from 1
+    position: int  # place of the task in the run's order, from 1
+    task: str  # name of the task
+    reward: float | None  # the verifier's reward, 0 to 1; None if nothing was graded
+    # Name of the error that ended the trial, such as `AgentTimeoutError` or the provider's own `overloaded_error`; ""
+    # for none. A trial may have both: a timeout is graded too.
     error: str = ""
-    error_message: str = ""
+    error_message: str = ""  # its text, in a line
+    # The part of the trial in which it was raised; None if that is not known, or there is no error
     phase: Phase | None = None
+    # What raised it; None if there is no error. By default the phase and the error's name tell: before the agent begins
+    # and after the grading it is the environment, while grading it is the verifier, unless it was a person; while the
+    # agent works, its name decides, and an unknown one is the agent's.
     ended_by: ErrorKind | None = None
-    started: datetime | None = None
-    seconds: float | None = None
-    waited: float | None = None
-    usage: Usage = field(default_factory=Usage)
-    context: ContextFigures | None = None
-    steps: tuple[StepReward, ...] = ()
+    started: datetime | None = None  # when the agent began; None if it did not or is not known
+    seconds: float | None = None  # how long the agent worked, without `waited`; None if it is not known
+    waited: float | None = None  # seconds that were lost to a provider that failed; None if that is not known
+    usage: Usage = field(default_factory=Usage)  # usage of its model calls, in this task alone
+    context: ContextFigures | None = None  # figures of its context, in this task alone; None if they are not known
+    steps: tuple[StepReward, ...] = ()  # the rewards of its steps, for a task of several steps
+    # The session's journal after this task, as a path relative to the folder of the file; "" for none. In `single` it
+    # holds the earlier tasks as well.
     journal: str = ""
-    directory: str = ""
+    directory: str = ""  # the trial's own folder, as a path relative to the folder of the file; "" for none
 
     def __post_init__(self) -> None:
         if self.error and self.ended_by is None:
@@ -158,75 +208,49 @@ def _kind_of(error: str, phase: Phase | None) -> ErrorKind:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """A trial that was stopped and is tried again: it has no score, but was paid for.
-
-    Attributes:
-        arm: what was tried.
-        run: number of the run.
-        task: name of the task.
-        why: why it was stopped, in a few words.
-        usage: usage of its model calls.
-    """
+    """A trial that was stopped and is tried again: it has no score, but was paid for."""
 
     kind: ClassVar[str] = "abandoned"
 
-    arm: Arm
-    run: int
-    task: str
-    why: str
-    usage: Usage = field(default_factory=Usage)
+    arm: Arm  # what was tried
+    run: int  # number of the run
+    task: str  # name of the task
+    why: str  # why it was stopped, in a few words
+    usage: Usage = field(default_factory=Usage)  # usage of its model calls
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """First line of a file: the plan of a run, written before its first trial.
-
-    Attributes:
-        version: version of the file format.
-        arm: its arm.
-        run: number of the run, from 1.
-        order: names of all its tasks, in the order of the run.
-        seed: seed of that order; None if it was given.
-        new_environment: the line that tells the model of a new environment, ahead of each task; "" for none.
-        margin: differences of scores below this count as none, from 0 to 1; set before the first trial.
-        created: when it began, in UTC.
-        versions: versions of the programs and of the benchmark, by name: `wane`, `harbor`, `python`.
-        settings: further settings of the run, such as limits, as JSON data for people to read.
-        benchmark_tasks: number of the benchmark's tasks, of which `order` may have only some; None if not known.
-    """
+    """First line of a file: the plan of a run, written before its first trial."""
 
     kind: ClassVar[str] = "run"
 
-    version: int
+    version: int  # version of the file format
     arm: Arm
-    run: int
-    order: tuple[str, ...]
-    seed: int | None
-    new_environment: str
-    margin: float
-    created: datetime
+    run: int  # number of the run, from 1
+    order: tuple[str, ...]  # names of all its tasks, in the order of the run
+    seed: int | None  # seed of that order; None if it was given
+    new_environment: str  # the line that tells the model of a new environment, ahead of each task; "" for none
+    margin: float  # differences of scores below this count as none, from 0 to 1; set before the first trial
+    created: datetime  # when it began, in UTC
+    # Versions of the programs and of the benchmark, by name: `wane`, `harbor`, `python`
     versions: Mapping[str, str] = field(default_factory=dict)
+    # Further settings of the run, such as limits, as JSON data for people to read
     settings: Mapping[str, Any] = field(default_factory=dict)
+    # Number of the benchmark's tasks, of which `order` may have only some; None if not known
     benchmark_tasks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """The content of a file.
+    """The content of a file."""
 
-    Attributes:
-        path: the file.
-        run: its header.
-        trials: its trials, in order; the last one if a task has several, and none that was given up after it had ended.
-        abandoned: its trials that were stopped and tried again.
-        remark: ignored content, in a sentence; "" for none.
-    """
-
-    path: Path
-    run: Run
+    path: Path  # the file
+    run: Run  # its header
+    # Its trials, in order; the last one if a task has several, and none that was given up after it had ended
     trials: tuple[Trial, ...]
-    abandoned: tuple[Abandoned, ...] = ()
-    remark: str = ""
+    abandoned: tuple[Abandoned, ...] = ()  # its trials that were stopped and tried again
+    remark: str = ""  # ignored content, in a sentence; "" for none
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -235,8 +259,7 @@ class RunResults:
         return tuple(task for task in self.run.order if task not in done)
 
 
-_OWN: Final = frozenset({"agent", "timeout", "limit"})
-"""What can end a trial that counts before it is graded."""
+_OWN: Final = frozenset({"agent", "timeout", "limit"})  # what can end a trial that counts before it is graded
 
 # In order: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's, and an
 # ApiRateLimitError, as Harbor names what other agents say of their provider, no limit of ours.
@@ -251,11 +274,7 @@ _ERROR_WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
 
 
 def begin(path: Path, run: Run) -> None:
-    """Write the header of a new file.
-
-    Raises:
-        FileExistsError: if there is one.
-    """
+    """Write the header of a new file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         _write(file.fileno(), _line(run))
@@ -306,11 +325,7 @@ def read(path: Path) -> RunResults:
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files of results in some folders, at any depth, and those named themselves; each once.
-
-    Raises:
-        ResultsError: if a place holds none.
-    """
+    """Yield the files of results in some folders, at any depth, and those named themselves; each once."""
     yielded: set[Path] = set()
     for path in paths:
         files = [path] if path.is_file() else sorted(path.rglob(FILE_NAME))

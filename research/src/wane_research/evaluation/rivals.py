@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from typing_extensions import override
 
-from wane_research.evaluation.needed import need_harbor
+from wane_research.evaluation import need_harbor
 
 need_harbor("wane_research.evaluation.rivals")
 

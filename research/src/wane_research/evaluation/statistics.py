@@ -30,11 +30,9 @@ Floats: TypeAlias = NDArray[np.float64]
 
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "not worse", "undecided"]
 
-LEVEL: Final = 0.95
-"""Level of the intervals, unless told otherwise."""
+LEVEL: Final = 0.95  # level of the intervals, unless told otherwise
 
-_RESAMPLES: Final = 2_000
-"""Samples that a bootstrap draws."""
+_RESAMPLES: Final = 2_000  # samples that a bootstrap draws
 
 _POWER: Final = 0.8
 
@@ -71,48 +69,31 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of an arm.
+    """The score of an arm."""
 
-    Attributes:
-        value: mean over tasks of the mean over runs.
-        by_task: its error if other tasks could have been drawn; None with one task.
-        by_run: its error if the tasks are given and done again; None with one run.
-        naive: its standard error if all trials were independent, for comparison; None with one trial.
-        tasks: number of tasks.
-        runs: number of runs.
-        trials: number of trials.
-    """
-
-    value: float
-    by_task: Error | None
-    by_run: Error | None
-    naive: float | None
-    tasks: int
-    runs: int
-    trials: int
+    value: float  # mean over tasks of the mean over runs
+    by_task: Error | None  # its error if other tasks could have been drawn; None with one task
+    by_run: Error | None  # its error if the tasks are given and done again; None with one run
+    naive: float | None  # its standard error if all trials were independent, for comparison; None with one trial
+    tasks: int  # number of tasks
+    runs: int  # number of runs
+    trials: int  # number of trials
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of two arms' scores on the tasks that both tried.
+    """The difference of two arms' scores on the tasks that both tried."""
 
-    Attributes:
-        value: the first's score minus the second's.
-        by_task: its error, paired by task, if other tasks could have been drawn; None with one task. Never less than
-            1 / (tasks + 2).
-        by_run: its error if the tasks are given; None if an arm has one run. With one task never less than
-            1 / (runs + 2), by the arm with fewer runs.
-        unpaired: its standard error if the tasks were not the same, for comparison; None with one task.
-        tasks: number of tasks that both tried.
-        margin: differences below this are held to be none.
-    """
-
-    value: float
+    value: float  # the first's score minus the second's
+    # Its error, paired by task, if other tasks could have been drawn; None with one task. Never less than 1 / (tasks +
+    # 2).
     by_task: Error | None
+    # Its error if the tasks are given; None if an arm has one run. With one task never less than 1 / (runs + 2), by the
+    # arm with fewer runs.
     by_run: Error | None
-    unpaired: float | None
-    tasks: int
-    margin: float
+    unpaired: float | None  # its standard error if the tasks were not the same, for comparison; None with one task
+    tasks: int  # number of tasks that both tried
+    margin: float  # differences below this are held to be none
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Return the wider of the intervals by task and by run; None if there is neither.
@@ -144,23 +125,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How the score changes with the position in a run, tasks held fixed.
+    """How the score changes with the position in a run, tasks held fixed."""
 
-    Attributes:
-        slope: change of the score for ten positions.
-        error: error of that; None if it cannot be told, as where nothing deviates from the slope.
-    """
-
-    slope: float
-    error: Error | None
+    slope: float  # change of the score for ten positions
+    error: Error | None  # error of that; None if it cannot be told, as where nothing deviates from the slope
 
 
 def score(table: Table) -> Score:
-    """Return the score of an arm with its errors.
-
-    Raises:
-        ValueError: for an empty table.
-    """
+    """Return the score of an arm with its errors."""
     if not table:
         raise ValueError("there are no scores")
     means = _means(table)
@@ -229,9 +201,7 @@ def bootstrap(first: Table, second: Table, *, seed: int = 0) -> Interval:
 def wilson(passed: float, trials: float) -> Interval:
     """Return Wilson's interval of a share, which stays within 0 and 1 and has a width even at its ends.
 
-    Args:
-        passed: how many passed.
-        trials: of how many; of dependent trials, how many independent ones they are worth.
+    `trials`: of how many; of dependent trials, how many independent ones they are worth.
     """
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     share = passed / trials
@@ -260,9 +230,8 @@ def drift(table: Table, positions: Table) -> Drift | None:
     A task is compared with itself at other positions, so that hard tasks at the end are not mistaken for a loss. That
     needs runs of different orders.
 
-    Args:
-        table: the scores.
-        positions: by task and run, the place of the task in the run's order.
+    `table`: the scores.
+    `positions`: by task and run, the place of the task in the run's order.
 
     Returns:
         None if no task has stood at two positions.
@@ -298,10 +267,8 @@ def within_variance(table: Table) -> float | None:
 def chance(spread: float, tasks: int, runs: int) -> float:
     """Return the largest difference that chance alone makes between two equal arms, in 95 of 100 cases.
 
-    Args:
-        spread: variance of a trial's score around its task's mean, as of `within_variance`.
-        tasks: number of tasks.
-        runs: runs of each arm.
+    `spread`: variance of a trial's score around its task's mean, as of `within_variance`.
+    `runs`: runs of each arm.
     """
     return NormalDist().inv_cdf((1 + LEVEL) / 2) * sqrt(2 * spread / runs / tasks)
 
@@ -311,10 +278,8 @@ def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
 
     None for one task and one run, of which no interval is known.
 
-    Args:
-        spread: variance of a trial's score around its task's mean, as of `within_variance`.
-        tasks: number of tasks.
-        runs: runs of each arm.
+    `spread`: variance of a trial's score around its task's mean, as of `within_variance`.
+    `runs`: runs of each arm.
     """
     if tasks == 1 and runs == 1:
         return None

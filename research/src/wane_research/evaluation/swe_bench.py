@@ -15,14 +15,11 @@ from wane.core.errors import ConfigError
 from wane_research.evaluation.results import RunResults, append, find, read
 from wane_research.evaluation.running.config import Sample, drawn
 
-BENCHMARKS: Final = ("swe-bench-lite", "swe-bench-verified")
-"""Benchmarks whose trials are graded afterwards."""
+BENCHMARKS: Final = ("swe-bench-lite", "swe-bench-verified")  # benchmarks whose trials are graded afterwards
 
-CHECKOUT: Final = "/testbed"
-"""The folder of the repository in SWE-bench's images."""
+CHECKOUT: Final = "/testbed"  # the folder of the repository in SWE-bench's images
 
-PATCH: Final = "patch.diff"
-"""The file with an agent's changes, in its trial's folder for logs."""
+PATCH: Final = "patch.diff"  # the file with an agent's changes, in its trial's folder for logs
 
 PREDICTIONS: Final = "predictions.jsonl"
 
@@ -68,11 +65,7 @@ class Instance:
 
 
 def instances(path: Path) -> tuple[Instance, ...]:
-    """Return the instances in a file with a JSON object in each line, by id.
-
-    Raises:
-        ConfigError: if it cannot be read, holds none, or a line lacks a field.
-    """
+    """Return the instances in a file with a JSON object in each line, by id."""
     by_id: dict[str, Instance] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -98,9 +91,6 @@ def write_tasks(source: Path, target: Path, sample: Sample | None) -> tuple[str,
         source: file of instances.
         target: folder for the tasks.
         sample: write only so many, drawn by a seed.
-
-    Raises:
-        ConfigError: if the file cannot be used, or has fewer.
     """
     by_id = {instance.instance_id: instance for instance in instances(source)}
     names = drawn(tuple(by_id), sample)
@@ -126,9 +116,6 @@ def write_predictions(places: Sequence[Path]) -> Iterator[tuple[RunResults, Path
 
     Yields:
         The run, the file, and the number of predictions that are not empty.
-
-    Raises:
-        ResultsError: if a place holds no results.
     """
     for path in find(places):
         run = read(path)
@@ -159,9 +146,8 @@ def grader_command(predictions: Path, run: RunResults) -> str:
 def take_grades(path: Path, report: Path) -> tuple[int, int]:
     """Take the grader's verdicts into a run's results, and return how many passed and how many were graded.
 
-    Args:
-        path: the run's folder, or its file of results.
-        report: the grader's report, a JSON object with `resolved_ids` and `submitted_ids`.
+    `path`: the run's folder, or its file of results.
+    `report`: the grader's report, a JSON object with `resolved_ids` and `submitted_ids`.
 
     Raises:
         ConfigError: if the report is of other instances, or is no report, or there is more than one run.

@@ -14,7 +14,7 @@ import wane
 from wane.core import Kind
 from wane.formats import Part, get_format
 from wane.journal import MessageRecord, PassRecord, Record, UsageRecord, read
-from wane_research.evaluation.sandbox.files import write_shared
+from wane_research.evaluation.sandbox.namespace import write_shared
 
 SCHEMA: Final = "ATIF-v1.8"
 FILE: Final = "trajectory.json"
@@ -23,13 +23,8 @@ FILE: Final = "trajectory.json"
 def trajectory(journal: Path, skip: int, trial: str) -> dict[str, Any]:
     """Return the trajectory of a session's records after the first `skip`, as JSON data.
 
-    Args:
-        journal: the session file.
-        skip: number of records of earlier tasks.
-        trial: name of the trial.
-
-    Raises:
-        WaneError: if the journal cannot be read.
+    `journal`: the session file.
+    `skip`: number of records of earlier tasks.
     """
     file = read(journal)
     format_ = get_format(file.header.format)
@@ -53,11 +48,7 @@ def trajectory(journal: Path, skip: int, trial: str) -> dict[str, Any]:
 
 
 def write(journal: Path, skip: int, trial: str, target: Path) -> None:
-    """Write the trajectory into a file.
-
-    Raises:
-        WaneError: if the journal cannot be read.
-    """
+    """Write the trajectory into a file."""
     data = trajectory(journal, skip, trial)
     if data["steps"]:  # the format wants at least one
         write_shared(target, json.dumps(data))

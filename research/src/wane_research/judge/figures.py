@@ -10,62 +10,41 @@ from statistics import NormalDist, fmean
 from wane_research.evaluation.statistics import LEVEL, Interval, bootstrap, detectable, score
 from wane_research.judge.judging import ALL, USERS, Judgement
 
-Losses = dict[str, dict[int, float]]
-"""Nats a token, by session and call."""
+Losses = dict[str, dict[int, float]]  # nats a token, by session and call
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one arm came to. Every session counts the same.
+    """What one arm came to. Every session counts the same."""
 
-    Attributes:
-        arm: name of the arm.
-        view: mean tokens of a view.
-        loss: nats a token of the next call.
-        above: the same, above that with the whole history.
-        interval: its 95 % interval, from sessions and calls drawn again; None for the whole history itself.
-        worth: share of the way from the user's words alone to the whole history.
-        worth_interval: the same of the interval's ends, the length of the way held fixed.
-        name_loss: nats a token in names that the history holds; None if no judged call has any.
-        gone: nats a token above the whole history where a name of the call had left the reference arm's view; None if
-            there is no such call.
-        others: the same of all other calls.
-        recall: share of the names that the view holds.
-    """
-
-    arm: str
-    view: float
-    loss: float
-    above: float
+    arm: str  # name of the arm
+    view: float  # mean tokens of a view
+    loss: float  # nats a token of the next call
+    above: float  # the same, above that with the whole history
+    # Its 95 % interval, from sessions and calls drawn again; None for the whole history itself
     interval: Interval | None
-    worth: float
-    worth_interval: Interval | None
-    name_loss: float | None
+    worth: float  # share of the way from the user's words alone to the whole history
+    worth_interval: Interval | None  # the same of the interval's ends, the length of the way held fixed
+    name_loss: float | None  # nats a token in names that the history holds; None if no judged call has any
+    # Nats a token above the whole history where a name of the call had left the reference arm's view; None if there is
+    # no such call
     gone: float | None
-    others: float | None
-    recall: float
+    others: float | None  # the same of all other calls
+    recall: float  # share of the names that the view holds
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two arms on the same calls.
+    """Two arms on the same calls."""
 
-    Attributes:
-        first: name of an arm.
-        second: name of another.
-        difference: nats a token of the first less the second's.
-        interval: its 95 % interval.
-        detectable: the least true difference that this sample would have shown in four of five cases; None with one
-            session.
-        sessions: number of sessions that would show the difference seen in four of five cases, if it is the true one;
-            None with one session or no difference.
-    """
-
-    first: str
-    second: str
-    difference: float
+    first: str  # name of an arm
+    second: str  # name of another
+    difference: float  # nats a token of the first less the second's
     interval: Interval
+    # The least true difference that this sample would have shown in four of five cases; None with one session
     detectable: float | None
+    # Number of sessions that would show the difference seen in four of five cases, if it is the true one; None with one
+    # session or no difference
     sessions: int | None
 
 
@@ -81,9 +60,8 @@ def complete(judgements: Iterable[Judgement], arms: Sequence[str]) -> list[Judge
 def rows(judgements: Sequence[Judgement], reference: str) -> list[Row]:
     """Return a row for each arm; the whole history and the user's words alone must be among them.
 
-    Args:
-        judgements: as of `complete`.
-        reference: the arm by whose view calls are split into those that use a name that left it, and others.
+    `judgements`: as of `complete`.
+    `reference`: the arm by whose view calls are split into those that use a name that left it, and others.
     """
     by_arm: dict[str, list[Judgement]] = {}
     for judgement in judgements:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
@@ -14,25 +16,19 @@ from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.identifiers import identifiers, spoken
 from wane.lab.counting import Material, count
-from wane.lab.session import RecordedSession
+from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.compact import KEPT_SHARE
 from wane.strategies.registry import get_strategy
-from wane_research.judge.excerpts import excerpt
 
-ALL: Final = "none"
-"""The arm that shows the whole history: one end of the scale."""
-USERS: Final = "users"
-"""The arm that shows the user's words alone: the other end."""
+ALL: Final = "none"  # the arm that shows the whole history: one end of the scale
+USERS: Final = "users"  # the arm that shows the user's words alone: the other end
 
-CALLS: Final = 4
-"""Calls of an excerpt that are judged: its last ones."""
-TRIES: Final = 20
-"""Stretches of a session to look at for a call that uses a name that has left a view."""
+CALLS: Final = 4  # calls of an excerpt that are judged: its last ones
+TRIES: Final = 20  # stretches of a session to look at for a call that uses a name that has left a view
 SCORED: Final = 64
 """Tokens of a call that are judged: its first ones, so that a call that writes a long file weighs no more."""
-SUMMARY_SHARE: Final = 1 / 40
-"""Tokens of a summary, as a share of the budget: 2,000 of 80,000."""
+SUMMARY_SHARE: Final = 1 / 40  # tokens of a summary, as a share of the budget: 2,000 of 80,000
 
 _HEADS: Final = {
     Kind.SYSTEM: "[system]\n",
@@ -42,8 +38,7 @@ _HEADS: Final = {
     Kind.REASONING: "[thought]\n",
     Kind.RESULT: "[result]\n",
 }
-CALL: Final = "[call]"
-"""How a call begins."""
+CALL: Final = "[call]"  # how a call begins
 
 
 class Judge(Protocol):
@@ -69,19 +64,12 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What shows the model its view.
+    """What shows the model its view."""
 
-    Attributes:
-        name: its name, as `arm` reads it.
-        strategy: name of the strategy; `users` for the user's words alone.
-        policy: the policy of `cwl`.
-        low_water: share of the budget down to which another strategy goes; None for its default.
-    """
-
-    name: str
-    strategy: str
-    policy: Policy
-    low_water: float | None = None
+    name: str  # its name, as `arm` reads it
+    strategy: str  # name of the strategy; `users` for the user's words alone
+    policy: Policy  # the policy of `cwl`
+    low_water: float | None = None  # share of the budget down to which another strategy goes; None for its default
 
     def start(self, budget: int) -> Strategy:
         """Return its strategy for a new session."""
@@ -93,9 +81,6 @@ def arm(name: str) -> Arm:
     """Return an arm by its name: a strategy or `users`.
 
     A strategy may have its low water, as in `truncate@0.5`, and `cwl` the share of its index, as in `cwl+0.01`.
-
-    Raises:
-        ConfigError: for another name.
     """
     match = re.fullmatch(r"([a-z-]+?)(?:@(0?\.\d+|1))?(?:\+(0|0?\.\d+))?", name)
     if match is None:
@@ -109,31 +94,18 @@ def arm(name: str) -> Arm:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How likely the model held one recorded call, given one view.
-
-    Attributes:
-        session: the session.
-        call: number of the call in its excerpt.
-        arm: name of the arm.
-        view: tokens of the view.
-        tokens: tokens of the call that were judged.
-        loss: their negative log-likelihood together, in nats.
-        names: names in the judged part that the history before it holds.
-        missing: names of these that the view does not hold.
-        name_tokens: tokens of the call in such names.
-        name_loss: their negative log-likelihood together.
-    """
+    """How likely the model held one recorded call, given one view."""
 
     session: str
-    call: int
-    arm: str
-    view: int
-    tokens: int
-    loss: float
-    names: int
-    missing: int
-    name_tokens: int
-    name_loss: float
+    call: int  # number of the call in its excerpt
+    arm: str  # name of the arm
+    view: int  # tokens of the view
+    tokens: int  # tokens of the call that were judged
+    loss: float  # their negative log-likelihood together, in nats
+    names: int  # names in the judged part that the history before it holds
+    missing: int  # names of these that the view does not hold
+    name_tokens: int  # tokens of the call in such names
+    name_loss: float  # their negative log-likelihood together
 
     @property
     def mean(self) -> float:
@@ -146,13 +118,11 @@ class Excerpts:
 
     Sources take turns, so that a few excerpts are of all agents; within a source a seed decides.
 
-    Args:
-        sessions: the sessions.
-        judge: counts tokens.
-        size: tokens of an excerpt, at most.
-        budget: tokens that a view may hold; a call is judged only if the history before it is longer.
-        seed: decides order and places.
-        gone: judge only calls that use a name that has left this arm's view; None for any.
+    `judge`: counts tokens.
+    `size`: tokens of an excerpt, at most.
+    `budget`: tokens that a view may hold; a call is judged only if the history before it is longer.
+    `seed`: decides order and places.
+    `gone`: judge only calls that use a name that has left this arm's view; None for any.
     """
 
     def __init__(
@@ -255,8 +225,7 @@ class Excerpt:
     def _summary(self, before: int) -> str:
         """Return an extract by rule, as nobody writes a summary: the user's first words, then the latest calls.
 
-        Args:
-            before: number of parts to summarise, and of those that stay in view beside the summary.
+        `before`: number of parts to summarise, and of those that stay in view beside the summary.
         """
         room, tail = 4 * round(self._budget * SUMMARY_SHARE), self._budget * KEPT_SHARE
         parts = self._session.parts[:before]
@@ -342,3 +311,92 @@ def _inside(pieces: Sequence[str], names: Iterable[str]) -> list[bool]:
     return [
         any(start < end and first < stop for start, stop in spans) for first, end in zip([0, *ends], ends, strict=False)
     ]
+
+
+LONGEST: Final = 1_200
+"""Characters of a text to which a longer one is cut: at this scale a whole file would be the whole window."""
+
+_CUT: Final = "\n[…]\n"
+
+
+def excerpt(
+    session: RecordedSession, size: int, counter: Callable[[Part], int], random: Random
+) -> RecordedSession | None:
+    """Return a stretch of a session, with the user's latest turn before it; None if the session is too short.
+
+    Long texts are cut in the middle first, so that an excerpt has as many steps as a real window.
+
+    `size`: its tokens, at most.
+    `counter`: counts the tokens of a part.
+    `random`: draws where it begins.
+    """
+    parts = [shortened(part) for part in session.parts]
+    grown = [0, *accumulate(counter(part) for part in parts)]
+    starts = [call.first for call in session.own_calls if grown[-1] - grown[call.first] >= size]
+    if not starts:
+        return None
+    start = random.choice([0, *starts])
+    turns = [index for index in session.user_turns if index < start][-1:]
+    room = size - sum(grown[index + 1] - grown[index] for index in turns)
+    stops = [call.stop for call in session.own_calls if start < call.stop and grown[call.stop] - grown[start] <= room]
+    if not stops:
+        return None
+    chosen = [*turns, *_paired(parts, range(start, stops[-1]))]
+    return _stretch(session, parts, chosen, start)
+
+
+def shortened(part: Part) -> Part:
+    """Return a part with its long texts cut in the middle; the arguments of a call stay JSON."""
+    if part.kind is not Kind.CALL:
+        return replace(part, text=_cut(part.text), extra_tokens=0, needs=())
+    try:
+        arguments = json.dumps(_cut_in(json.loads(part.arguments or "")), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        arguments = _cut(part.arguments or "")
+    return replace(part, arguments=arguments, needs=())
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return text[:half] + _CUT + text[-half:]
+
+
+def _cut_in(value: object) -> object:
+    if isinstance(value, str):
+        return _cut(value)
+    if isinstance(value, dict):
+        return {name: _cut_in(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_cut_in(inner) for inner in value]
+    return value
+
+
+def _paired(parts: Sequence[Part], indexes: Sequence[int]) -> list[int]:
+    """Leave out results whose call stands before the stretch."""
+    calls: set[str | None] = set()
+    chosen = []
+    for index in indexes:
+        part = parts[index]
+        if part.kind is Kind.CALL:
+            calls.add(part.call_id)
+        if part.kind is not Kind.RESULT or part.call_id in calls:
+            chosen.append(index)
+    return chosen
+
+
+def _stretch(session: RecordedSession, parts: Sequence[Part], chosen: Sequence[int], start: int) -> RecordedSession:
+    stop = chosen[-1] + 1
+    calls = [
+        ModelCall(bisect_left(chosen, call.first), bisect_left(chosen, call.stop))
+        for call in session.own_calls
+        if start <= call.first and call.stop <= stop
+    ]
+    return RecordedSession(
+        f"{session.name}@{start}",
+        session.source,
+        parts=[parts[index] for index in chosen],
+        messages=[session.messages[index] for index in chosen],
+        calls=calls,
+    )

@@ -31,11 +31,7 @@ def is_installed() -> bool:
 
 
 def weights() -> Path:
-    """Return the file of Gemma 3 270M, quantised to four bits; the first time it is put together in the user's cache.
-
-    Raises:
-        MissingResearchError: if the package with the weights is not installed.
-    """
+    """Return the file of Gemma 3 270M in four bits; the first time it is put together in the user's cache."""
     if find_spec(_WEIGHTS) is None:
         raise MissingResearchError("The model", "judge")
     path: Path = import_module(_WEIGHTS).assemble()
@@ -52,10 +48,6 @@ class Model:
         window: tokens that the sequence may hold.
         flash: whether to compute attention in blocks: twice as fast at 8,000 tokens. The engine's own binding switches
             it off on processors without AVX-VNNI, where some builds of it have ended the process.
-
-    Raises:
-        MissingResearchError: if the engine is not installed.
-        RuntimeError: if the file cannot be loaded.
     """
 
     def __init__(self, path: Path, window: int, *, flash: bool = False) -> None:
@@ -98,9 +90,8 @@ class Model:
     def surprise(self, before: Sequence[int], continuation: Sequence[int]) -> list[float]:
         """Return the negative log-likelihood of each token of a continuation, in nats.
 
-        Args:
-            before: the tokens before it, at least one.
-            continuation: its tokens, at most 512.
+        `before`: the tokens before it, at least one.
+        `continuation`: its tokens, at most 512.
         """
         self._prepare(before[:-1])
         batch = [before[-1], *continuation[:-1]]
@@ -113,9 +104,8 @@ class Model:
     def continued(self, before: Sequence[int], most: int) -> Iterator[int]:
         """Yield the likeliest next tokens until the model ends its turn.
 
-        Args:
-            before: the tokens before them, at least one.
-            most: the largest number of tokens.
+        `before`: the tokens before them, at least one.
+        `most`: the largest number of tokens.
         """
         self._prepare(before[:-1])
         token = before[-1]

@@ -17,25 +17,17 @@ from wane.testing import Call, HttpError, Reply, Request, Usage
 from wane_research.judge.judging import CALL, rendered
 from wane_research.judge.model import Model
 
-CALLS: Final = 4
-"""Calls of the model in a turn before it answers."""
-_SAID: Final = 16
-"""Most tokens of an answer, and of an argument that may be any text."""
+CALLS: Final = 4  # calls of the model in a turn before it answers
+_SAID: Final = 16  # most tokens of an answer, and of an argument that may be any text
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A request.
+    """A request."""
 
-    Attributes:
-        tokens: its tokens, as the model reads it.
-        cached: tokens of these that the model's memory held already.
-        refused: whether it was refused, because it and an answer would not fit into the window.
-    """
-
-    tokens: int
-    cached: int
-    refused: bool
+    tokens: int  # its tokens, as the model reads it
+    cached: int  # tokens of these that the model's memory held already
+    refused: bool  # whether it was refused, because it and an answer would not fit into the window
 
 
 class SmallModel:
@@ -48,15 +40,12 @@ class SmallModel:
         model: the model; its memory must be larger than the window.
         window: tokens of the longest request that is not refused.
         calls: calls of a turn.
-
-    Attributes:
-        served: the requests, in order.
     """
 
     def __init__(self, model: Model, window: int, calls: int = CALLS) -> None:
         self._model, self._window, self._calls = model, window, calls
         self._made = 0
-        self.served: list[Served] = []
+        self.served: list[Served] = []  # the requests, in order
 
     def __call__(self, request: Request) -> Reply:
         """Answer a request."""

@@ -52,12 +52,7 @@ def libraries(name: str) -> tuple[str, ...]:
 def get_peer(name: str, settings: Settings) -> Strategy:
     """Return a new strategy for one session.
 
-    Args:
-        name: one of `PEERS`.
-        settings: its settings.
-
-    Raises:
-        MissingResearchError: if its library is not installed.
+    `name`: one of `PEERS`.
     """
     module, maker_name, _ = _PEERS[name]
     try:

@@ -13,21 +13,13 @@ from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute
 
 @dataclass(slots=True)
 class Turn:
-    """One message to make: the items of an assistant message, or one item of another kind.
+    """One message to make: the items of an assistant message, or one item of another kind."""
 
-    Attributes:
-        kind: kind of the first item.
-        message: its ordinal, if it is known.
-        indexes: indexes of the items.
-        items: the items.
-        parts: their contents.
-    """
-
-    kind: Kind
-    message: int | None
-    indexes: list[int] = field(default_factory=list)
+    kind: Kind  # kind of the first item
+    message: int | None  # its ordinal, if it is known
+    indexes: list[int] = field(default_factory=list)  # indexes of the items
     items: list[Item] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)  # their contents
 
     @property
     def tokens(self) -> int:
@@ -48,15 +40,11 @@ class Turn:
 class Peer(Strategy):
     """A peer's context manager over a history.
 
-    Args:
-        settings: budget and overhead; the peer's limit is the budget less the overhead.
-
-    Attributes:
-        room: tokens that its messages may hold.
+    `settings`: budget and overhead; the peer's limit is the budget less the overhead.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.room = max(1, settings.budget - settings.overhead)
+        self.room = max(1, settings.budget - settings.overhead)  # tokens that its messages may hold
         self._turn: Turn | None = None
         self._count = 0
         self._sent: list[Slot] = []

@@ -247,16 +247,16 @@ class GradeOptions:
 
 
 EVAL_COMMANDS: Final = (
-    Command("eval run", RunConfigOptions, "wane_research.cli.eval.run:run_config"),
-    Command("eval resume", ResumeOptions, "wane_research.cli.eval.run:resume"),
-    Command("eval check", CheckOptions, "wane_research.cli.eval.planning:check"),
-    Command("eval power", PowerOptions, "wane_research.cli.eval.planning:show_power"),
-    Command("eval report", ReportOptions, "wane_research.cli.eval.run:run_report"),
-    Command("eval tasks", TasksOptions, "wane_research.cli.eval.tasks:list_tasks"),
-    Command("eval swe-bench", SweBenchOptions, "wane_research.cli.eval.tasks:write_swe_bench"),
-    Command("eval recovery", RecoveryOptions, "wane_research.cli.eval.tasks:write_recovered"),
-    Command("eval longcli", LongCliOptions, "wane_research.cli.eval.tasks:write_long_cli"),
-    Command("eval predictions", PredictionsOptions, "wane_research.cli.eval.tasks:predictions"),
-    Command("eval grade", GradeOptions, "wane_research.cli.eval.tasks:grade"),
+    Command("eval run", RunConfigOptions, "wane_research.cli.eval.actions:run_config"),
+    Command("eval resume", ResumeOptions, "wane_research.cli.eval.actions:resume"),
+    Command("eval check", CheckOptions, "wane_research.cli.eval.actions:check"),
+    Command("eval power", PowerOptions, "wane_research.cli.eval.actions:show_power"),
+    Command("eval report", ReportOptions, "wane_research.cli.eval.actions:run_report"),
+    Command("eval tasks", TasksOptions, "wane_research.cli.eval.actions:list_tasks"),
+    Command("eval swe-bench", SweBenchOptions, "wane_research.cli.eval.actions:write_swe_bench"),
+    Command("eval recovery", RecoveryOptions, "wane_research.cli.eval.actions:write_recovered"),
+    Command("eval longcli", LongCliOptions, "wane_research.cli.eval.actions:write_long_cli"),
+    Command("eval predictions", PredictionsOptions, "wane_research.cli.eval.actions:predictions"),
+    Command("eval grade", GradeOptions, "wane_research.cli.eval.actions:grade"),
 )
 """All of them, in the order of help."""

@@ -48,8 +48,7 @@ from wane_research.cli.lab.commands import BenchOptions
 
 BUDGETS: Final = "60k,80k,120k"
 
-_NAMED: Final = 20
-"""Differences to name; the others are counted."""
+_NAMED: Final = 20  # differences to name; the others are counted
 
 _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
     "tokens": rounded,
@@ -60,11 +59,7 @@ _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
 
 
 def run_bench(options: BenchOptions) -> int:
-    """Measure, and print or write the result; or print the sources; return the exit code.
-
-    Raises:
-        WaneError: for recordings that are missing or differ, and for options that cannot work.
-    """
+    """Measure, and print or write the result; or print the sources; return the exit code."""
     return run_on(options, load_sources())
 
 
@@ -123,11 +118,7 @@ def _strategies(text: str, *, explicit: bool) -> tuple[str, ...]:
 
 
 def _sources_of(expected: Result, sources: Sequence[Source]) -> tuple[Source, ...]:
-    """Return the sources that a result was made of.
-
-    Raises:
-        ConfigError: if it was made of recordings that are not those of this version.
-    """
+    """Return the sources that a result was made of."""
     digests = {recording["sha256"]: recording["name"] for recording in expected.recordings}
     chosen = []
     for source in sources:

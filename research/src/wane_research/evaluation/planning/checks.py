@@ -15,7 +15,7 @@ import platformdirs
 
 from wane.core.errors import WaneError
 from wane.prices import prices_of
-from wane_research.evaluation.needed import need_harbor
+from wane_research.evaluation import need_harbor
 from wane_research.evaluation.running.config import RIVAL, Config
 from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.sandbox import dockerfile
@@ -39,10 +39,8 @@ _GB: Final = 1_000_000_000
 def problems(config: Config, tasks: Sequence[Task], environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return what would keep an evaluation from running, or falsify it, each with its remedy.
 
-    Args:
-        config: its configuration.
-        tasks: its tasks.
-        environ: this machine's environment, of which only names are looked at.
+    `config`: its configuration.
+    `environ`: this machine's environment, of which only names are looked at.
     """
     problems = [*_harbor(), *_models(config, environ), *clients(config.models)]
     if config.environment.type == "linux":

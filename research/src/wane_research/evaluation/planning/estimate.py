@@ -9,42 +9,30 @@ from typing import Any, Final
 
 from wane.money import dollars
 from wane.prices import CacheUse, Prices, prices_of
-from wane_research.evaluation.report.paper import BUDGET, MODEL
+from wane_research.evaluation.report.building import BUDGET, MODEL
 from wane_research.evaluation.results import FILE_NAME, Arm, Trial, read
 from wane_research.evaluation.running.config import ORACLE, Config
 
 _PAPER_MODEL: Final = "openai:gpt-5.4"
 _PAPER_BENCHMARK: Final = "terminal-bench-2.0"
 _PAPER_TASKS: Final = 89
-_PAPER_TOKENS: Final = 80_000_000
-"""Input and output of one session through all tasks ("over 80 million", section 6)."""
-_PAPER_DOLLARS: Final = 55.0
-"""Of the same session, about."""
+_PAPER_TOKENS: Final = 80_000_000  # input and output of one session through all tasks ("over 80 million", section 6)
+_PAPER_DOLLARS: Final = 55.0  # of the same session, about
 _UNCAPPED: Final = (1 / (1 - 0.2), 1 / (1 - 0.7))
 """What a session without a budget costs against that: the paper's saving was 20 to 70 percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of all planned trials of an arm.
-
-    Attributes:
-        arm: the arm.
-        trials: number of trials, of all its runs.
-        done: number of them that have a result; they are not paid for again.
-        tokens: tokens of the trials to come; None if nothing tells.
-        low: dollars of the trials to come, at least; None if nothing tells.
-        high: the same, at most.
-        source: what the figures come from: the end of a sentence that begins with "Estimated".
-    """
+    """Of all planned trials of an arm."""
 
     arm: Arm
-    trials: int
-    done: int
-    tokens: float | None
-    low: float | None
-    high: float | None
-    source: str
+    trials: int  # number of trials, of all its runs
+    done: int  # number of them that have a result; they are not paid for again
+    tokens: float | None  # tokens of the trials to come; None if nothing tells
+    low: float | None  # dollars of the trials to come, at least; None if nothing tells
+    high: float | None  # the same, at most
+    source: str  # what the figures come from: the end of a sentence that begins with "Estimated"
 
     @property
     def name(self) -> str:
@@ -77,9 +65,7 @@ class Estimate:
 def estimates(config: Config, tasks: int) -> tuple[Estimate, ...]:
     """Return the estimate of each arm of a configuration.
 
-    Args:
-        config: the configuration; results in its output folder are used.
-        tasks: number of its tasks.
+    `config`: the configuration; results in its output folder are used.
     """
     trials = _trials(Path(config.output)) if config.output else []
     return tuple(_estimate(config, arm, tasks * config.runs, trials) for arm in config.arms())

@@ -12,71 +12,46 @@ from wane.core.errors import ConfigError
 from wane_research.evaluation.results import ResultsError, find, read
 from wane_research.evaluation.statistics import Table, chance, equivalence_margin, within_variance
 
-RUNS: Final = (1, 2, 3, 5, 10, 20)
-"""Numbers of runs that are shown."""
+RUNS: Final = (1, 2, 3, 5, 10, 20)  # numbers of runs that are shown
 
-MOST_RUNS: Final = 200
-"""Runs beyond which none are looked for."""
+MOST_RUNS: Final = 200  # runs beyond which none are looked for
 
 _COLUMNS: Final = ("model", "task", "reward")
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The spread of an arm's trials.
+    """The spread of an arm's trials."""
 
-    Attributes:
-        arm: its name.
-        tasks: number of its tasks.
-        trials: number of its graded trials.
-        ungraded: number of trials without a reward, which are left out.
-        variance: variance of a trial's score around its task's mean; None if no task was tried twice.
-    """
-
-    arm: str
-    tasks: int
-    trials: int
-    ungraded: int
-    variance: float | None
+    arm: str  # its name
+    tasks: int  # number of its tasks
+    trials: int  # number of its graded trials
+    ungraded: int  # number of trials without a reward, which are left out
+    variance: float | None  # variance of a trial's score around its task's mean; None if no task was tried twice
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An experiment of a number of runs; differences of scores are from 0 to 1.
+    """An experiment of a number of runs; differences of scores are from 0 to 1."""
 
-    Attributes:
-        runs: runs of each arm.
-        chance: how far apart two equal arms land in 95 of 100 cases.
-        margin: the least margin within which two equal arms are shown equal in four of five such experiments; None if
-            no interval is known.
-    """
-
-    runs: int
-    chance: float
+    runs: int  # runs of each arm
+    chance: float  # how far apart two equal arms land in 95 of 100 cases
+    # The least margin within which two equal arms are shown equal in four of five such experiments; None if no interval
+    # is known
     margin: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """The runs that a margin needs.
+    """The runs that a margin needs."""
 
-    Attributes:
-        spreads: the arms that the trials are of.
-        widest: the one whose trials vary most, by which the rest is reckoned.
-        tasks: number of tasks of the experiment.
-        margin: the margin.
-        needed: runs of each arm by which equal arms are shown equal within it; None if MOST_RUNS are too few.
-        sizes: experiments of other numbers of runs.
-        least: the margin that MOST_RUNS runs allow.
-    """
-
-    spreads: tuple[Spread, ...]
-    widest: Spread
-    tasks: int
+    spreads: tuple[Spread, ...]  # the arms that the trials are of
+    widest: Spread  # the one whose trials vary most, by which the rest is reckoned
+    tasks: int  # number of tasks of the experiment
     margin: float
-    needed: int | None
-    sizes: tuple[Size, ...]
-    least: float | None
+    needed: int | None  # runs of each arm by which equal arms are shown equal within it; None if MOST_RUNS are too few
+    sizes: tuple[Size, ...]  # experiments of other numbers of runs
+    least: float | None  # the margin that MOST_RUNS runs allow
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""

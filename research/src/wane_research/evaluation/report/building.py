@@ -1,58 +1,158 @@
-"""Reads the results of runs and puts a report together."""
+"""Reads the results of runs and their journals, and puts a report together."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from wane.core.errors import WaneError
+from wane.journal import ConfigRecord
+from wane.journal import read as read_journal
 from wane.journal.codec import encode
+from wane.lab.counting import count
+from wane.lab.readers import read_file
+from wane.lab.session import RecordedSession
+from wane_research.annotations import Annotations, annotations_of
 from wane_research.evaluation.report.marking import MarkingEffect, marking_effects
-from wane_research.evaluation.report.paper import BUDGET, MARGIN, MODEL, PUBLISHED, Published
-from wane_research.evaluation.report.rows import UNGRADED, Row, row_of, table_of
-from wane_research.evaluation.report.sessions import View, sessions_of
-from wane_research.evaluation.report.words import Limits, cannot_show
+from wane_research.evaluation.report.rows import UNGRADED, Limits, Row, cannot_show, row_of, table_of
 from wane_research.evaluation.results import Arm, Run, RunResults, find, read
+from wane_research.evaluation.running.journals import journals_in
 from wane_research.evaluation.statistics import chance, within_variance
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """One row of the paper."""
+
+    benchmark: str  # its name, as results here name it
+    title: str  # its name, as people write it
+    tasks: int | None  # number of tasks; None if the paper does not say
+    runs: int  # runs of each arm
+    single: float  # score of one session through all tasks
+    isolated: float  # score of a session per task
+
+
+MODEL: Final = "GPT-5.4"
+BUDGET: Final = 80_000
+MARGIN: Final = 0.03  # the paper speaks of differences of at most three points
+
+PUBLISHED: Final = (
+    Published("terminal-bench-2.0", "Terminal-Bench 2.0", 89, 5, 0.6825, 0.6840),
+    Published("swe-bench-lite", "SWE-bench Lite", 50, 3, 0.43, 0.40),
+    Published("recovery-bench", "Recovery-Bench", None, 3, 0.668, 0.6975),
+    Published("longcli-bench", "LongCLI-Bench", 20, 3, 0.20, 0.20),
+)
+"""All rows. No variance was published, nor the runs' own scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The view over the calls of a session."""
+
+    arm: Arm
+    run: int  # number of the run
+    tokens: tuple[int, ...]  # by model call, the tokens of its request, as the provider reported them
+    passes: tuple[int, ...]  # model calls, from 0, ahead of which something was evicted
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {**asdict(self.arm), "run": self.run, "tokens": list(self.tokens), "passes": list(self.passes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The content of an arm's journals."""
+
+    annotations: Annotations | None  # how the agent marked its work; None without a journal
+    views: tuple[View, ...]  # the view over the calls, of sessions through several tasks
+    remarks: tuple[str, ...]  # unreadable journals, and a budget that the provider did not take, in sentences
+
+
+def sessions_of(runs: Sequence[RunResults]) -> Sessions:
+    """Read the journals of an arm's runs."""
+    total: Annotations | None = None
+    views: list[View] = []
+    remarks: list[str] = []
+    lowered: list[int] = []
+    for run in runs:
+        for path in _journals(run):
+            try:
+                read = read_file(path)
+                lowered += _lowered(path, run.run.arm.budget)
+            except (WaneError, OSError) as error:
+                remarks.append(f"A journal could not be read: {error}")
+                continue
+            for session in read:
+                figures = annotations_of(count(session))
+                total = figures if total is None else total + figures
+                if run.run.arm.protocol == "single":
+                    views.append(_view(run, session))
+    if lowered:
+        arm = runs[0].run.arm
+        remarks.append(
+            f"{arm.benchmark}, {arm.model}, {arm.strategy_text}, {arm.protocol}: the provider did not take views of "
+            f"its budget, which was lowered to {min(lowered):,} tokens at the least (sessions: {len(lowered):,})."
+        )
+    return Sessions(total, tuple(view for view in views if view.tokens), tuple(remarks))
+
+
+def _journals(run: RunResults) -> Iterator[Path]:
+    """The journals of a run; of a single session only the last, which holds the earlier tasks as well."""
+    named = [trial for trial in run.trials if trial.journal]
+    folder = run.path.parent
+    if run.run.arm.protocol == "single":
+        named = named[-1:]
+    paths: dict[Path, None] = {}
+    for trial in named:
+        # Isolated, each step of a task has a session of its own.
+        inside = journals_in(folder / trial.directory) if trial.steps and trial.directory else ()
+        paths |= dict.fromkeys(inside or (folder / trial.journal,))
+    yield from paths
+
+
+def _lowered(journal: Path, budget: int | None) -> list[int]:
+    """The least budget of a session if it is below that of its arm."""
+    budgets = [record.budget for record in read_journal(journal).records if isinstance(record, ConfigRecord)]
+    return [min(budgets)] if budget is not None and budgets and min(budgets) < budget else []
+
+
+def _view(run: RunResults, session: RecordedSession) -> View:
+    reported = [call for call in session.calls if call.usage is not None and call.usage.total_input]
+    firsts = [call.first for call in reported]
+    tokens = tuple(call.usage.total_input for call in reported if call.usage is not None)
+    positions = [eviction.position for eviction in session.evictions]
+    positions += [compaction.position for compaction in session.compactions]
+    # A pass runs ahead of the call that comes next.
+    calls = {bisect_left(firsts, position) for position in positions}
+    return View(run.run.arm, run.run.run, tokens, tuple(sorted(call for call in calls if call < len(firsts))))
+
+
+@dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A row of the paper, with the difference that chance alone may make.
+    """A row of the paper, with the difference that chance alone may make."""
 
-    Attributes:
-        published: the row.
-        chance: the distance within which two equal arms of its size land in 95 of 100 cases, by the spread of the
-            trials of this benchmark here; None if there is no spread.
-    """
-
-    published: Published
+    published: Published  # the row
+    # The distance within which two equal arms of its size land in 95 of 100 cases, by the spread of the trials of this
+    # benchmark here; None if there is no spread
     chance: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a report shows.
+    """Everything that a report shows."""
 
-    Attributes:
-        rows: the arms, by benchmark and model; isolated ones ahead of the single sessions that are compared with them.
-        runs: the headers of all runs.
-        views: the view over the calls of single sessions.
-        marking: arms that differ only in who marks episodes, compared.
-        paper: the paper's rows.
-        cannot: the limits of these data.
-        remarks: incomplete or ignored data, in sentences.
-    """
-
+    # The arms, by benchmark and model; isolated ones ahead of the single sessions that are compared with them
     rows: tuple[Row, ...]
-    runs: tuple[Run, ...]
-    views: tuple[View, ...]
-    marking: tuple[MarkingEffect, ...]
-    paper: tuple[PaperRow, ...]
-    cannot: tuple[Limits, ...]
-    remarks: tuple[str, ...]
+    runs: tuple[Run, ...]  # the headers of all runs
+    views: tuple[View, ...]  # the view over the calls of single sessions
+    marking: tuple[MarkingEffect, ...]  # arms that differ only in who marks episodes, compared
+    paper: tuple[PaperRow, ...]  # the paper's rows
+    cannot: tuple[Limits, ...]  # the limits of these data
+    remarks: tuple[str, ...]  # incomplete or ignored data, in sentences
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON-able data."""
@@ -75,12 +175,7 @@ class Report:
 def report(places: Iterable[Path]) -> Report:
     """Return the report of all runs in some folders.
 
-    Args:
-        places: folders, or files of results.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ResultsError: if a place holds no results, or a file is damaged or of another version.
+    `places`: folders, or files of results.
     """
     all_runs = [read(path) for path in find(places)]
     remarks = [run.remark for run in all_runs if run.remark]

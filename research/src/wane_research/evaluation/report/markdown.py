@@ -7,14 +7,11 @@ from dataclasses import replace
 from itertools import filterfalse
 
 from wane.strategies.base import traits
-from wane_research.evaluation.report.building import PaperRow, Report
+from wane_research.evaluation.report.building import BUDGET, MODEL, PaperRow, Report
 from wane_research.evaluation.report.marking import MarkingEffect
-from wane_research.evaluation.report.paper import BUDGET, MODEL
-from wane_research.evaluation.report.rows import CONTEXT, TOKENS, WORK, Row
-from wane_research.evaluation.report.words import points, verdict_of
-from wane_research.evaluation.results import Arm, Run
+from wane_research.evaluation.report.rows import CONTEXT, TOKENS, WORK, Row, points, verdict_of
+from wane_research.evaluation.results import Arm, Run, Total
 from wane_research.evaluation.statistics import Interval
-from wane_research.evaluation.usage import Total
 
 _NONE = "-"
 _OF_SCORES = (

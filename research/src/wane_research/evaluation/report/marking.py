@@ -20,34 +20,23 @@ MEASURES: Final[Mapping[str, Callable[[Trial], float | None]]] = {
 }
 """The measures, by name: a figure of each trial; None where it is not known."""
 
-Tables: TypeAlias = Mapping[str, Table]
-"""By measure, the figures of an arm's trials."""
+Tables: TypeAlias = Mapping[str, Table]  # by measure, the figures of an arm's trials
 
 
 @dataclass(frozen=True, slots=True)
 class MarkingEffect:
-    """One measure of an arm against the same with another marker.
-
-    Attributes:
-        arm: the arm.
-        to: the arm that it is compared with: the one whose model marks, if there is one.
-        measure: name of the measure.
-        tasks: number of tasks in which it is known of both.
-        value: its mean over these tasks.
-        other: the mean of the other arm.
-        interval: of `value - other`, paired by task; None if nothing is known of it, such as with one task. All
-            intervals of a report hold together at 95 %.
-        detectable: the smallest true difference that an experiment like this finds in four of five cases; None where
-            `interval` is.
-    """
+    """One measure of an arm against the same with another marker."""
 
     arm: Arm
-    to: Arm
-    measure: str
-    tasks: int
-    value: float
-    other: float
+    to: Arm  # the arm that it is compared with: the one whose model marks, if there is one
+    measure: str  # name of the measure
+    tasks: int  # number of tasks in which it is known of both
+    value: float  # its mean over these tasks
+    other: float  # the mean of the other arm
+    # Of `value - other`, paired by task; None if nothing is known of it, such as with one task. All intervals of a
+    # report hold together at 95 %.
     interval: Interval | None
+    # The smallest true difference that an experiment like this finds in four of five cases; None where `interval` is
     detectable: float | None
 
     @property
@@ -63,8 +52,7 @@ class MarkingEffect:
 def marking_effects(arms: Mapping[Arm, Sequence[RunResults]]) -> tuple[MarkingEffect, ...]:
     """Return all measures of all arms that have a counterpart with another marker.
 
-    Args:
-        arms: the runs of each arm.
+    `arms`: the runs of each arm.
     """
     pairs = list(_pairs(arms))
     tables = {arm: _tables(arms[arm]) for pair in pairs for arm in pair}

@@ -12,19 +12,15 @@ from wane.lab.report.texts import to_json
 from wane.strategies.base import traits
 from wane.strategies.registry import STRATEGY_NAMES
 from wane_research.evaluation.report.building import Report
-from wane_research.evaluation.report.words import VERDICTS
-from wane_research.evaluation.usage import Total
+from wane_research.evaluation.report.rows import VERDICTS
+from wane_research.evaluation.results import Total
 
 _PAGE: Final = files("wane_research.evaluation.report") / "page"
 _SCRIPTS: Final = tuple(_PAGE / f"{name}.js" for name in ("columns", "tables", "scores", "sessions", "main"))
 
 
 def write_page(path: Path, report: Report) -> None:
-    """Write a report as a page.
-
-    Raises:
-        OSError: if it cannot be written; it names the file.
-    """
+    """Write a report as a page."""
     words = {
         "title": "Evaluation",
         "facts": _facts(report),

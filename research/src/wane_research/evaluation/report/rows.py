@@ -1,4 +1,4 @@
-"""The rows of the report: an arm each, with its scores and its usage."""
+"""The rows of the report: an arm each, with its scores, its usage, and what its data cannot show, in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from wane_research.annotations import Annotations
-from wane_research.evaluation.results import Arm, RunResults, Trial
+from wane_research.evaluation.results import Arm, ContextFigures, RunResults, Total, Trial
 from wane_research.evaluation.statistics import (
     Difference,
     Drift,
@@ -27,17 +27,13 @@ from wane_research.evaluation.statistics import (
     score,
     wilson,
 )
-from wane_research.evaluation.usage import ContextFigures, Total
 
-WINDOW: Final = 10
-"""Positions that a point of the plot over positions spans."""
+WINDOW: Final = 10  # positions that a point of the plot over positions spans
 
-EDGE: Final = 0.1
-"""Scores this close to 0 or 1 get Wilson's interval, which stays within these bounds."""
+EDGE: Final = 0.1  # scores this close to 0 or 1 get Wilson's interval, which stays within these bounds
 
 
-_SAME: Final = 1e-9
-"""Shares this close are the same."""
+_SAME: Final = 1e-9  # shares this close are the same
 
 UNGRADED: Final = "not graded"
 """The kind of a trial without an error that has no reward, such as one of SWE-bench before its grader ran."""
@@ -45,8 +41,7 @@ UNGRADED: Final = "not graded"
 TOKENS: Final = ("model_calls", "input_tokens", "cached_tokens", "output_tokens")
 """Figures of usage in a report, besides the cost."""
 
-CONTEXT: Final = tuple(field.name for field in fields(ContextFigures))
-"""Figures of the context, and of the work."""
+CONTEXT: Final = tuple(field.name for field in fields(ContextFigures))  # figures of the context, and of the work
 
 WORK: Final = ("explored_first", "repeated", "unended")
 """Those of the work, which a report shows where they are compared."""
@@ -54,19 +49,13 @@ WORK: Final = ("explored_first", "repeated", "unended")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """An arm compared with another.
+    """An arm compared with another."""
 
-    Attributes:
-        to: the other arm.
-        difference: this arm's score minus the other's.
-        drawn: the difference's 95 % bootstrap interval, over tasks and over the runs of each; None with one task.
-        uncounted: the shares of this arm's and of the other's planned trials that do not count.
-    """
-
-    to: Arm
-    difference: Difference
+    to: Arm  # the other arm
+    difference: Difference  # this arm's score minus the other's
+    # The difference's 95 % bootstrap interval, over tasks and over the runs of each; None with one task
     drawn: Interval | None
-    uncounted: tuple[float, float]
+    uncounted: tuple[float, float]  # the shares of this arm's and of the other's planned trials that do not count
 
     @property
     def verdict(self) -> Verdict | None:
@@ -80,86 +69,56 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of positions in a session.
-
-    Attributes:
-        score: mean score from position `first` to `last`.
-        other: mean score of the same tasks in the arm that this one is compared with; None without one.
-        trials: number of trials.
-    """
+    """A stretch of positions in a session."""
 
     first: int
     last: int
-    score: float
-    other: float | None
-    trials: int
+    score: float  # mean score from position `first` to `last`
+    other: float | None  # mean score of the same tasks in the arm that this one is compared with; None without one
+    trials: int  # number of trials
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a task of several steps.
-
-    Attributes:
-        task: the task.
-        step: the step's name.
-        reward: its mean reward, from 0 to 1; a step that was not graded counts 0.
-        trials: number of trials that have the step.
-    """
+    """A step of a task of several steps."""
 
     task: str
-    step: str
-    reward: float
-    trials: int
+    step: str  # the step's name
+    reward: float  # its mean reward, from 0 to 1; a step that was not graded counts 0
+    trials: int  # number of trials that have the step
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An arm and all that is known about it.
-
-    Attributes:
-        arm: the arm.
-        margin: differences below this count as none.
-        score: its score with its errors, over the trials that count.
-        benchmark_tasks: tasks that the benchmark has, of which only some may have been chosen; None if not known.
-        interval: 95 % interval of the score, over draws of tasks; None if unknown, such as for a single task.
-        missing: number of trials that its runs plan and do not have.
-        uncounted: trials that count for no score, by what ended them; and those without an error that were not graded.
-        compared: its comparison with isolated sessions; None if it is one of them, or there are none.
-        drift: how the score changes with the position; None if every run has the same order.
-        windows: the score by position.
-        steps: the steps of tasks that have several, in order.
-        passed: by k, how likely one of k tries, and all of them, solve a task.
-        errors: trials that ended in an error, by kind; and those without an error that were not graded. Those in
-            `uncounted` are among them.
-        exceptions: the same, by name.
-        took: what the trials that count took, by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`.
-        abandoned: dollars of trials that were stopped and tried again.
-        seconds: mean seconds that the agent worked, over the trials for which that is known; None if there are none.
-        timed: number of these trials.
-        waited: seconds that the trials lost to a provider that failed, as far as they are known.
-        annotations: how the agent marked its work; None without journals.
-    """
+    """An arm and all that is known about it."""
 
     arm: Arm
-    margin: float
-    score: Score
+    margin: float  # differences below this count as none
+    score: Score  # its score with its errors, over the trials that count
+    # Tasks that the benchmark has, of which only some may have been chosen; None if not known
     benchmark_tasks: int | None
+    # 95 % interval of the score, over draws of tasks; None if unknown, such as for a single task
     interval: Interval | None
-    missing: int
+    missing: int  # number of trials that its runs plan and do not have
+    # Trials that count for no score, by what ended them; and those without an error that were not graded
     uncounted: Mapping[str, int]
-    compared: Compared | None
-    drift: Drift | None
-    windows: tuple[Window, ...]
-    steps: tuple[Step, ...]
-    passed: Mapping[int, tuple[float, float]]
+    compared: Compared | None  # its comparison with isolated sessions; None if it is one of them, or there are none
+    drift: Drift | None  # how the score changes with the position; None if every run has the same order
+    windows: tuple[Window, ...]  # the score by position
+    steps: tuple[Step, ...]  # the steps of tasks that have several, in order
+    passed: Mapping[int, tuple[float, float]]  # by k, how likely one of k tries, and all of them, solve a task
+    # Trials that ended in an error, by kind; and those without an error that were not graded. Those in `uncounted` are
+    # among them.
     errors: Mapping[str, int]
-    exceptions: Mapping[str, int]
+    exceptions: Mapping[str, int]  # the same, by name
+    # What the trials that count took, by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`
     took: Mapping[str, Total]
-    abandoned: Total
+    abandoned: Total  # dollars of trials that were stopped and tried again
+    # Mean seconds that the agent worked, over the trials for which that is known; None if there are none
     seconds: float | None
-    timed: int
-    waited: float
-    annotations: Annotations | None
+    timed: int  # number of these trials
+    waited: float  # seconds that the trials lost to a provider that failed, as far as they are known
+    annotations: Annotations | None  # how the agent marked its work; None without journals
 
     @property
     def tasks_text(self) -> str:
@@ -226,11 +185,9 @@ def row_of(
 ) -> Row:
     """Return the row of an arm.
 
-    Args:
-        arm: the arm.
-        runs: its runs, with at least one trial that counts.
-        baseline: the runs that it is compared with; may be empty.
-        annotations: how its agent marked its work, if known.
+    `runs`: its runs, with at least one trial that counts.
+    `baseline`: the runs that it is compared with; may be empty.
+    `annotations`: how its agent marked its work, if known.
     """
     trials = [trial for run in runs for trial in run.trials]
     tried = [trial for trial in trials if trial.counts]
@@ -379,3 +336,100 @@ def _compared_dict(compared: Compared) -> dict[str, Any]:
 
 def _ends(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
+
+
+VERDICTS: dict[Verdict, str] = {
+    "equivalent": "equal within the margin",
+    "better": "better",
+    "worse": "worse",
+    "not worse": "not worse by more than the margin",
+    "undecided": "undecided",
+}
+"""The verdicts in a few words."""
+
+
+def verdict_of(compared: Compared) -> str:
+    """Return the verdict of a comparison in words."""
+    own, isolated = compared.uncounted
+    if compared.verdict is None:
+        return f"none: {100 * own:.1f} % not counted, and {100 * isolated:.1f} % in isolation"
+    return f"{VERDICTS[compared.verdict]} (±{points(compared.difference.margin)})"
+
+
+def points(share: float) -> str:
+    """Return a difference of scores in points, to a tenth."""
+    return f"{100 * share:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A limit of the data about some arms."""
+
+    of: str  # the arms, in words
+    text: str  # a few sentences
+
+
+def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
+    """Yield the limits of the data: first those of all arms of a protocol, then those of single arms."""
+    by_arm = {
+        row.arm: [*_of_score(row), *(_of_difference(row, row.compared) if row.compared else ()), *_of_drift(row)]
+        for row in rows
+    }
+    for protocol in ("isolated", "single"):
+        alike = {arm: sentences for arm, sentences in by_arm.items() if arm.protocol == protocol}
+        if len(alike) > 1:
+            first = next(iter(alike.values()))
+            common = [text for text in first if all(text in sentences for sentences in alike.values())]
+            for sentences in alike.values():
+                sentences[:] = [text for text in sentences if text not in common]
+            if common:
+                yield Limits(f"All arms, {protocol}", " ".join(common))
+    for arm, sentences in by_arm.items():
+        budget = "no budget" if arm.budget is None else f"{arm.budget:,} tokens"
+        if sentences:
+            yield Limits(
+                f"{arm.benchmark}, {arm.model}, {arm.strategy_text} at {budget}, {arm.protocol}", " ".join(sentences)
+            )
+
+
+def _of_score(row: Row) -> Iterator[str]:
+    score = row.score
+    if score.tasks < (row.benchmark_tasks or 0):
+        yield f"The score is of {row.tasks_text} tasks of the benchmark, and not of the whole benchmark."
+    if score.by_run is None:
+        yield "With one run, it is not known how far runs lie apart."
+    elif (again := score.by_run.interval(score.value)).width:
+        yield f"For these tasks, run again, the score is known to ±{points(again.width / 2)} points."
+    if score.by_task is None:
+        yield "With one task, nothing is known of others."
+    elif row.interval is not None:
+        yield f"For other tasks of this kind, the score is known to ±{points(row.interval.width / 2)} points."
+
+
+def _of_difference(row: Row, compared: Compared) -> Iterator[str]:
+    apart = compared.difference
+    wide = apart.interval()
+    if wide is None:
+        yield "The difference to isolated sessions has no error that could be told."
+        return
+    errors = [error for error in (apart.by_task, apart.by_run) if error is not None]
+    yield (
+        f"With n = {row.score.runs}, differences to isolated sessions under {points(wide.width / 2)} points cannot be "
+        f"told from chance, and a true difference of {points(max(map(detectable, errors)))} points is found in four of "
+        "five such experiments."
+    )
+    if (narrow := apart.interval(0.9)) is not None and narrow.width / 2 >= apart.margin:
+        yield f"At a margin of {points(apart.margin)} points, even equal arms could not be shown equal by so few runs."
+    if apart.by_run is None:
+        yield "Trials of one session depend on each other, which one run cannot show: the error is rather too small."
+
+
+def _of_drift(row: Row) -> Iterator[str]:
+    if row.arm.protocol != "single" or row.score.tasks < 2:
+        return
+    if row.drift is None:
+        same = "One run has one order" if row.score.runs == 1 else "Every run has the same order"
+        yield f"{same}, so a loss towards the end cannot be told from hard tasks there."
+    elif row.drift.error is not None:
+        half = row.drift.error.interval(0).width / 2
+        yield f"A drift of less than {points(half)} points in ten tasks cannot be told from chance."

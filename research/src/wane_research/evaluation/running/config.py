@@ -24,17 +24,13 @@ from wane_research.evaluation.results import Arm, Protocol
 NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."
 """The line ahead of each task. The tasks themselves do not mention a new machine."""
 
-_SILENT: Final = 600.0
-"""Seconds for which a call of the agent may be silent before it fails."""
+_SILENT: Final = 600.0  # seconds for which a call of the agent may be silent before it fails
 
-RIVAL: Final = "agent:"
-"""Beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`."""
+RIVAL: Final = "agent:"  # beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`
 
-ORACLE: Final = f"{RIVAL}oracle"
-"""The reference solution, which calls no model."""
+ORACLE: Final = f"{RIVAL}oracle"  # the reference solution, which calls no model
 
-BY_WANE: Final = "@"
-"""Separates the name of another agent from the strategy of `wane run` for it: `agent:pi@cwl`."""
+BY_WANE: Final = "@"  # separates the name of another agent from the strategy of `wane run` for it: `agent:pi@cwl`
 
 BY_WANE_AGENTS: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
 """Agents of Harbor that `wane run` knows, with their classes in `wane_research.evaluation.rivals`."""
@@ -65,23 +61,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of time and cost. None is no limit.
+    """Limits of time and cost. None is no limit."""
 
-    Attributes:
-        cost_per_task: dollars; the task ends, and is graded as it is.
-        cost_per_run: dollars; the run stops, and can go on with a higher limit.
-        cost_total: dollars of all runs; as for a run.
-        minutes_per_task: for the agent; None for the task's own limit.
-        timeout_factor: factor for the tasks' own limits.
-        patience: minutes that an outage of the provider may last before the run pauses. Meanwhile the task's time
-            stands still.
-    """
-
-    cost_per_task: float | None = None
-    cost_per_run: float | None = None
-    cost_total: float | None = None
-    minutes_per_task: float | None = None
-    timeout_factor: float = 1.0
+    cost_per_task: float | None = None  # dollars; the task ends, and is graded as it is
+    cost_per_run: float | None = None  # dollars; the run stops, and can go on with a higher limit
+    cost_total: float | None = None  # dollars of all runs; as for a run
+    minutes_per_task: float | None = None  # for the agent; None for the task's own limit
+    timeout_factor: float = 1.0  # factor for the tasks' own limits
+    # Minutes that an outage of the provider may last before the run pauses. Meanwhile the task's time stands still.
     patience: float = 30.0
 
     def __post_init__(self) -> None:
@@ -94,65 +81,43 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSettings:
-    """The environment of the tasks.
+    """The environment of the tasks."""
 
-    Attributes:
-        type: `linux`, ours without containers; or the name of an environment of Harbor, such as `docker`, `daytona`
-            or `modal`; or `module:Class`.
-        mount: whether Wane's bundle is mounted, instead of copied into each environment; None to choose by the type.
-        kwargs: further arguments of the environment, such as `bases` for `linux`.
-    """
-
+    # `linux`, ours without containers; or the name of an environment of Harbor, such as `docker`, `daytona` or `modal`;
+    # or `module:Class`
     type: str = "linux"
+    # Whether Wane's bundle is mounted, instead of copied into each environment; None to choose by the type
     mount: bool | None = None
+    # Further arguments of the environment, such as `bases` for `linux`
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One evaluation: all combinations of models, strategies, budgets and protocols, each some runs.
+    """One evaluation: all combinations of models, strategies, budgets and protocols, each some runs."""
 
-    Attributes:
-        benchmark: name of the benchmark; `wane eval tasks` lists those that are known.
-        path: folder with its tasks, in Harbor's format.
-        tasks: names of tasks; all of the folder if empty.
-        exclude: names of tasks to leave out.
-        sample: draw some of them.
-        models: as `provider:model`.
-        strategies: Wane's, or another agent as `agent:NAME`, or as `agent:NAME@STRATEGY` by `wane run`.
-        budgets: tokens that the view may hold: `80k`.
-        annotate: who marks episodes: some of `model`, `infer` and `host`, an arm for each; the default if empty.
-        protocols: `isolated`, `single` or both.
-        runs: runs of each combination.
-        seed: of the order of tasks, another for each run; None for the order of `tasks`, or by name.
-        new_environment: the line that tells the model of a new environment, ahead of each task.
-        margin: differences below this count as none; from 0 to 1.
-        limits: limits of time and cost.
-        concurrency: how many runs go on at once; with `isolated`, how many tasks.
-        environment: the environment of the tasks.
-        env: variables that the agent gets, by name; a value may be `${NAME}`, of this machine's environment.
-        output: folder for results.
-    """
-
-    benchmark: str
-    path: str
-    models: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    sample: Sample | None = None
+    benchmark: str  # name of the benchmark; `wane eval tasks` lists those that are known
+    path: str  # folder with its tasks, in Harbor's format
+    models: tuple[str, ...] = ()  # as `provider:model`
+    tasks: tuple[str, ...] = ()  # names of tasks; all of the folder if empty
+    exclude: tuple[str, ...] = ()  # names of tasks to leave out
+    sample: Sample | None = None  # draw some of them
+    # Wane's, or another agent as `agent:NAME`, or as `agent:NAME@STRATEGY` by `wane run`
     strategies: tuple[str, ...] = ("cwl",)
-    budgets: tuple[str, ...] = ("80k",)
+    budgets: tuple[str, ...] = ("80k",)  # tokens that the view may hold: `80k`
+    # Who marks episodes: some of `model`, `infer` and `host`, an arm for each; the default if empty
     annotate: tuple[Annotate, ...] = ()
-    protocols: tuple[Protocol, ...] = ("isolated", "single")
-    runs: int = 1
-    seed: int | None = 1
-    new_environment: str = NEW_ENVIRONMENT
-    margin: float = 0.03
-    limits: Limits = field(default_factory=Limits)
-    concurrency: int = 1
-    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
+    protocols: tuple[Protocol, ...] = ("isolated", "single")  # `isolated`, `single` or both
+    runs: int = 1  # runs of each combination
+    seed: int | None = 1  # of the order of tasks, another for each run; None for the order of `tasks`, or by name
+    new_environment: str = NEW_ENVIRONMENT  # the line that tells the model of a new environment, ahead of each task
+    margin: float = 0.03  # differences below this count as none; from 0 to 1
+    limits: Limits = field(default_factory=Limits)  # limits of time and cost
+    concurrency: int = 1  # how many runs go on at once; with `isolated`, how many tasks
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)  # the environment of the tasks
+    # Variables that the agent gets, by name; a value may be `${NAME}`, of this machine's environment
     env: Mapping[str, str] = field(default_factory=dict)
-    output: str = ""
+    output: str = ""  # folder for results
 
     def __post_init__(self) -> None:
         _at_least("runs", self.runs, 1)
@@ -208,20 +173,12 @@ class Config:
 
 
 def load(path: Path) -> Config:
-    """Return the configuration in a YAML file, with paths relative to its folder made absolute.
-
-    Raises:
-        ConfigError: for a file that cannot be read, or a wrong value; the message names the key.
-    """
+    """Return the configuration in a YAML file, with paths relative to its folder made absolute."""
     return read(load_yaml(path), path)
 
 
 def load_yaml(path: Path) -> object:
-    """Return the content of a YAML file.
-
-    Raises:
-        ConfigError: if it cannot be read.
-    """
+    """Return the content of a YAML file."""
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a safe one
     except OSError as error:
@@ -246,11 +203,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 def read(data: object, path: Path) -> Config:
-    """Return the configuration that YAML data hold; `path` is the file that they came from.
-
-    Raises:
-        ConfigError: for a key that is unknown, missing or of another type, and a value that cannot work.
-    """
+    """Return the configuration that YAML data hold; `path` is the file that they came from."""
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: keys and values are needed. {_LEAST}")
     data = dict(data)
@@ -288,11 +241,7 @@ def in_order(tasks: tuple[str, ...], seed: int | None, run: int) -> tuple[str, .
 
 
 def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
-    """Return a sample of the tasks, in the order given; all if there is none.
-
-    Raises:
-        ConfigError: if there are fewer.
-    """
+    """Return a sample of the tasks, in the order given; all if there is none."""
     if sample is None:
         return tasks
     if sample.count > len(tasks):
@@ -306,9 +255,8 @@ def hung_after(seconds: float, patience: float) -> float:
 
     It waits for at most four outages, and for a call that is silent when the time is over.
 
-    Args:
-        seconds: that the task may take.
-        patience: minutes that one outage may last.
+    `seconds`: that the task may take.
+    `patience`: minutes that one outage may last.
     """
     return seconds + 5 * 60 * patience + _SILENT + 60
 

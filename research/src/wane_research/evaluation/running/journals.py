@@ -1,61 +1,99 @@
-"""Figures of a trial, read from its session's journal."""
+"""What an agent did in a trial, read from the journals of its sessions: figures, and each call of a tool."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from wane.account import Account
+from wane.conversation.calls import normalised
+from wane.core import DELIMITER, Kind
+from wane.core.delimiter import Protocol
 from wane.core.errors import WaneError
 from wane.journal import UsageRecord, model_calls, read
 from wane.lab.readers.journal import session_of
+from wane.lab.session import RecordedSession
+from wane.recall import RECALL
+from wane.tools.calls import judge_call
+from wane.tools.judgement import Activity
 from wane_research.annotations import read_again
-from wane_research.evaluation.running.work import ToolUse, explored_first, tool_uses, unended_episodes
-from wane_research.evaluation.usage import ContextFigures, Usage
+from wane_research.evaluation.results import ContextFigures, Usage
 
-SESSIONS: Final = "sessions"
-"""Folder of the agent's sessions, in its folder for logs."""
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call of a tool, other than Wane's own."""
+
+    explores: bool = False  # whether it gathers information
+    changes: bool = False  # whether it changes something
+    # Whether it explores as an earlier call of the user's turn did, with nothing changed in between
+    repeats: bool = False
+
+
+def tool_uses(session: RecordedSession) -> Iterator[ToolUse]:
+    """Yield the tool calls of a session, in order, by what their names and arguments show."""
+    since_change: set[tuple[str, str]] = set()
+    for part in session.parts:
+        if part.kind is Kind.USER:
+            since_change.clear()  # the user may have changed something, and a new task has a new environment
+        if part.kind is not Kind.CALL or part.tool in (DELIMITER, RECALL):
+            continue
+        activity = judge_call(part.tool or "", part.arguments).activity
+        if activity is Activity.ACT:
+            since_change.clear()
+            yield ToolUse(changes=True)
+        elif activity is Activity.EXPLORE:
+            call = part.tool or "", normalised(part.arguments)
+            yield ToolUse(explores=True, repeats=call in since_change)
+            since_change.add(call)
+        else:
+            yield ToolUse()
+
+
+def explored_first(work: Sequence[ToolUse]) -> int:
+    """Return how many calls explored before the first one that changed something; all of them if none did."""
+    first = next((number for number, use in enumerate(work) if use.changes), len(work))
+    return sum(use.explores for use in work[:first])
+
+
+def unended_episodes(session: RecordedSession) -> set[str]:
+    """Return the names of the episodes that the model began and did not end: one at most, as it has one at a time."""
+    protocol = Protocol()
+    for part in session.parts:
+        if part.kind is Kind.CALL and part.tool == DELIMITER:
+            protocol.judge(part.arguments)
+    return {protocol.active[0]} if protocol.active else set()
+
+
+SESSIONS: Final = "sessions"  # folder of the agent's sessions, in its folder for logs
 
 PROMPT: Final = "prompt.txt"
 """The task as Wane's agent gets it, in its folder for logs: it is there once the agent begins."""
 
-STORE: Final = "wane"
-"""Folder of the proxy's sessions, in the folder for logs of another agent."""
+STORE: Final = "wane"  # folder of the proxy's sessions, in the folder for logs of another agent
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFigures:
-    """Figures of a session from its beginning.
+    """Figures of a session from its beginning."""
 
-    Attributes:
-        calls: usage of all model calls, in order.
-        views: tokens of each request that shows a view; those for summaries show none.
-        passes: how often the strategy evicted anything.
-        evicted: tokens that left the view.
-        read_again: results that the agent fetched again after they had left the view.
-        work: the tool calls, in order.
-        unended: names of the episodes that the model has begun and not ended.
-        complete: whether all of the sessions was understood; the figures of evictions are too low otherwise.
-    """
-
-    calls: tuple[UsageRecord, ...] = ()
-    views: tuple[int, ...] = ()
-    passes: int = 0
-    evicted: int = 0
-    read_again: int = 0
-    work: tuple[ToolUse, ...] = ()
-    unended: frozenset[str] = frozenset()
-    complete: bool = True
+    calls: tuple[UsageRecord, ...] = ()  # usage of all model calls, in order
+    views: tuple[int, ...] = ()  # tokens of each request that shows a view; those for summaries show none
+    passes: int = 0  # how often the strategy evicted anything
+    evicted: int = 0  # tokens that left the view
+    read_again: int = 0  # results that the agent fetched again after they had left the view
+    work: tuple[ToolUse, ...] = ()  # the tool calls, in order
+    unended: frozenset[str] = frozenset()  # names of the episodes that the model has begun and not ended
+    complete: bool = True  # whether all of the sessions was understood; the figures of evictions are too low otherwise
 
     def since(self, before: JournalFigures, budget: int | None) -> tuple[Usage, ContextFigures | None]:
         """Return what the session did after an earlier state of it; for the context None if not all was understood.
 
-        Args:
-            before: the figures of that state.
-            budget: tokens that the view may hold; None for no budget.
+        `before`: the figures of that state.
+        `budget`: tokens that the view may hold; None for no budget.
         """
         usage = _summed(self.calls[len(before.calls) :])
         if not (self.complete and before.complete):
@@ -81,9 +119,8 @@ def journals_in(trial: Path, sessions: str = SESSIONS) -> tuple[Path, ...]:
     counts, because journals only grow. The order is that of the names, which begin with the time, because copying and
     cleaning change the times of files.
 
-    Args:
-        trial: its folder, which also holds files of the grader and of the task itself.
-        sessions: the folder of the sessions in the agent's folder for logs.
+    `trial`: its folder, which also holds files of the grader and of the task itself.
+    `sessions`: the folder of the sessions in the agent's folder for logs.
     """
     paths = [path for folder in _logs(trial) for path in (folder / sessions).rglob("*.jsonl")]
     newest = {path.name: path for path in sorted(paths, key=lambda path: (path.name, path.stat().st_size))}
@@ -101,11 +138,7 @@ def _logs(trial: Path) -> list[Path]:
 
 
 def figures_of(*journals: Path) -> JournalFigures:
-    """Return the figures of some sessions, together.
-
-    Raises:
-        WaneError: if a journal cannot be read.
-    """
+    """Return the figures of some sessions, together."""
     calls: list[UsageRecord] = []
     views: list[int] = []
     evicted: list[int] = []
@@ -136,8 +169,7 @@ def figures_of(*journals: Path) -> JournalFigures:
 def usage_of(*journals: Path) -> Usage:
     """Return the usage of all model calls of some sessions; nothing is known of it if a journal cannot be read.
 
-    Args:
-        journals: the session files.
+    `journals`: the session files.
     """
     try:
         return _summed([call for journal in journals for call in model_calls(read(journal).records)])
@@ -148,8 +180,7 @@ def usage_of(*journals: Path) -> Usage:
 def estimate_of(*journals: Path) -> float:
     """Return the dollars of some sessions together, with an estimate for the calls whose cost is not known.
 
-    Args:
-        journals: the session files. One that cannot be read counts nothing.
+    `journals`: the session files. One that cannot be read counts nothing.
     """
     spent = 0.0
     for journal in journals:

@@ -29,7 +29,9 @@ from wane_research.evaluation.results import (
     ErrorKind,
     Run,
     RunResults,
+    Total,
     Trial,
+    Usage,
     append,
     begin,
     read,
@@ -37,16 +39,13 @@ from wane_research.evaluation.results import (
 from wane_research.evaluation.running.config import RIVAL, Config, drawn, in_order
 from wane_research.evaluation.running.tasks import Task, find_tasks, size_of
 from wane_research.evaluation.running.trial import COST_LIMIT, START, Attempt, try_task
-from wane_research.evaluation.usage import Total, Usage
 
-Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]
-"""Does a trial."""
+Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]  # does a trial
 
 Tell: TypeAlias = Callable[[Trial, int, int], None]
 """Called with each trial that has ended, the number of finished trials, and the number of all trials."""
 
-CONFIG_FILE: Final = "config.json"
-"""The configuration, beside the results."""
+CONFIG_FILE: Final = "config.json"  # the configuration, beside the results
 
 _LOCK: Final = ".lock"
 

@@ -12,19 +12,12 @@ from wane.core.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark that is known by name.
+    """A benchmark that is known by name."""
 
-    Attributes:
-        name: as configurations name it.
-        tasks: number of its tasks.
-        about: its description, in a sentence.
-        download: commands that fetch it.
-    """
-
-    name: str
-    tasks: int
-    about: str
-    download: str
+    name: str  # as configurations name it
+    tasks: int  # number of its tasks
+    about: str  # its description, in a sentence
+    download: str  # commands that fetch it
 
 
 BENCHMARKS: Final = (
@@ -58,19 +51,12 @@ BENCHMARKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task on disk, in Harbor's format.
+    """A task on disk, in Harbor's format."""
 
-    Attributes:
-        name: its folder's name.
-        path: its folder.
-        seconds: for the agent, by its own `task.toml`; None for no limit.
-        steps: names of its steps; empty for a task of one.
-    """
-
-    name: str
-    path: Path
-    seconds: float | None
-    steps: tuple[str, ...] = ()
+    name: str  # its folder's name
+    path: Path  # its folder
+    seconds: float | None  # for the agent, by its own `task.toml`; None for no limit
+    steps: tuple[str, ...] = ()  # names of its steps; empty for a task of one
 
 
 def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -> tuple[Task, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, WaneError
 from wane_research.evaluation import bundle, swe_bench
-from wane_research.evaluation.results import Arm, ErrorKind, Phase, StepReward, Trial
+from wane_research.evaluation.results import NOTHING, Arm, ContextFigures, ErrorKind, Phase, StepReward, Trial, Usage
 from wane_research.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, hung_after, kept_by_wane
 from wane_research.evaluation.running.journals import (
     SESSIONS,
@@ -25,7 +25,6 @@ from wane_research.evaluation.running.journals import (
     usage_of,
 )
 from wane_research.evaluation.running.tasks import Task
-from wane_research.evaluation.usage import NOTHING, ContextFigures, Usage
 
 if TYPE_CHECKING:
     from harbor.models.agent.context import AgentContext
@@ -34,20 +33,15 @@ if TYPE_CHECKING:
     from harbor.models.verifier.result import VerifierResult
 
 LINUX: Final = "wane_research.evaluation.environment:LinuxEnvironment"
-GRACE: Final = 120.0
-"""Seconds that Harbor waits beyond Wane's own time limit, so that Wane ends first."""
+GRACE: Final = 120.0  # seconds that Harbor waits beyond Wane's own time limit, so that Wane ends first
 
-COST_LIMIT: Final = "CostLimitError"
-"""Name of the error of a trial that reached its cost limit."""
+COST_LIMIT: Final = "CostLimitError"  # name of the error of a trial that reached its cost limit
 
-START: Final = "StartError"
-"""Name of the error of a trial in which Wane did not start, as it will not in any other."""
+START: Final = "StartError"  # name of the error of a trial in which Wane did not start, as it will not in any other
 
-REWARD: Final = "RewardError"
-"""Name of the error of a trial whose verifier gave no reward that can be used."""
+REWARD: Final = "RewardError"  # name of the error of a trial whose verifier gave no reward that can be used
 
-_MOUNTED: Final = ("linux", "docker", "podman")
-"""Environments that can mount a folder of this machine."""
+_MOUNTED: Final = ("linux", "docker", "podman")  # environments that can mount a folder of this machine
 
 _MESSAGE: Final = 500
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
@@ -55,25 +49,16 @@ _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A task to try.
-
-    Attributes:
-        arm: its arm.
-        run: number of the run.
-        position: place of the task in it, from 1.
-        task: the task.
-        folder: the run's folder.
-        earlier: the session file that this trial continues, as it is now; None for a session of its own.
-        allowance: dollars that it may spend; None for no limit.
-    """
+    """A task to try."""
 
     arm: Arm
-    run: int
-    position: int
+    run: int  # number of the run
+    position: int  # place of the task in it, from 1
     task: Task
-    folder: Path
+    folder: Path  # the run's folder
+    # The session file that this trial continues, as it is now; None for a session of its own
     earlier: Path | None = None
-    allowance: float | None = None
+    allowance: float | None = None  # dollars that it may spend; None for no limit
 
     @property
     def name(self) -> str:
@@ -102,8 +87,7 @@ class Attempt:
         Those of Wane's agent are in its sessions. Of another agent the context is not known, and its usage is in the
         sessions of Wane's proxy, if it uses one.
 
-        Args:
-            began: whether the agent began; if it did and its sessions are not here, nothing is known.
+        `began`: whether the agent began; if it did and its sessions are not here, nothing is known.
         """
         own = not self.arm.strategy.startswith(RIVAL)
         if not began:

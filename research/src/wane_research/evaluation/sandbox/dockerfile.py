@@ -29,34 +29,21 @@ class DockerfileError(WaneError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction.
+    """One instruction."""
 
-    Attributes:
-        word: its name, in capitals.
-        text: the rest of its line, continued lines joined.
-        body: the text of its here-document; None without one.
-        line: its first line, from 1.
-    """
-
-    word: str
-    text: str
-    body: str | None
-    line: int
+    word: str  # its name, in capitals
+    text: str  # the rest of its line, continued lines joined
+    body: str | None  # the text of its here-document; None without one
+    line: int  # its first line, from 1
 
 
 @dataclass(frozen=True, slots=True)
 class Dockerfile:
-    """The content of a Dockerfile.
+    """The content of a Dockerfile."""
 
-    Attributes:
-        base: name of the image that it builds on.
-        arguments: values of `ARG` before `FROM`, which the stage may ask for.
-        steps: the instructions after it, in order, without those that change nothing here.
-    """
-
-    base: str
-    arguments: Mapping[str, str]
-    steps: tuple[Instruction, ...]
+    base: str  # name of the image that it builds on
+    arguments: Mapping[str, str]  # values of `ARG` before `FROM`, which the stage may ask for
+    steps: tuple[Instruction, ...]  # the instructions after it, in order, without those that change nothing here
 
 
 def parse(text: str) -> Dockerfile:
@@ -92,9 +79,7 @@ def parse(text: str) -> Dockerfile:
 def assignments(instruction: Instruction, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that an `ENV` or `ARG` sets.
 
-    Args:
-        instruction: the instruction.
-        variables: variables that its values may use; of an `ARG` without a value, the value.
+    `variables`: variables that its values may use; of an `ARG` without a value, the value.
     """
     pairs = _words(instruction)
     if instruction.word == "ENV" and pairs and "=" not in pairs[0]:

@@ -105,8 +105,7 @@ _DETACH: Final = 2
 _VERSION: Final = 0x20080522
 """Constants of the kernel: PR_SET_DUMPABLE, PR_CAPBSET_DROP, MNT_DETACH and _LINUX_CAPABILITY_VERSION_3."""
 
-_FAILED: Final = 125
-"""Exit code if the program was not started, as of `env`."""
+_FAILED: Final = 125  # exit code if the program was not started, as of `env`
 
 
 def keep(*places: str) -> Never:
@@ -116,8 +115,7 @@ def keep(*places: str) -> Never:
     its first process the namespace ends. A parent-death signal would not do: the kernel forgets it when a process
     enters a user namespace.
 
-    Args:
-        places: the root, its layers, and for each mount its source, target and `ro` or `rw`.
+    `places`: the root, its layers, and for each mount its source, target and `ro` or `rw`.
     """
     import subprocess
 

@@ -15,15 +15,21 @@ from typing import Final
 
 from filelock import AsyncFileLock
 
-from wane_research.evaluation.sandbox import dockerfile, files
+from wane_research.evaluation.sandbox import dockerfile
 from wane_research.evaluation.sandbox.dockerfile import Dockerfile, Instruction
-from wane_research.evaluation.sandbox.namespace import SEARCH_PATH, Namespace, SandboxError
+from wane_research.evaluation.sandbox.namespace import (
+    SEARCH_PATH,
+    Namespace,
+    SandboxError,
+    put_directory,
+    put_file,
+    put_text,
+)
 
 BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a script of its own
 """The folder of base root file systems, unless the environment's argument `bases` names another."""
 
-VERSION: Final = 1
-"""Version of the way of building; layers of other versions are not used."""
+VERSION: Final = 1  # version of the way of building; layers of other versions are not used
 
 _META: Final = "layer.json"
 _STEP_TIMEOUT: Final = 3600.0
@@ -48,11 +54,7 @@ class Layer:
 
 
 def base_folder(bases: Path, image: str) -> Path:
-    """Return the folder with the root file system of an image: the one of its name, in `bases`.
-
-    Raises:
-        SandboxError: if there is none; the message names the others.
-    """
+    """Return the folder with the root file system of an image: the one of its name, in `bases`."""
     folder = bases / image
     if (folder / "bin").exists():
         return folder
@@ -137,7 +139,7 @@ async def _copy(
     target = dockerfile.expand(target, variables)
     path = os.path.join(setting.workdir, target)
     if step.body is not None:
-        await files.put_text(space, step.body, path)
+        await put_text(space, step.body, path)
         return
     matches: list[Path] = []
     for pattern in patterns:
@@ -145,9 +147,9 @@ async def _copy(
     into = len(matches) > 1 or target.endswith(("/", ".")) or not (await space.run(["test", "-d", path])).code
     for source in matches:
         if source.is_dir():
-            await files.put_directory(space, source, path)
+            await put_directory(space, source, path)
         else:
-            await files.put_file(space, source, os.path.join(path, source.name) if into else path)
+            await put_file(space, source, os.path.join(path, source.name) if into else path)
             if step.word == "ADD" and source.suffix in (".tar", ".gz", ".tgz", ".xz", ".bz2") and ".tar" in source.name:
                 raise SandboxError(f"Dockerfile, line {step.line}: ADD of an archive is not supported")
 

@@ -1,0 +1,307 @@
+"""What the commands of the group `eval` do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from wane.cli import failure
+from wane.cli.failure import InputError
+from wane.cli.lab.common import check_report
+from wane.cli.terminal.signals import END, handled
+from wane.cli.terminal.text import counted, say, write_json
+from wane.core.errors import ConfigError
+from wane.journal.codec import SchemaError, decode, encode
+from wane.money import dollars
+from wane_research.cli.eval.commands import (
+    CheckOptions,
+    GradeOptions,
+    LongCliOptions,
+    PowerOptions,
+    PredictionsOptions,
+    RecoveryOptions,
+    ReportOptions,
+    ResumeOptions,
+    RunConfigOptions,
+    SweBenchOptions,
+    TasksOptions,
+)
+from wane_research.evaluation import need_harbor
+from wane_research.evaluation.longcli import write_longcli
+from wane_research.evaluation.planning.checks import problems
+from wane_research.evaluation.planning.estimate import Estimate, estimates
+from wane_research.evaluation.planning.power import MOST_RUNS, Power, power
+from wane_research.evaluation.recovery import write_recovery
+from wane_research.evaluation.report import report, to_markdown, write_page
+from wane_research.evaluation.results import Total, Trial
+from wane_research.evaluation.running.config import Config, Sample, drawn, in_order, load
+from wane_research.evaluation.running.runner import CONFIG_FILE, Evaluation, PausedError, StoppedError
+from wane_research.evaluation.running.tasks import BENCHMARKS, Task, find_tasks
+from wane_research.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
+
+
+def check(options: CheckOptions) -> int:
+    """Print what keeps a configuration from running and what it would cost; return the exit code."""
+    config = load(options.config)
+    tasks = tasks_of(config)
+    wrong, planned = problems(config, tasks), estimates(config, len(tasks))
+    if options.as_json:
+        write_json({"problems": wrong, "estimates": [estimate.to_dict() for estimate in planned]})
+    else:
+        lines = [*estimate_lines(planned), *(f"! {problem}" for problem in wrong)]
+        lines.append(f"{counted(len(wrong), 'problem')}" if wrong else "It can run here.")
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return failure.FAILED if wrong else failure.OK
+
+
+def tasks_of(config: Config) -> list[Task]:
+    """Return the tasks of a configuration."""
+    tasks = {task.name: task for task in find_tasks(Path(config.path), config.tasks, config.exclude)}
+    return [tasks[name] for name in drawn(tuple(tasks), config.sample)]
+
+
+def estimate_lines(planned: tuple[Estimate, ...]) -> Iterator[str]:
+    """Yield a line for each arm, one for all if there are several, and where the figures come from."""
+    for estimate in planned:
+        yield estimate.describe()
+    priced = [estimate for estimate in planned if estimate.low is not None and estimate.high is not None]
+    if len(priced) > 1:
+        low, high = sum(estimate.low or 0 for estimate in priced), sum(estimate.high or 0 for estimate in priced)
+        cost = dollars(low) if low == high else f"{dollars(low)} to {dollars(high)}"
+        unpriced = len(planned) - len(priced)
+        exception = f", without {counted(unpriced, 'arm')} of unknown cost" if unpriced else ""
+        yield f"in all: about {cost}{exception}"
+    for source in dict.fromkeys(estimate.source for estimate in planned):
+        yield f"Estimated {source}."
+
+
+def show_power(options: PowerOptions) -> int:
+    """Print the runs that a margin needs, and return the exit code."""
+    experiment = power(options.places, options.margin, options.tasks)
+    if options.as_json:
+        write_json(experiment.to_dict())
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _power_lines(experiment)))
+    return failure.OK
+
+
+def _power_lines(experiment: Power) -> Iterator[str]:
+    yield f"{'arm':<44}{'tasks':>7}{'trials':>8}{'spread':>8}"
+    for spread in experiment.spreads:
+        deviation = "-" if spread.variance is None else f"{spread.variance**0.5:.3f}"
+        ungraded = f"   {spread.ungraded:,} not graded" if spread.ungraded else ""
+        yield f"{spread.arm:<44}{spread.tasks:>7,}{spread.trials:>8,}{deviation:>8}{ungraded}"
+    yield ""
+    tasks, widest = counted(experiment.tasks, "task"), experiment.widest.arm
+    yield f"Two equal arms on {tasks}, if their trials vary as those of {widest}:"
+    yield f"{'runs':>6}{'apart by chance':>18}{'equal within':>15}"
+    for size in experiment.sizes:
+        within = "-" if size.margin is None else _points(size.margin)
+        yield f"{size.runs:>6}{_points(size.chance):>18}{within:>15}"
+    yield ""
+    yield "Apart by chance: in 95 of 100 cases. Equal within: the least margin that four of five experiments show."
+    margin = _points(experiment.margin)
+    if experiment.needed is not None:
+        yield f"Equality within {margin} needs {counted(experiment.needed, 'run')} of each arm."
+    else:
+        least = "" if experiment.least is None else f"; they show {_points(experiment.least)}"
+        yield (
+            f"Equality within {margin} needs more than {MOST_RUNS} runs on so few tasks{least}. "
+            "Take more tasks or a wider margin."
+        )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f} points"
+
+
+def run_config(options: RunConfigOptions) -> int:
+    """Run a configuration, and return the exit code."""
+    return _run(load(options.config), options)
+
+
+def resume(options: ResumeOptions) -> int:
+    """Go on with the evaluation in a folder, and return the exit code."""
+    folder = options.folder
+    try:
+        data = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        config = decode(Config, data)
+    except (OSError, ValueError) as error:
+        reason = (
+            error if isinstance(error, SchemaError | ConfigError) else "there is no evaluation that was begun in it"
+        )
+        raise InputError(f"{folder}: {reason}") from error
+    # The folder may have been moved.
+    return _run(replace(config, output=str(folder.resolve())), options)
+
+
+def run_report(options: ReportOptions) -> int:
+    """Print a report, and return the exit code."""
+    check_report(options.html)
+    results = report(options.places)
+    if not results.rows:
+        raise InputError(f"there is nothing to report: no trial has ended in {', '.join(map(str, options.places))}")
+    if options.as_json:
+        write_json(results.to_dict())
+    else:
+        sys.stdout.write(to_markdown(results))
+    if options.html is not None:
+        # Last, so that a full disk does not cost the user the tables.
+        write_page(Path(options.html), results)
+    return failure.OK
+
+
+def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
+    def tell(trial: Trial, done: int, total: int) -> None:
+        (_json if options.as_json else _line)(trial, done, total)
+        if (
+            trial.usage.cost is None
+            and evaluation.spent.of - evaluation.spent.known_trials == 1
+            and evaluation.not_limited
+        ):
+            # When it begins: at the end of the run the money is spent.
+            say(evaluation.not_limited)
+
+    evaluation = Evaluation(config, tell, again=options.again)
+    # Report mistakes in the configuration first.
+    need_harbor("wane eval run")
+    with evaluation:
+        if evaluation.done < evaluation.total and not options.as_json:
+            tasks = tasks_of(config)
+            for line in (*estimate_lines(estimates(config, len(tasks))), *problems(config, tasks)):
+                say(line)
+        try:
+            asyncio.run(_stoppable(evaluation))
+        except StoppedError as error:
+            say(str(error))
+            return failure.OVER_BUDGET
+        except PausedError as error:
+            say(f"{error}. Go on with: wane eval resume {config.output}")
+            return failure.UNAVAILABLE
+        except asyncio.CancelledError:
+            say(
+                f"stopped after {evaluation.done} of {evaluation.total} trials; "
+                f"go on with: wane eval resume {config.output}"
+            )
+            return failure.INTERRUPTED
+    if evaluation.not_limited:
+        say(evaluation.not_limited)
+    if evaluation.uncounted:
+        say(_uncounted(evaluation, config.output))
+    if evaluation.empty:
+        say(f"no trial counts in {'; '.join(evaluation.empty)}")
+        return failure.FAILED
+    if not options.as_json:
+        say(
+            f"{counted(evaluation.done, 'trial')} in {config.output}; {evaluation.spent.describe()}. "
+            f"Next: wane eval report {config.output}"
+        )
+    return failure.OK
+
+
+def _uncounted(evaluation: Evaluation, output: str) -> str:
+    """Say which trials do not count, and how to do them again."""
+    causes = evaluation.uncounted
+    number = sum(causes.values())
+    by_cause = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
+    again = "".join(f" --again {cause}" for cause in causes)
+    return (
+        f"{counted(number, 'trial')} will be in no score, as the agent did not end {'it' if number == 1 else 'them'}: "
+        f"{by_cause}. Those of isolated sessions are done again by: wane eval resume {output}{again}"
+    )
+
+
+async def _stoppable(evaluation: Evaluation) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    with handled((signal.SIGINT, *END), task.cancel):
+        await evaluation.run()
+
+
+def _json(trial: Trial, _done: int, _total: int) -> None:
+    write_json(encode(trial))
+
+
+def _line(trial: Trial, done: int, total: int) -> None:
+    arm = trial.arm
+    what = " ".join(filter(None, (arm.model, arm.strategy_text, str(arm.budget or ""), arm.protocol)))
+    reward = "-" if trial.reward is None else f"{trial.reward:g}"
+    error = f"  {trial.error}" if trial.error else ""
+    took = f"{trial.seconds:.0f} s" if trial.seconds is not None else ""
+    cost = Total.cost([trial.usage])
+    paid = dollars(cost.exact) if cost.exact is not None or cost.unknown else f"≥{dollars(cost.at_least)}"
+    sys.stdout.write(f"{done}/{total}  {what}  run {trial.run}  {trial.task}  {reward}  {took}  {paid}{error}\n")
+    sys.stdout.flush()
+
+
+def list_tasks(options: TasksOptions) -> int:
+    """Print the known benchmarks, or the tasks of a configuration; return the exit code."""
+    if options.config is None:
+        if options.as_json:
+            write_json([asdict(benchmark) for benchmark in BENCHMARKS])
+        else:
+            for benchmark in BENCHMARKS:
+                sys.stdout.write(f"{benchmark.name}: {benchmark.tasks} {benchmark.about}\n  {benchmark.download}\n")
+        return failure.OK
+    chosen = load(options.config)
+    tasks = {task.name: task for task in find_tasks(Path(chosen.path), chosen.tasks, chosen.exclude)}
+    names = in_order(drawn(tuple(tasks), chosen.sample), chosen.seed, 1)
+    if options.as_json:
+        listed = [{"name": name, "path": str(tasks[name].path), "seconds": tasks[name].seconds} for name in names]
+        write_json(listed)
+    else:
+        sys.stdout.write("".join(f"{name}\n" for name in names))
+    return failure.OK
+
+
+def write_swe_bench(options: SweBenchOptions) -> int:
+    """Write instances as tasks, and return the exit code."""
+    names = write_tasks(
+        options.source, options.target, None if options.count is None else Sample(options.count, options.seed)
+    )
+    return _written(names, options.target)
+
+
+def write_long_cli(options: LongCliOptions) -> int:
+    """Write LongCLI-Bench's tasks, and return the exit code."""
+    names = write_longcli(options.source, options.target)
+    return _written(names, options.target)
+
+
+def predictions(options: PredictionsOptions) -> int:
+    """Write the predictions of runs, print what grades them, and return the exit code."""
+    for run, path, filled in write_predictions(options.places):
+        sys.stdout.write(f"{path}: {filled} of {len(run.trials)} have a change\n  {grader_command(path, run)}\n")
+    return failure.OK
+
+
+def grade(options: GradeOptions) -> int:
+    """Take in a report of the grader's, and return the exit code."""
+    passed, graded = take_grades(options.folder, options.report)
+    sys.stdout.write(f"{passed} of {graded} resolved\n")
+    return failure.OK
+
+
+def write_recovered(options: RecoveryOptions) -> int:
+    """Write the tasks, and return the exit code."""
+    target = options.target
+    names = write_recovery(options.traces, options.tasks, target, options.messages)
+    _written(names, target)
+    if options.messages == "full":
+        tokens = sum(len((target / name / "instruction.md").read_text(encoding="utf-8")) for name in names) // 4
+        say(
+            f"the transcripts are users' turns, which are never evicted: one session over these tasks would hold about "
+            f"{tokens:,} tokens of them"
+        )
+    return failure.OK
+
+
+def _written(names: Sequence[str], target: Path) -> int:
+    """Tell how many tasks were written, and return the exit code."""
+    sys.stdout.write(f"{counted(len(names), 'task')} in {target}\n")
+    return failure.OK
