@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.marks import first_quick
 from wane.core.errors import ConfigError
-from wane.prices import CacheUse, Cost, Prices, TokenUsage, cost_of, known_models
+from wane.prices import CacheUse, Cost, Prices, TokenUsage, at_tier, cost_of, known_models, tier_in
 
 genai_prices = pytest.importorskip("genai_prices", reason="needs the lab extra")
 MODELS = [
@@ -54,6 +55,43 @@ def test_writes_for_an_hour_cost_twice_the_input() -> None:
         written = (1000 - hour) * 3.75e-6 + hour * 6e-6
         assert prices.cost(CacheUse(0, 1000, 0, hour)).written == pytest.approx(written)
         assert cost_of(TokenUsage(1000, 0, 0, 1000, hour), prices.name) == pytest.approx(written)
+
+
+@pytest.mark.parametrize(
+    ("reported", "tier"),
+    [
+        ({"speed": "standard", "service_tier": "standard", "inference_geo": "not_available"}, ""),
+        ({"speed": "fast", "service_tier": "standard", "inference_geo": "us"}, "fast, us"),
+        ({"service_tier": "priority"}, "priority"),
+        ({"service_tier": "default"}, ""),
+        ({"speed": ["fast"], "service_tier": None}, ""),
+    ],
+)
+def test_the_tier_is_what_the_provider_reports(reported: dict[str, object], tier: str) -> None:
+    assert tier_in(reported) == tier
+
+
+@pytest.mark.parametrize(
+    ("model", "tier", "factor"),
+    [
+        ("anthropic:claude-opus-4-6", "fast", 6),
+        ("anthropic:claude-opus-5-5", "fast", 2),
+        ("anthropic:claude-opus-5-5", "fast, us", 2.2),
+        ("openai:gpt-6-sol", "flex", 0.5),
+        ("openai:gpt-6-sol", "priority", None),
+        ("anthropic:claude-sonnet-5", "fast", None),
+    ],
+)
+def test_a_tier_multiplies_the_listed_price_or_has_no_known_one(model: str, tier: str, factor: float | None) -> None:
+    usage = TokenUsage(10_000, 700, 4_000, 2_000, 500)
+    usual, served = cost_of(usage, model), cost_of(replace(usage, tier=tier), model)
+    assert usual
+    assert served == (None if factor is None else pytest.approx(factor * usual))
+    if factor is None:
+        with pytest.raises(ConfigError, match="has no known price"):
+            Prices.of(at_tier(model, tier))
+    else:
+        assert Prices.of(at_tier(model, tier)).model == Prices.of(model).model
 
 
 def test_without_a_write_price_a_write_costs_what_input_costs() -> None:

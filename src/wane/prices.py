@@ -7,7 +7,9 @@ reasoning, and the provider's fee for the request if it has one. `wane.account` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
@@ -33,6 +35,7 @@ class TokenUsage:
         cache_read: how many of `input` were read from the provider's cache.
         cache_write: how many of `input` were written to it.
         cache_write_hour: how many of those are to live for an hour, which Anthropic charges more for.
+        tier: how the request was served, if that changes its price: see `at_tier`; empty for the usual way.
     """
 
     input: int
@@ -40,9 +43,10 @@ class TokenUsage:
     cache_read: int = 0
     cache_write: int = 0
     cache_write_hour: int = 0
+    tier: str = ""
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        """Return the usage of both requests."""
+        """Return the tokens of both requests."""
         return TokenUsage(
             self.input + other.input,
             self.output + other.output,
@@ -174,7 +178,8 @@ class Prices:
 
         Args:
             name: `provider:model`, such as `anthropic:claude-sonnet-5-5`; the provider may be left out if the model's
-                name implies it. After `scripted:`, the model whose place a script takes.
+                name implies it. After `scripted:`, the model whose place a script takes. It may end in a tier, as
+                `at_tier` writes it.
 
         Raises:
             ConfigError: if the model or provider has no prices for tokens; it suggests similar names.
@@ -259,6 +264,44 @@ def _cost(rates: Rates, use: CacheUse, output: int) -> Cost:
 SCRIPTED: Final = "scripted:"
 """What the name of a script begins with; the model whose prices count follows."""
 
+_FACTORS: Final = (
+    ("fast", re.compile(r"opus-4[-.][67]"), 6.0),
+    ("fast", re.compile(r"opus-(4[-.]8|5)"), 2.0),
+    ("us", re.compile("claude"), 1.1),
+    ("flex", re.compile(""), 0.5),
+    ("batch", re.compile(""), 0.5),
+)
+"""By how much a tier multiplies the listed prices of a model, by its name: Anthropic's fast mode and inference in the
+United States (https://platform.claude.com/docs/en/about-claude/pricing), OpenAI's flex processing, and batches
+(https://developers.openai.com/api/docs/guides/flex-processing). Of other tiers, such as `priority`, no price is known.
+"""
+
+
+_USUAL_TIERS: Final = ("", "auto", "default", "standard", "standard_only")
+
+
+def tier_in(reported: Mapping[str, Any]) -> str:
+    """Return the tier in what a provider reports of a request; empty for the usual one.
+
+    Args:
+        reported: Anthropic's usage, or a response or chunk of OpenAI's, as JSON data.
+    """
+    words = ["fast"] if reported.get("speed") == "fast" else []
+    words += ["us"] if reported.get("inference_geo") == "us" else []
+    tier = reported.get("service_tier")
+    words += [tier] if isinstance(tier, str) and tier not in _USUAL_TIERS else []
+    return ", ".join(words)
+
+
+def at_tier(model: str, tier: str) -> str:
+    """Return the name of a model that is served at a tier, such as `claude-opus-5-5 (fast)`.
+
+    Args:
+        model: the model, as for `Prices.of`.
+        tier: the provider's words for the tier, separated by commas; empty for the usual one.
+    """
+    return f"{model} ({tier})" if tier else model
+
 
 def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float | None:
     """Return the cost of a request in dollars; None if the model's price is unknown.
@@ -268,7 +311,7 @@ def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float 
         model: the model, as for `Prices.of`.
         at: its time, with a time zone; None for now.
     """
-    prices = prices_of(model)
+    prices = prices_of(at_tier(model, usage.tier))
     if prices is None:
         return None
     fresh = max(usage.input - usage.cache_read - usage.cache_write, 0)
@@ -296,20 +339,47 @@ def known_models() -> list[str]:
 
 
 def _look_up(name: str) -> Prices | None:
-    """Return the prices of a model; None if it is priced by something other than tokens.
+    """Return the prices of a model; None if tokens have none, or its tier has no known one.
 
     Raises:
         LookupError: if the price list does not have it.
         MissingExtraError: without `genai-prices`.
     """
-    listed = name.removeprefix(SCRIPTED)
+    listed, _, tier = name.removeprefix(SCRIPTED).removesuffix(")").partition(" (")
     provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
     provider, model = _snapshot().find_provider_model(reference, None, provider_name or None, None)
     listed_prices = model.prices if isinstance(model.prices, list) else [model]
     periods = tuple(Period(_tiers(listing.prices), getattr(listing, "constraint", None)) for listing in listed_prices)
-    if not all(period.tiers for period in periods):
+    factor = _factor(model.id, tier)
+    if factor is None or not all(period.tiers for period in periods):
         return None
+    if factor != 1:
+        periods = tuple(
+            replace(period, tiers=tuple(_times(rates, factor) for rates in period.tiers)) for period in periods
+        )
     return Prices(name, provider.id, model.id, periods, model.context_window)
+
+
+def _factor(model: str, tier: str) -> float | None:
+    """By how much a tier multiplies a model's prices; None if that is not known."""
+    product = 1.0
+    for word in filter(None, tier.split(", ")):
+        factor = next((times for name, models, times in _FACTORS if name == word and models.search(model)), None)
+        if factor is None:
+            return None
+        product *= factor
+    return product
+
+
+def _times(rates: Rates, factor: float) -> Rates:
+    return replace(
+        rates,
+        input=rates.input * factor,
+        read=rates.read * factor,
+        write=rates.write * factor,
+        write_hour=rates.write_hour * factor,
+        output=rates.output * factor,
+    )
 
 
 def _snapshot() -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from wane.core import EvictedIndex, Kind, Mark
 from wane.formats.base import Part
+from wane.prices import at_tier
 from wane.rewrites import Explanation
 
 
@@ -19,6 +20,7 @@ class Usage:
         cache_write: input tokens that were written to it.
         output: output tokens, reasoning included; None if the recording holds no reliable figure.
         cache_write_hour: the part of `cache_write` that was to live for an hour, if the provider offers that.
+        tier: how the call was served, if that changes its price (`wane.prices.at_tier`).
         rewritten: why the prefix of the request before could not be read, if the provider or Wane's proxy said so.
     """
 
@@ -27,6 +29,7 @@ class Usage:
     cache_write: int = 0
     output: int | None = None
     cache_write_hour: int = 0
+    tier: str = ""
     rewritten: Explanation | None = None
 
     @property
@@ -68,8 +71,11 @@ class ModelCall:
 
     @property
     def priced_as(self) -> str | None:
-        """The model as `wane.prices` takes it; None if it was not recorded."""
-        return f"{self.provider}:{self.model}" if self.provider and self.model else self.model
+        """The model, and the tier that served it, as `wane.prices` takes them; None if it was not recorded."""
+        if self.model is None:
+            return None
+        name = f"{self.provider}:{self.model}" if self.provider and self.model else self.model
+        return at_tier(name, "" if self.usage is None else self.usage.tier)
 
 
 @dataclass(frozen=True, slots=True)

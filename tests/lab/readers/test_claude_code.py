@@ -72,6 +72,14 @@ def read(folder: Path, lines: list[Line]) -> RecordedSession:
     return check(session)
 
 
+def test_a_call_in_fast_mode_is_priced_as_such(tmp_path: Path) -> None:
+    script = Transcript()
+    script.user("fix it")
+    script.answer("m", said("done"), usage={**USAGE, "speed": "fast", "service_tier": "standard"})
+    (call,) = read(tmp_path, script.lines).calls
+    assert call.priced_as == "claude-x (fast)"
+
+
 def test_lines_of_one_message_are_one_call_though_its_tools_ran_while_it_streamed(tmp_path: Path) -> None:
     script = Transcript()
     script.user("fix it")

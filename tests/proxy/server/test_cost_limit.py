@@ -38,6 +38,7 @@ from wane.cli.proxy.commands import ProxyCommandOptions, TreatmentOptions
 from wane.cli.proxy.options import proxy_options
 from wane.core.errors import ConfigError
 from wane.prices import Prices
+from wane.proxy.http.head import RefusedError
 from wane.proxy.server.spending import ASSUMED_OUTPUT, most
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
@@ -296,6 +297,12 @@ def test_the_most_that_a_request_may_cost() -> None:
 
     assert most(MODEL, {"max_tokens": 100}, 1_000) == of(100)
     assert most(MODEL, {"max_output_tokens": 7}, 1_000) == of(7)
+    assert most("claude-opus-5", {"max_tokens": 9, "speed": "fast"}, 1_000) == pytest.approx(
+        2 * most("claude-opus-5", {"max_tokens": 9}, 1_000), abs=1
+    )
+    assert most(MODEL, {"max_tokens": 9, "service_tier": "flex"}, 1_000) == of(9)
+    with pytest.raises(RefusedError, match=r"\(priority\)' is unknown"):
+        most(MODEL, {"max_tokens": 9, "service_tier": "priority"}, 1_000)
     assert most(MODEL, {"max_tokens": 5, "max_completion_tokens": 9, "n": 3}, 1_000) == of(9, 3)
     for unlimited in ({}, {"max_tokens": None}, {"max_tokens": "many"}):
         assert most(MODEL, unlimited, 1_000) == of(ASSUMED_OUTPUT)

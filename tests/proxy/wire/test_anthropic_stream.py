@@ -201,6 +201,13 @@ def opening(**usage: int) -> bytes:
     return event("message_start", message={"id": "m", "role": "assistant", "content": [], "usage": usage})
 
 
+def test_the_speed_that_served_a_request_belongs_to_its_usage() -> None:
+    begun = {"input_tokens": 5, "output_tokens": 1, "speed": "fast"}
+    message = {"id": "m", "role": "assistant", "content": [], "usage": begun}
+    round_, _ = taken(said(event("message_start", message=message), ending("end_turn", output_tokens=9)))
+    assert round_.usage == TokenUsage(5, 9, tier="fast")
+
+
 def block(index: int, begin: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
     middle = [event("content_block_delta", index=index, delta=delta) for delta in deltas]
     begun = event("content_block_start", index=index, content_block=begin)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Upstream, events, mark, run, sse
 from tests.proxy.wire.views import with_view
+from wane.prices import TokenUsage
 from wane.proxy.wire.base import BrokenReplyError
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.testing import Call, Usage
@@ -120,6 +121,13 @@ def test_usage_is_for_those_who_ask() -> None:
     ]
     assert not any("usage" in each for each in told(*end))
     assert told(*end, wants_usage=True) == end
+
+
+def test_the_tier_that_served_a_request_belongs_to_its_usage() -> None:
+    reply = WIRE.reply(body(stream=True), OWN)
+    usage = {"prompt_tokens": 3, "completion_tokens": 1}
+    reply.feed(sse(chunk({"content": "A"}, service_tier="flex"), chunk(finish="stop"), {**HEAD, "usage": usage}))
+    assert reply.end().usage == TokenUsage(3, 1, tier="flex")
 
 
 def test_usage_in_every_chunk_adds_up() -> None:

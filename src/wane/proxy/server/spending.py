@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wane.money import dollars
-from wane.prices import CacheUse, TokenUsage, cost_of, prices_of
+from wane.prices import CacheUse, TokenUsage, at_tier, cost_of, prices_of, tier_in
 from wane.proxy.http.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
 from wane.proxy.settings import COST_PERIODS, CostPeriod
@@ -26,6 +26,9 @@ _OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "m
 
 BYTES_PER_TOKEN: Final = 2
 """The fewest bytes of a request's body that a token is assumed to take; text and code take three to five."""
+
+_CHEAPER: Final = ("flex", "batch")
+"""Tiers that a request may ask for and not get, which then costs what the usual one does."""
 
 ASSUMED_OUTPUT: Final = 32_000
 """Tokens that a reply is assumed to have at most where the client sets no limit."""
@@ -217,9 +220,11 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     Raises:
         RefusedError: if the model's price is unknown.
     """
-    prices = prices_of(model)
+    tier = tier_in(body)
+    served = at_tier(model, "" if tier in _CHEAPER else tier)
+    prices = prices_of(served)
     if prices is None:
-        raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so {limit} cannot be kept")
+        raise RefusedError(402, f"the price of the model {served!r:.80} is unknown, so {limit} cannot be kept")
     config = body.get("generationConfig")  # Gemini's
     places = (body, config if isinstance(config, dict) else {})
     named = (place.get(name) for place in places for name in _OUTPUT)

@@ -179,7 +179,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "created": session.created.isoformat(timespec="milliseconds"),
         "last": session.last.isoformat(timespec="milliseconds"),
         "requests": session.requests,
-        "used": asdict(session.used),
+        "used": {name: value for name, value in asdict(session.used).items() if name != "tier"},
         "calls": session.money.account.calls,
         "money": session.money.to_dict(),
         "views": [[round(view.at.timestamp(), 3), view.view, view.evicted] for view in session.views],

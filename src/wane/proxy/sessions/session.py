@@ -31,7 +31,7 @@ from wane.journal import (
     spent_call,
     spent_note,
 )
-from wane.prices import NO_USAGE, CacheUse, TokenUsage, cost_of, prices_of
+from wane.prices import NO_USAGE, CacheUse, TokenUsage, at_tier, cost_of, prices_of
 from wane.proxy import jsons
 from wane.proxy.sessions.figures import Money
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
@@ -118,7 +118,7 @@ class Ledger:
         total = usage.input + evicted
         read = min(self._before, total) if self._caches and usage.cache_read else 0
         self._before = total
-        prices, spent = prices_of(model), cost_of(usage, model)
+        prices, spent = prices_of(at_tier(model, usage.tier)), cost_of(usage, model)
         before = 0.0
         if prices is not None and spent is not None and replied:
             uncached = total - read
@@ -510,7 +510,7 @@ def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = 
         cache_write_tokens=usage.cache_write,
         cache_write_hour_tokens=usage.cache_write_hour,
         cost=cost_of(usage, model) if usage.input > 0 else None,
-        model=model,
+        model=at_tier(model, usage.tier),
         anchors=anchors,
     )
 

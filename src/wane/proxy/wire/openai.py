@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final
 
-from wane.prices import TokenUsage
+from wane.prices import TokenUsage, tier_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, Correction, Wire
 from wane.proxy.wire.reply import count, error_in
@@ -94,20 +94,22 @@ def unmarked(value: dict[str, Any]) -> dict[str, Any]:
     return {key: field for key, field in value.items() if key not in MARKERS}
 
 
-def token_usage(usage: object, input_word: str, output_word: str) -> TokenUsage | None:
-    """Return a reported usage; None if nothing was reported.
+def token_usage(reply: Mapping[str, Any], input_word: str, output_word: str) -> TokenUsage | None:
+    """Return the usage that a reply reports; None if it reports none.
 
     Args:
-        usage: the usage, as JSON data.
+        reply: what has `usage` and `service_tier`, as JSON data.
         input_word: the first word of its keys about the input.
         output_word: likewise about the output.
     """
+    usage = reply.get("usage")
     if not isinstance(usage, Mapping):
         return None
     details = f"{input_word}_tokens_details"
     read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
     write = count(usage, details, "cache_write_tokens")
-    return TokenUsage(count(usage, f"{input_word}_tokens"), count(usage, f"{output_word}_tokens"), read, write)
+    total, output = count(usage, f"{input_word}_tokens"), count(usage, f"{output_word}_tokens")
+    return TokenUsage(total, output, read, write, tier=tier_in(reply))
 
 
 def _error(status: int, message: str) -> dict[str, Any]:

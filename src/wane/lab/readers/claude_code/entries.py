@@ -16,6 +16,7 @@ from wane.lab.readers.building.answer import Answer
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.session import Usage
+from wane.prices import tier_in
 from wane.rewrites import reported
 
 SYNTHETIC: Final = "<synthetic>"
@@ -216,7 +217,7 @@ def _usage(data: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> Usage | N
     if usage is None:
         return None
     miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
-    return replace(usage, rewritten=reported(miss))
+    return replace(usage, tier=tier_in(data), rewritten=reported(miss))
 
 
 def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wane.prices import TokenUsage
+from wane.prices import TokenUsage, tier_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.reply import ServerSentEvent, Splitter, StreamedReply, WholeReply, count, encode, error_in, parsed
@@ -311,7 +311,8 @@ def tokens_of(usage: object) -> TokenUsage | None:
     read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
     total, output = count(usage, "input_tokens") + read + write, count(usage, "output_tokens")
     hour = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
-    return TokenUsage(total, output, read, write, min(hour, write)) if total or output else None
+    tier = tier_in(_object(usage))
+    return TokenUsage(total, output, read, write, min(hour, write), tier) if total or output else None
 
 
 def error_body(status: int, message: str) -> bytes:

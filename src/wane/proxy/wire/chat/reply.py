@@ -132,8 +132,8 @@ class Draft:
         for call in self.calls:
             call.own = bool(call.own)
 
-    def round(self, seed: str, usage: Any) -> Round:
-        """Return the completed round; own calls that were cut off are left out."""
+    def round(self, seed: str, reply: Mapping[str, Any]) -> Round:
+        """Return the completed round of a reply that may report usage; own calls that were cut off are left out."""
         self.settle()
         complete = self.finish not in ("length", "content_filter", "error")
         for number, call in enumerate(self.calls):
@@ -145,7 +145,7 @@ class Draft:
             message["tool_calls"] = [call.message() for call in calls]
         elif message["content"] is None and "refusal" not in message:
             message["content"] = ""
-        return Round(message, own, len(calls) - len(own), complete, token_usage(usage, "prompt", "completion"))
+        return Round(message, own, len(calls) - len(own), complete, token_usage(reply, "prompt", "completion"))
 
     def _call_of(self, entry: Mapping[str, Any]) -> ReceivedCall | None:
         """The call that a piece continues; None if it starts a new one.
@@ -199,7 +199,7 @@ class StreamedChat(StreamedReply):
     def _next_round(self) -> None:
         super()._next_round()
         self._draft = Draft(self._own)
-        self._usage: Any = None
+        self._billed: dict[str, Any] = {}
         self._later = bool(self._rounds.done)
         # What the client has seen of earlier rounds, until this round adds to it.
         self._earlier = merged(self._rounds.done) if self._later else {}
@@ -207,7 +207,7 @@ class StreamedChat(StreamedReply):
     def _round(self) -> Round:
         if self._draft.finish is None and not self._done:
             raise BrokenReplyError("the provider's stream stopped before its end", cut=self._rounds.id is not None)
-        return self._rounds.add(self._draft.round(_seed(self._rounds), self._usage), self._usage)
+        return self._rounds.add(self._draft.round(_seed(self._rounds), self._billed), self._billed.get("usage"))
 
     def _closing(self) -> Iterator[bytes]:
         hides_all = bool(self._draft.calls) and all(call.own for call in self._draft.calls)
@@ -241,7 +241,7 @@ class StreamedChat(StreamedReply):
             self._broken(f"the provider's stream holds an error: {chunk['error']!r:.500}")
             return self._pass(event.raw)
         self._rounds.identify(chunk)
-        self._usage = chunk.get("usage") or self._usage
+        self._billed |= {key: chunk[key] for key in ("usage", "service_tier") if chunk.get(key)}
         choice = _choice(chunk)
         if self._draft.finish is not None or (choice is None and chunk.get("usage")):
             return self._close(event)
@@ -383,7 +383,7 @@ class WholeChat(WholeReply):
         draft = Draft(self._own)
         draft.take(message, is_message=True)
         draft.finish = choice.get("finish_reason")
-        return self._rounds.add(draft.round(_seed(self._rounds), body.get("usage")), body.get("usage"))
+        return self._rounds.add(draft.round(_seed(self._rounds), body), body.get("usage"))
 
 
 def _seed(rounds: Rounds) -> str:

@@ -67,7 +67,7 @@ class ResponseRounds(Rounds):
         complete_items = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
         self.output += self._visible_items(response)
         message, usage = {"items": without_reasoning(complete_items, self._is_refused)}, response.get("usage")
-        tokens, diagnostics = token_usage(usage, "input", "output"), response.get("prompt_cache_diagnostics")
+        tokens, diagnostics = token_usage(response, "input", "output"), response.get("prompt_cache_diagnostics")
         miss = str(diagnostics.get("reason") or "") if isinstance(diagnostics, dict) else ""
         return self.add(Round(message, own, _client_calls(items, self.own), complete, tokens, miss), usage)
 
