@@ -3,7 +3,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,11 +75,6 @@ def config(directory: Path, model: object, *, keep: bool = True, **settings: obj
     """What a session in a repository needs to know: its journal beside it, and no questions asked."""
     store = SessionStore(directory.parent / "sessions") if keep else None
     return SessionConfig(directory, Settings(model=model, yolo=True).changed(**settings), store)  # type: ignore[arg-type]
-
-
-def chosen(given: SessionConfig, **settings: object) -> SessionConfig:
-    """The same with some settings that the user chooses for this start."""
-    return replace(given, settings=given.settings.changed(**settings), chosen=frozenset(settings))
 
 
 def dumped(messages: list[ModelMessage]) -> list[object]:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from typing import Any, Protocol, Self
 
@@ -42,20 +43,25 @@ class Provider(Protocol):
     def requests(self) -> Sequence[Request]: ...
     @property
     def refusals(self) -> Sequence[object]: ...
-    def model(self, name: str = ...) -> Model: ...
+    def model(self, *name: str, **options: Any) -> Model: ...
 
 
 class Serve(Protocol):
     """Starts a scripted model."""
 
-    def __call__(self, script: Script) -> AbstractContextManager[Provider]: ...
+    def __call__(self, script: Script, **options: Any) -> AbstractContextManager[Provider]: ...
 
 
 class Wired(ScriptedServer):
-    """A scripted server that is asked over Chat Completions."""
+    """A scripted server that is asked over one of its protocols."""
 
-    def model(self, name: str = "gpt-4.1") -> Model:
-        return self.openai_model(name)
+    def __init__(self, api: str, script: Script, **options: Any) -> None:
+        super().__init__(script, **options)
+        self._api = api
+
+    def model(self, *name: str, **options: Any) -> Model:
+        model: Model = getattr(self, self._api)(*name, **options)
+        return model
 
 
 class Direct:
@@ -72,8 +78,8 @@ class Direct:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def model(self, name: str = "gpt-4.1") -> Model:
-        return DirectModel(self, name)
+    def model(self, *name: str, **_: Any) -> Model:
+        return DirectModel(self, *name)
 
     def take(self, request: Request) -> Reply:
         """Keep a request and return its reply."""
@@ -88,8 +94,8 @@ class Direct:
 
 
 def serve(way: str) -> Serve:
-    """Return what starts a scripted model that is reached in one of `WAYS`."""
-    return Direct if way == DIRECT else Wired
+    """Return what starts a scripted model that is reached in this process, or over a protocol (`APIS`)."""
+    return Direct if way == DIRECT else partial(Wired, way)
 
 
 def _in_order(replies: Any) -> Any:
@@ -111,7 +117,7 @@ def _wrong(request: Request) -> str:
 class DirectModel(Model):
     """A model that has its answers from a script. It has the price and the window of the real one of its name."""
 
-    def __init__(self, script: Direct, name: str) -> None:
+    def __init__(self, script: Direct, name: str = "gpt-4.1") -> None:
         # As OpenAI's: notes to the model stay where they stand, and are no words of the user.
         super().__init__(profile=ModelProfile(supports_inline_system_prompts=True))
         self._script = script

@@ -42,15 +42,14 @@ def places(tmp_path: Path) -> Places:
     return Places(tmp_path)
 
 
-def test_defaults(places: Places) -> None:
-    assert places.load() == Settings()
-
-
 def test_flags_before_project_before_user_before_defaults(places: Places) -> None:
+    assert places.load() == Settings()
     places.user('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
-    (places.cwd.parent / ".wane.toml").write_text('model = "a:project"\nbudget = 20000\npolicy = "paper"\n')
-    context = ContextSettings(policy=Policy.paper(), recall=False)
+    project = 'model = "a:project"\nbudget = 20000\npolicy = "paper"\nannotate = "infer"\n'
+    (places.cwd.parent / ".wane.toml").write_text(project)
+    context = ContextSettings(policy=Policy.paper(), recall=False, annotate="infer")
     assert places.load(model="a:flag") == Settings(model="a:flag", budget=20_000, context=context, yolo=True)
+    assert places.load(annotate="model").context.annotate == "model"
 
 
 def test_rules_of_all_places_count_together(places: Places) -> None:
@@ -81,6 +80,7 @@ def test_parts_of_the_policy_go_on_top_of_the_named_one(places: Places) -> None:
         ("policy = 'best'", ["policy", "default, paper"]),
         ("low_water = 2", ["low_water = 2"]),
         ("strategy = 7", ["strategy = 7", "cwl"]),
+        ("annotate = 'guess'", ["annotate = 'guess'", "it must be one of: model, infer"]),
         ("recall = 'yes'", ["recall", "true or false"]),
         ("cost_limit = -1", ["cost_limit", "above 0"]),
         (f"cost_limit = {'9' * 400}", ["cost_limit", "above 0"]),

@@ -10,27 +10,28 @@ import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.messages import ModelResponse, TextPart
-from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from tests.agent.clock import run_fast
 from tests.agent.conftest import config, dumped
+from tests.agent.provider import APIS, serve
+from tests.agent.work import Work, read_long, working
 from tests.marks import cross_quick, first_quick
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
 from wane.agent.faults import LONGEST_WAIT, BrokenAnswerError, Fault, Patience, check_whole, fitting_budget, pause
 from wane.agent.models import explain
 from wane.agent.session import AgentSession
-from wane.journal import UsageRecord, read
+from wane.journal import UsageRecord
 from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage
 
-APIS = ["anthropic_model", "openai_model", "openai_responses_model"]
-
+ANTHROPIC = serve("anthropic_model")
 ANSWER = Reply(reasoning="Look.", text="I read it again.", calls=(Call("read_file", {"path": "app.py"}),))
 
 _OWN_IDS = re.compile(r"_n[0-9a-f]{16,}")
@@ -59,12 +60,12 @@ REGION = {"error": {"message": "Country not supported", "code": "unsupported_cou
 CREDIT = {"type": "error", "error": {"type": "invalid_request_error", "message": "Your credit balance is too low."}}
 
 LASTING = {
-    "quota": HttpError(429, body=QUOTA),
-    "credit": HttpError(400, body=CREDIT),
-    "payment": HttpError(402),
-    "key": HttpError(401),
-    "region": HttpError(403, body=REGION),
-    "model": HttpError(404),
+    "quota": ("quota", HttpError(429, body=QUOTA)),
+    "credit": ("quota", HttpError(400, body=CREDIT)),
+    "payment": ("quota", HttpError(402)),
+    "key": ("access", HttpError(401)),
+    "region": ("access", HttpError(403, body=REGION)),
+    "model": ("model", HttpError(404)),
 }
 
 
@@ -75,24 +76,22 @@ def repository(repository: Path) -> Path:
     return repository
 
 
-def task(fault: Sequence[Reply] = ()) -> list[Reply]:
+def task(*faults: Reply) -> list[Reply]:
     """Read, change and answer, with faults before the second call."""
     write = Call("write_file", {"path": "out.txt", "content": "41\n"})
-    return [Reply(calls=(Call("read_file", {"path": "app.py"}),)), *fault, Reply(calls=(write,)), Reply("Done.")]
+    return [Reply(calls=(Call("read_file", {"path": "app.py"}),)), *faults, Reply(calls=(write,)), Reply("Done.")]
 
 
-def run(session: AgentSession, events: list[SessionEvent] | None = None, *, fast: bool = True) -> TurnResult:
+def failed(status: int, **headers: str) -> Reply:
+    return Reply(error=HttpError(status, headers={name.replace("_", "-"): value for name, value in headers.items()}))
+
+
+def ends(
+    directory: Path, script: Sequence[Reply], *, api: str = "anthropic_model", fast: bool = True, **settings: Any
+) -> tuple[Work, TurnResult]:
     """Run a task to its end, with waits that are short unless a time of the real wire matters."""
-    turn = session.run("go", None if events is None else events.append)
-    result = run_fast(turn) if fast else asyncio.run(turn)
-    session.close()
-    return result
-
-
-def _resumed(session: AgentSession, cost_limit: float | None = None) -> AgentSession:
-    assert session.journal is not None
-    given = config(session.cwd, TestModel(), cost_limit=cost_limit)
-    return AgentSession.resume(session.journal.path, replace(given, chosen=frozenset({"model"})))
+    with working(serve(api), directory, script, **settings) as at:
+        return at, at.run(runs=run_fast if fast else asyncio.run)
 
 
 Course: TypeAlias = tuple[list[str], list[object], TurnResult, list[Waiting]]
@@ -100,15 +99,12 @@ Course: TypeAlias = tuple[list[str], list[object], TurnResult, list[Waiting]]
 
 
 def course(repository: Path, api: str, faults: Sequence[Reply]) -> Course:
-    events: list[SessionEvent] = []
-    with ScriptedServer(task(faults)) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)()))
-        result = run(session, events)
-        sent = [_OWN_IDS.sub("id", json.dumps(request.body)) for request in server.requests]
+    at, result = ends(repository, task(*faults), api=api)
     assert (result.outcome, result.output, result.fault) == (Outcome.DONE, "Done.", None)
-    assert server.refusals == ()
-    waits = [event for event in events if isinstance(event, Waiting)]
-    return [body.replace(str(repository), "here") for body in sent], _kinds(session), result, waits
+    sent = [_OWN_IDS.sub("id", json.dumps(request.body)).replace(str(repository), "here") for request in at.requests]
+    history: Any = dumped(at.session.history)
+    kinds = [[part["part_kind"] for part in message["parts"]] for message in history]
+    return sent, kinds, result, at.of(Waiting)
 
 
 @pytest.fixture(scope="module")
@@ -135,25 +131,18 @@ def test_a_passing_fault_changes_nothing_but_the_time(
     assert result.waited >= sum(wait.seconds for wait in waits)
 
 
-def _kinds(session: AgentSession) -> list[object]:
-    return [[part["part_kind"] for part in message["parts"]] for message in dumped(session.history)]  # type: ignore[index]
-
-
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(("api", "kind"), cross_quick(APIS, LASTING))
-def test_a_lasting_fault_ends_the_turn_by_its_name(repository: Path, api: str, kind: str) -> None:
-    with ScriptedServer([*task([Reply(error=LASTING[kind])]), Reply("Again.")]) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)()))
-        result = asyncio.run(session.run("go"))
+@pytest.mark.parametrize(("api", "name"), cross_quick(APIS, LASTING))
+def test_a_lasting_fault_ends_the_turn_by_its_name(repository: Path, api: str, name: str) -> None:
+    kind, error = LASTING[name]
+    with working(serve(api), repository, [*task(Reply(error=error)), Reply("Again.")]) as at:
+        result = at.run()
         assert result.outcome is Outcome.PROVIDER
         assert result.fault is not None
-        expected = {"credit": "quota", "payment": "quota", "key": "access", "region": "access"}.get(kind, kind)
-        assert (result.fault.kind, result.fault.status) == (expected, LASTING[kind].status)
-        assert str(LASTING[kind].status) in (result.error or "")
+        assert (result.fault.kind, result.fault.status) == (kind, error.status)
+        assert str(error.status) in (result.error or "")
         # The session is whole, and goes on once the cause is gone.
-        assert asyncio.run(session.run("go on")).outcome is Outcome.DONE
-        session.close()
-        assert server.refusals == ()
+        assert at.run("go on").outcome is Outcome.DONE
 
 
 def _refused(status: int, message: str, **more: object) -> HttpError:
@@ -198,68 +187,45 @@ WORDINGS = {
 @pytest.mark.parametrize("wording", WORDINGS)
 def test_refusals_are_known_by_their_words(repository: Path, wording: str) -> None:
     kind, refusal = WORDINGS[wording]
-    with ScriptedServer([Reply(error=refusal)]) as server:
-        session = AgentSession.create(config(repository, server.openai_model(), strategy="none", patience=0))
-        fault = run(session).fault
-    assert fault is not None
-    assert (fault.kind, fault.status) == (kind, refusal.status)
-
-
-def test_what_the_agent_sent_wrong_is_no_fault_of_the_provider(repository: Path) -> None:
-    with ScriptedServer(task([Reply(error=HttpError(400, body="messages: too odd"))])) as server:
-        result = run(AgentSession.create(config(repository, server.anthropic_model())))
-    assert (result.outcome, result.fault, result.waited) == (Outcome.FAILED, None, 0)
+    _, result = ends(repository, [Reply(error=refusal)], api="openai_model", strategy="none", patience=0)
+    assert result.fault is not None
+    assert (result.fault.kind, result.fault.status) == (kind, refusal.status)
 
 
 @pytest.mark.full
 def test_patience_ends(repository: Path) -> None:
-    events: list[SessionEvent] = []
-    with ScriptedServer(task([Reply(error=HttpError(529))] * 50)) as server:
-        session = AgentSession.create(config(repository, server.anthropic_model(), patience=0.03))
-        result = run(session, events, fast=False)
+    at, result = ends(repository, task(*[failed(529)] * 50), fast=False, patience=0.03)
     assert result.outcome is Outcome.PROVIDER
     assert result.fault == Fault("outage", "overloaded_error", 529)
-    waits = [event for event in events if isinstance(event, Waiting)]
+    waits = at.of(Waiting)
     assert waits
     assert sum(wait.seconds for wait in waits) <= 0.03 * 60
     assert (result.error or "").endswith(f"given up after {len(waits) + 1} failed calls")
-    assert event_json(waits[0]) == {
-        "type": "waiting",
-        "reason": waits[0].reason,
-        "seconds": round(waits[0].seconds, 1),
-        "tries": 1,
-    }
+    seconds = round(waits[0].seconds, 1)
+    assert event_json(waits[0]) == {"type": "waiting", "reason": waits[0].reason, "seconds": seconds, "tries": 1}
 
 
 def test_no_wait_that_the_patience_does_not_allow(repository: Path) -> None:
-    limited = Reply(error=HttpError(429, headers={"retry-after": "3600"}))
-    with ScriptedServer(task([limited])) as server:
-        result = run(AgentSession.create(config(repository, server.anthropic_model())))
+    at, result = ends(repository, task(failed(429, retry_after="3600")))
     assert result.fault == Fault("outage", "rate_limit_error", 429, 3600)
-    assert len(server.requests) == 2
+    assert len(at.requests) == 2
 
 
 @pytest.mark.full
-def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path) -> None:
-    slow = Reply(error=HttpError(500), delay=3.5)  # longer than the limit
-    with ScriptedServer(task([slow])) as server:
-        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)), fast=False)
+@pytest.mark.parametrize(
+    "fault", [Reply(error=HttpError(500), delay=3.5), replace(ANSWER, breaks=Break(5, "reset", stall=5))]
+)
+def test_the_time_limit_stands_still_while_the_provider_fails(repository: Path, fault: Reply) -> None:
+    _, result = ends(repository, task(fault), fast=False, time_limit=0.05)  # shorter than the fault takes
     assert result.outcome is Outcome.DONE
     assert result.waited > 3.5
-    with ScriptedServer([*task()[:1], Reply("late", delay=2)]) as server:
-        session = AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.02))
-        result = run(session, fast=False)
-    assert result.outcome is Outcome.TIME_LIMIT
-    assert "0.02 minutes" in (result.error or "")
 
 
 @pytest.mark.full
-def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Path) -> None:
-    stalled = replace(ANSWER, breaks=Break(5, "reset", stall=5))  # beyond the limit
-    with ScriptedServer(task([stalled])) as server:
-        result = run(AgentSession.create(config(repository, server.anthropic_model(), time_limit=0.05)), fast=False)
-    assert result.outcome is Outcome.DONE
-    assert result.waited > 5
+def test_the_time_limit_ends_a_task(repository: Path) -> None:
+    _, result = ends(repository, [*task()[:1], Reply("late", delay=2)], fast=False, time_limit=0.02)
+    assert result.outcome is Outcome.TIME_LIMIT
+    assert "0.02 minutes" in (result.error or "")
 
 
 @pytest.mark.full
@@ -267,79 +233,59 @@ def test_an_answer_that_stalls_does_not_use_the_time_of_the_task(repository: Pat
 @pytest.mark.parametrize("events", [0, 2, 5])
 @pytest.mark.parametrize("api", first_quick(*APIS))
 def test_a_call_fails_if_nothing_more_comes(repository: Path, api: str, events: int) -> None:
-    silent = replace(ANSWER, breaks=Break(events, stall=60))
-    with ScriptedServer(task([silent])) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)()))
-        session.silence = 0.5
-        waits: list[int] = []
+    with working(serve(api), repository, task(replace(ANSWER, breaks=Break(events, stall=60)))) as at:
+        at.session.silence = 0.5
 
-        def note(event: SessionEvent) -> None:
+        def patient(event: SessionEvent) -> bool:
             if isinstance(event, Waiting):
-                waits.append(event.tries)
-                session.silence = 60  # on a busy machine the next answer may take its time
+                at.session.silence = 60  # on a busy machine the next answer may take its time
+            return False
 
-        result = asyncio.run(session.run("go", note))
-        session.close()
-    assert result.outcome is Outcome.DONE
-    assert waits == [1]
+        assert at.run(until=patient).outcome is Outcome.DONE
+    assert [wait.tries for wait in at.of(Waiting)] == [1]
 
 
-def test_a_turn_can_be_stopped_while_it_waits(repository: Path) -> None:
-    with ScriptedServer(task([Reply(error=HttpError(429, headers={"retry-after": "60"}))])) as server:
-        session = AgentSession.create(config(repository, server.anthropic_model()))
-
-        def stop(event: SessionEvent) -> None:
-            if isinstance(event, Waiting):
-                session.cancel()
-
-        assert asyncio.run(session.run("go", stop)).outcome is Outcome.INTERRUPTED
-        assert asyncio.run(session.run("go on")).outcome is Outcome.DONE
-        session.close()
-
-    with ScriptedServer(task([Reply(error=HttpError(429, headers={"retry-after": "60"}))])) as server:
-        session = AgentSession.create(config(repository, server.anthropic_model()))
+@pytest.mark.parametrize("by_caller", [False, True], ids=["stopped", "cancelled"])
+def test_a_turn_can_be_stopped_while_it_waits(repository: Path, by_caller: bool) -> None:
+    with working(ANTHROPIC, repository, task(failed(429, retry_after="60"))) as at:
 
         async def cancelled() -> None:
             def watch(event: SessionEvent) -> None:
                 if isinstance(event, Waiting):
                     asyncio.get_running_loop().call_later(0.05, turn.cancel)
 
-            turn = asyncio.create_task(session.run("go", watch))
+            turn = asyncio.create_task(at.session.run("go", watch))
             with pytest.raises(asyncio.CancelledError):
                 await turn
 
-        asyncio.run(cancelled())
-        assert run(session).outcome is Outcome.DONE
+        if by_caller:
+            asyncio.run(cancelled())
+        else:
+            assert at.run(until=lambda event: isinstance(event, Waiting)).outcome is Outcome.INTERRUPTED
+        assert at.run("go on").outcome is Outcome.DONE
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("api", APIS)
 def test_a_broken_answer_is_paid_for_and_its_cost_a_bound(repository: Path, api: str) -> None:
-    broken = replace(ANSWER, breaks=Break(5), usage=Usage(1000, 10))
-    with ScriptedServer(task([broken])) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)()))
-        result = run(session)
-    assert (result.spent.calls, result.spent.priced) == (4, 3)
-    assert result.spent.cost is None
-    assert session.journal is not None
-    records = read(session.journal.path).records
-    assert sum(isinstance(record, UsageRecord) for record in records) == 3
-    resumed = _resumed(session)
-    assert resumed.account == session.account
-    resumed.close()
+    with working(serve(api), repository, task(replace(ANSWER, breaks=Break(5), usage=Usage(1000, 10)))) as at:
+        result = at.run(runs=run_fast)
+        assert (result.spent.calls, result.spent.priced) == (4, 3)
+        assert result.spent.cost is None
+        assert sum(isinstance(record, UsageRecord) for record in at.records) == 3
+        account = at.session.account
+        assert at.resume().account == account
 
 
 @pytest.mark.parametrize("api", first_quick(*APIS))
 def test_a_broken_answer_counts_for_the_cost_limit_like_the_others(repository: Path, api: str) -> None:
-    costly = Usage(1_000_000, 0)
-    replies = [replace(reply, usage=costly) for reply in task([replace(ANSWER, breaks=Break(5))])]
-    with ScriptedServer([*replies, Reply("Again.")]) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)(), cost_limit=1_000))
-        result = run(session)
-        assert result.outcome is Outcome.DONE
-        assert session.account.estimate == pytest.approx(session.account.at_least / 3 * 4)
-        again = _resumed(session, cost_limit=session.account.at_least * 1.1)
-        result = run(again)
+    replies = [replace(reply, usage=Usage(1_000_000, 0)) for reply in task(replace(ANSWER, breaks=Break(5)))]
+    with working(serve(api), repository, [*replies, Reply("Again.")], cost_limit=1_000) as at:
+        assert at.run(runs=run_fast).outcome is Outcome.DONE
+        account = at.session.account
+        assert account.estimate == pytest.approx(account.at_least / 3 * 4)
+        at.resume(cost_limit=account.at_least * 1.1)
+        result = at.run(runs=run_fast)
     assert result.outcome is Outcome.COST_LIMIT
     assert "is reached: about $" in (result.error or "")
 
@@ -348,28 +294,26 @@ def test_a_broken_answer_counts_for_the_cost_limit_like_the_others(repository: P
 @pytest.mark.parametrize("api", first_quick(*APIS))
 def test_a_view_that_the_provider_calls_too_long_is_made_to_fit(repository: Path, api: str) -> None:
     (repository / "long.py").write_text("".join(f"value_{n} = {60 * str(n % 10)}\n" for n in range(1500)))
-    reads = [Reply(calls=(Call("read_file", {"path": "long.py", "offset": 60 * n, "limit": 60}),)) for n in range(14)]
-    events: list[SessionEvent] = []
-    with ScriptedServer([*reads, Reply("Done.")], context_limit=12_000) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)(), budget=40_000, annotate="infer"))
-        result = run(session, events)
-    assert result.outcome is Outcome.DONE
-    assert server.refusals
-    assert session.conversation.settings.budget < 12_000
-    assert [event for event in events if isinstance(event, Warned) and "takes no view of" in event.text]
-    resumed = _resumed(session)
-    assert resumed.conversation.settings.budget == session.conversation.settings.budget
-    assert resumed.tokens == session.tokens
-    resumed.close()
+    script = [*(read_long({"offset": 60 * n, "limit": 60}) for n in range(14)), Reply("Done.")]
+    limited = partial(serve(api), context_limit=12_000)
+    with working(limited, repository, script, refused=True, budget=40_000, annotate="infer") as at:
+        assert at.run(runs=run_fast).outcome is Outcome.DONE
+        assert [event for event in at.of(Warned) if "takes no view of" in event.text]
+        before = at.session
+        budget = before.conversation.settings.budget
+        assert budget < 12_000
+        resumed = at.resume()
+        assert (resumed.conversation.settings.budget, resumed.tokens) == (budget, before.tokens)
 
 
 def test_without_eviction_a_view_that_is_too_long_is_an_error(repository: Path) -> None:
-    with ScriptedServer(task(), context_limit=10) as server:
-        result = run(AgentSession.create(config(repository, server.anthropic_model(), strategy="none")))
+    limited = partial(ANTHROPIC, context_limit=10)
+    with working(limited, repository, task(), refused=True, strategy="none") as at:
+        result = at.run()
     assert result.outcome is Outcome.PROVIDER
     assert result.fault is not None
     assert result.fault.kind == "context"
-    assert len(server.refusals) == 1
+    assert len(at.server.refusals) == 1
 
 
 @pytest.mark.parametrize(
@@ -448,7 +392,9 @@ def test_faults_are_json() -> None:
 def test_a_server_that_was_never_reached_is_given_up_sooner(repository: Path) -> None:
     with ScriptedServer([]) as server:
         model = server.openai_model()
-    fault = run(AgentSession.create(config(repository, model, patience=0))).fault
+    session = AgentSession.create(config(repository, model, patience=0))
+    fault = run_fast(session.run("go")).fault
+    session.close()
     assert fault is not None
     assert fault.unreached
     refused = replace(fault, retry_after=11.0)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import config
+from tests.agent.provider import Serve
 from tests.agent.test_chat import Terminal, play, terminal
+from tests.agent.work import working
 from wane.agent.images import MAX_BYTES, images_in, media_type
-from wane.agent.session import AgentSession
 from wane.testing import Reply, ScriptedServer
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
@@ -73,8 +73,6 @@ def test_the_model_sees_the_image_also_in_a_resumed_session(repository: Path) ->
         assert [data in str(request.body) for request in server.requests] == [True, True]
 
 
-def test_an_image_that_has_gone_is_left_out(repository: Path) -> None:
-    with ScriptedServer([Reply("ok")]) as server:
-        session = AgentSession.create(config(repository, server.openai_model()))
-        assert asyncio.run(session.run("look", images=[repository / "gone.png"])).output == "ok"
-        session.close()
+def test_an_image_that_has_gone_is_left_out(served: Serve, repository: Path) -> None:
+    with working(served, repository, [Reply("ok")]) as at:
+        assert asyncio.run(at.session.run("look", images=[repository / "gone.png"])).output == "ok"

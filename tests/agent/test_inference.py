@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import chosen, config, dumped
+from tests.agent.conftest import config, dumped
 from tests.agent.provider import Serve
-from tests.agent.test_session import path_of, run, task
-from wane.agent.config import load_settings
-from wane.agent.events import SessionEvent, event_json
-from wane.agent.options import AgentOptions
-from wane.agent.session import AgentSession
+from tests.agent.work import task, working
+from wane.agent.events import event_json
 from wane.cli.sessions.saved import load_session
 from wane.cli.sessions.show import session_dict
 from wane.conversation.events import EpisodeOpened, PassRan
-from wane.core.errors import ConfigError
-from wane.journal import MessageRecord, read
+from wane.journal import MessageRecord
 from wane.testing import Call, Reply
 
 
@@ -35,35 +29,29 @@ def plain_task(number: int) -> list[Reply]:
 
 @pytest.mark.full
 def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Path) -> None:
-    events: list[SessionEvent] = []
-    with served([reply for number in range(8) for reply in plain_task(number)]) as server:
-        settings = config(project, server.model(), budget=6_000, annotate="infer")
-        session = AgentSession.create(settings)
-        for number in range(5):
-            assert run(session, f"task {number}", on_event=events.append).output == f"Done {number}."
-        assert any(isinstance(event, PassRan) and event.report.satisfied for event in events)
-        opened = [event.episode for event in events if isinstance(event, EpisodeOpened) and event.episode.name]
-        assert [episode.name for episode in opened[:2]] == ["explore-1:long.py", "act-2:out0.txt"]
-        assert event_json(next(event for event in events if isinstance(event, EpisodeOpened)))["inferred"]
+    script = [reply for number in range(8) for reply in plain_task(number)]
+    with working(served, project, script, budget=6_000, annotate="infer") as at:
+        assert [at.run(f"task {number}").output for number in range(5)] == [f"Done {number}." for number in range(5)]
+        assert any(event.report.satisfied for event in at.of(PassRan))
+        opened = [event.episode.name for event in at.of(EpisodeOpened) if event.episode.name]
+        assert opened[:2] == ["explore-1:long.py", "act-2:out0.txt"]
+        data = event_json(at.of(EpisodeOpened)[0])
+        assert data is not None
+        assert data["inferred"]
         # It is the baseline, without `recall` too.
-        assert not {"delimiter", "recall"} & set(server.requests[0].tools)
-        view, exported = dumped(session.conversation.view), session.window.export()
-        session.close()
-
-        resumed = AgentSession.resume(path_of(session), config(project, server.model(), budget=6_000))
+        assert not {"delimiter", "recall"} & set(at.requests[0].tools)
+        before = at.session
+        at.given = config(project, at.given.settings.model, budget=6_000)
+        resumed = at.resume()
         assert resumed.settings.context.annotate == "infer"
-        assert dumped(resumed.conversation.view) == view
-        assert resumed.window.export() == exported
-        assert [e.name for e in resumed.episodes] == [e.name for e in session.episodes]
-        for number in range(5, 8):
-            assert run(resumed, f"task {number}").output == f"Done {number}."
+        assert dumped(resumed.conversation.view) == dumped(before.conversation.view)
+        assert resumed.window.export() == before.window.export()
+        assert [e.name for e in resumed.episodes] == [e.name for e in before.episodes]
+        at.run(*(f"task {number}" for number in range(5, 8)))
         names = [episode.name for episode in resumed.episodes if episode.name]
         assert len(names) == len(set(names)) == 16
-        resumed.close()
-        assert server.refusals == ()
-    records = read(path_of(session)).records
-    assert sum(isinstance(record, MessageRecord) and bool(record.marks) for record in records) >= 16
-    shown = session_dict(load_session(path_of(session)))
+    assert sum(isinstance(record, MessageRecord) and bool(record.marks) for record in at.records) >= 16
+    shown = session_dict(load_session(at.path))
     named = [episode for episode in shown["episodes"] if episode["name"]]
     assert [episode["name"] for episode in named] == names
     assert all(episode["inferred"] for episode in named)
@@ -71,40 +59,22 @@ def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Pat
 
 
 def test_a_model_that_has_marked_its_work_goes_on_to(served: Serve, project: Path) -> None:
-    with served([*task(0), *task(1)]) as server:
-        settings = config(project, server.model())
-        session = AgentSession.create(settings)
-        run(session, "task 0")
-        session.close()
-        resumed = AgentSession.resume(path_of(session), chosen(settings, annotate="infer"))
+    with working(served, project, [*task(0), *task(1)]) as at:
+        at.run("task 0")
+        resumed = at.resume(annotate="infer")
         assert any("none are inferred" in warning for warning in resumed.warnings)
         assert resumed.settings.context.annotate == "model"
-        run(resumed, "task 1")
+        at.run("task 1")
         assert not any(episode.inferred for episode in resumed.episodes)
         assert [e.name for e in resumed.episodes if e.name] == ["look-0", "do-0", "look-1", "do-1"]
-        resumed.close()
 
 
 def test_a_session_may_go_over_to_inference_before_anything_was_marked(served: Serve, project: Path) -> None:
-    with served([Reply("Hello."), *plain_task(0)]) as server:
-        settings = config(project, server.model())
-        session = AgentSession.create(settings)
-        run(session, "hello")
-        session.close()
-        resumed = AgentSession.resume(path_of(session), chosen(settings, annotate="infer"))
-        assert resumed.warnings == session.warnings
-        run(resumed, "task 0")
+    with working(served, project, [Reply("Hello."), *plain_task(0)]) as at:
+        at.run("hello")
+        warnings = at.session.warnings
+        resumed = at.resume(annotate="infer")
+        assert resumed.warnings == warnings
+        at.run("task 0")
         assert [episode.inferred for episode in resumed.episodes] == [False, True, True]  # first comes the "Hello."
-        resumed.close()
-        again = AgentSession.resume(path_of(session), settings)
-        assert again.settings.context.annotate == "infer"
-        again.close()
-
-
-def test_the_setting_may_stand_in_a_file(project: Path) -> None:
-    (project / ".wane.toml").write_text('annotate = "infer"\n')
-    assert load_settings(AgentOptions(cwd=project), os.environ).context.annotate == "infer"
-    assert load_settings(AgentOptions(cwd=project, annotate="model"), os.environ).context.annotate == "model"
-    (project / ".wane.toml").write_text(f"annotate = {json.dumps('guess')}\n")
-    with pytest.raises(ConfigError, match=r"annotate = 'guess': .* it must be one of: model, infer"):
-        load_settings(AgentOptions(cwd=project), os.environ)
+        assert at.resume().settings.context.annotate == "infer"

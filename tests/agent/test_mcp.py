@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import sys
@@ -11,11 +10,10 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from tests.agent.conftest import config
 from tests.agent.provider import Serve
 from tests.agent.test_chat import Terminal, play, terminal
-from wane.agent.events import SessionEvent, Warned
-from wane.agent.session import AgentSession
+from tests.agent.work import working
+from wane.agent.events import Warned
 from wane.agent.tools.mcp import Servers
 from wane.cli.main import main
 from wane.core.errors import ConfigError
@@ -24,6 +22,7 @@ from wane.testing import Call, Reply, ScriptedServer
 pytest.importorskip("fastmcp", reason="the mcp extra is not installed")
 
 SERVER = Path(__file__).with_name("mcp_server.py")
+ADD, COUNT = Call("sums_add", {"a": 1, "b": 41}), Call("sums_count")
 
 
 @pytest.fixture
@@ -37,26 +36,17 @@ def servers(tmp_path: Path) -> Path:
 
 @pytest.mark.full
 def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(served: Serve, repository: Path, servers: Path) -> None:
-    calls = (Call("sums_add", {"a": 1, "b": 41}), Call("sums_fail"), Call("sums_count"))
-    replies = [Reply(calls=calls), Reply("First."), Reply(calls=(Call("sums_count"),)), Reply("Second.")]
-    told: list[SessionEvent] = []
-    with served(replies) as server:
-        session = AgentSession.create(config(repository, server.model(), mcp=(str(servers),)))
-
-        async def turns() -> None:
-            for _ in range(2):
-                result = await session.run("go", told.append)
-                assert result.error is None
-
-        asyncio.run(turns())
-        added, failed, counted = server.requests[1].results.values()
-        assert (added, counted) == ("42", "1")
-        assert "Error executing tool fail" in failed
-        assert list(server.requests[3].results.values())[-1] == "2"
-    session.close()
-    (warned,) = [event for event in told if isinstance(event, Warned)]
+    calls = (ADD, Call("sums_fail"), COUNT)
+    replies = [Reply(calls=calls), Reply("First."), Reply(calls=(COUNT,)), Reply("Second.")]
+    with working(served, repository, replies, mcp=(str(servers),)) as at:
+        assert at.run("go", "on").output == "Second."
+    added, failed, counted = at.requests[1].results.values()
+    assert (added, counted) == ("42", "1")
+    assert "Error executing tool fail" in failed
+    assert list(at.requests[3].results.values())[-1] == "2"
+    (warned,) = at.of(Warned)
     assert "the MCP server gone does not work: " in warned.text
-    assert [entry.tools for entry in session.servers.servers] == [("sums_add", "sums_fail", "sums_count"), ()]
+    assert [entry.tools for entry in at.session.servers.servers] == [("sums_add", "sums_fail", "sums_count"), ()]
 
 
 @pytest.mark.full
@@ -93,8 +83,7 @@ def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, 
         at.say("n")
         await at.until("Done.")
 
-    add, count = Call("sums_add", {"a": 1, "b": 41}), Call("sums_count")
-    with served([Reply(calls=(add, add, count)), Reply("Done.")]) as server:
+    with served([Reply(calls=(ADD, ADD, COUNT)), Reply("Done.")]) as server:
         with terminal(server.model(), repository, mcp=[str(servers)]) as at:
             play(at, scene)
         *added, refused = server.requests[1].results.values()
@@ -108,8 +97,7 @@ def test_print_mode_calls_what_a_rule_allows(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.setenv("OPENAI_API_KEY", "scripted")
-    calls = (Call("sums_add", {"a": 1, "b": 41}), Call("sums_count"))
-    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
+    with ScriptedServer([Reply(calls=(ADD, COUNT)), Reply("Done.")]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         flags = ["-m", "openai-chat:gpt-4.1", "-C", str(repository), "--mcp", str(servers), "--allow", "mcp:sums_a*"]
         assert main(["-p", "go", *flags]) == 0
@@ -126,28 +114,22 @@ def test_a_projects_servers_are_not_started_unless_the_user_says_so(
     served: Serve, repository: Path, servers: Path
 ) -> None:
     servers.rename(repository / ".mcp.json")
-    with served([]) as server:
-        made = config(repository, server.model())
-        session = AgentSession.create(made)
-        assert session.servers.servers == []
-        assert session.warnings == ["The project's MCP servers are not used; --mcp .mcp.json uses them."]
-        session.close()
-        session = AgentSession.create(config(repository, server.model(), mcp=(".mcp.json",)))
-        assert [entry.name for entry in session.servers.servers] == ["sums", "gone"]
-        assert session.warnings == []
-        session.close()
+    with working(served, repository, []) as at:
+        assert at.session.servers.servers == []
+        assert at.session.warnings == ["The project's MCP servers are not used; --mcp .mcp.json uses them."]
+    with working(served, repository, [], mcp=(".mcp.json",)) as at:
+        assert [entry.name for entry in at.session.servers.servers] == ["sums", "gone"]
+        assert at.session.warnings == []
 
 
 @pytest.mark.full
 def test_the_users_own_servers_are_used(
-    repository: Path, servers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: Serve, repository: Path, servers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path))
     servers.rename(tmp_path / "mcp.json")
-    with ScriptedServer([]) as server:
-        session = AgentSession.create(config(repository, server.openai_model()))
-        assert [entry.name for entry in session.servers.servers] == ["sums", "gone"]
-        session.close()
+    with working(served, repository, []) as at:
+        assert [entry.name for entry in at.session.servers.servers] == ["sums", "gone"]
 
 
 @pytest.mark.parametrize(

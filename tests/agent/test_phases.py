@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.agent.provider import Serve
-from wane.agent.config import Settings
-from wane.agent.session import AgentSession, SessionConfig
+from tests.agent.work import working
 from wane.core import DELIMITER
-from wane.journal import SessionStore
-from wane.journal.reader import read as read_journal
 from wane.rebuilding import rebuild
 from wane.scripted.calls import read, shell, write
 from wane.testing import Kind, Reply, Request
@@ -29,20 +25,14 @@ def model(request: Request) -> Reply:
 
 @pytest.mark.full
 def test_turns_are_tasks_and_changes_tell_the_phases(served: Serve, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
-    with served(model) as provider:
-        settings = Settings(model=provider.model(), yolo=True).changed(annotate="host")
-        config = SessionConfig(tmp_path, settings, SessionStore(tmp_path / "sessions"))
-        session = AgentSession.create(config)
-        asyncio.run(session.run("First."))
-        session.close()
-        assert session.journal is not None
-        path = session.journal.path
-        resumed = AgentSession.resume(path, config)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("a\n", encoding="utf-8")
+    with working(served, project, model, annotate="host") as at:
+        at.run("First.")
+        resumed = at.resume()
         assert resumed.conversation.settings.annotate == "host"
-        asyncio.run(resumed.run("Second."))
-        resumed.close()
-        assert not provider.refusals
+        at.run("Second.")
     marked = [episode for episode in resumed.episodes if not episode.implicit]
     names = ["turn", "explore", "change", "explore 2", "change 2"]
     assert [str(episode.name) for episode in marked][:5] == names
@@ -53,6 +43,5 @@ def test_turns_are_tasks_and_changes_tell_the_phases(served: Serve, tmp_path: Pa
     assert marked[2].dependencies == ("explore",)
     assert marked[4].dependencies == ("explore 2",)
     assert [episode.closed for episode in marked] == [True] * 5 + [False] + [True] * 3 + [False]  # turn 2, change 4
-    records = read_journal(path).records
-    rebuilt = rebuild(records, resumed.conversation.format)  # type: ignore[arg-type]
+    rebuilt = rebuild(at.records, resumed.conversation.format)  # type: ignore[arg-type]
     assert [repr(episode) for episode in rebuilt.episodes] == [repr(episode) for episode in resumed.episodes]

@@ -2,22 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.agent.provider import serve
+from tests.agent.work import working
 from wane.agent.assembly import MAX_REPO_CONTEXT, system_prompt
 from wane.core.guidance import guidance
-from wane.testing import Reply, ScriptedServer
+from wane.testing import Reply
 
 
 def test_the_system_prompt_is_short_and_holds_the_guidance(repository: Path) -> None:
-    import asyncio
-
-    from tests.agent.conftest import config
-    from wane.agent.session import AgentSession
-
-    with ScriptedServer([Reply("ok")]) as server:
-        session = AgentSession.create(config(repository, server.anthropic_model(), keep=False))
-        asyncio.run(session.run("go"))
-        (request,) = server.requests
-    prompt = request.system.partition("<git-status>")[0]
+    with working(serve("anthropic_model"), repository, [Reply("ok")], keep=False) as at:
+        at.run()
+    prompt = at.requests[0].system.partition("<git-status>")[0]
     assert guidance(recall=True) in prompt
     assert "Search before you read: `grep` for text, `list_files` for names" in prompt
     assert len(prompt) / 4 < 1_000

@@ -6,22 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import config
-from tests.agent.provider import Direct
-from tests.agent.test_session import run, task
+from tests.agent.provider import DIRECT, serve
+from tests.agent.work import Work, task, working
 from tests.marks import first_quick
-from wane.agent.session import AgentSession
 from wane.cli.commands import DeleteOptions
 from wane.cli.sessions.removing import delete_sessions
-from wane.journal import SentRequest, read, sent_requests
-from wane.testing import HttpError, Reply, ScriptedServer
+from wane.journal import SentRequest, sent_requests
+from wane.testing import HttpError, Reply
 
 WIRES = ("openai_model", "openai_responses_model", "anthropic_model", "google_model")
 
 
-def rebuilt(session: AgentSession) -> list[SentRequest]:
-    assert session.journal is not None
-    return list(sent_requests(read(session.journal.path).records))
+def rebuilt(at: Work) -> list[SentRequest]:
+    return list(sent_requests(at.records))
 
 
 @pytest.mark.quick(1)
@@ -32,39 +29,28 @@ def test_the_journal_gives_back_each_request_as_the_provider_received_it(
 ) -> None:
     say = '"Ünïcode" \\ \x1b[0m ' * 9
     replies = [*task(0), *task(1), *task(2)] if strategy == "cwl" else [Reply(f"{n} {say}") for n in range(9)]
-    with ScriptedServer(replies) as server:
-        given = config(project, getattr(server, api)(), strategy=strategy, budget=5_000)
-        session = AgentSession.create(given)
-        for number in range(3):
-            if number == 2:
-                session.close()
-                assert session.journal is not None
-                session = AgentSession.resume(session.journal.path, given)
-            run(session, f"{number}: {say}")
-        session.close()
-        received = [request.raw for request in server.requests]
-    requests = rebuilt(session)
-    assert [request.body for request in requests] == received
+    with working(serve(api), project, replies, strategy=strategy, budget=5_000) as at:
+        at.run(f"0: {say}", f"1: {say}")
+        at.resume()
+        at.run(f"2: {say}")
+    requests = rebuilt(at)
+    assert [request.body for request in requests] == [request.raw for request in at.requests]
     assert {(request.state, request.record.layer) for request in requests} == {("identical", "http")}
-    assert all(request.record.url.startswith(server.url) for request in requests)
+    assert all(request.record.url.startswith("http://127.0.0.1:") for request in requests)
 
 
 def test_a_request_that_failed_has_a_receipt_too(project: Path) -> None:
-    with ScriptedServer([Reply(error=HttpError(503)), Reply("Done.")]) as server:
-        session = AgentSession.create(config(project, server.anthropic_model()))
-        run(session, "Go.")
-        session.close()
-        first, second = rebuilt(session)
-    assert first.body == second.body == server.requests[-1].raw
+    with working(serve("anthropic_model"), project, [Reply(error=HttpError(503)), Reply("Done.")]) as at:
+        at.run()
+    first, second = rebuilt(at)
+    assert first.body == second.body == at.requests[-1].raw
     assert second.record.pieces == ([0, len(first.record.pieces or ())],)
 
 
 def test_of_a_model_that_shows_no_request_it_says_what_was_handed_over(project: Path) -> None:
-    with Direct([Reply("Done.")]) as model:
-        session = AgentSession.create(config(project, model.model()))
-        run(session, "Do it.")
-        session.close()
-    (request,) = rebuilt(session)
+    with working(serve(DIRECT), project, [Reply("Done.")]) as at:
+        at.run("Do it.")
+    (request,) = rebuilt(at)
     assert (request.state, request.record.layer) == ("identical", "model")
     assert request.body is not None
     assert b"Do it." in request.body
@@ -72,22 +58,17 @@ def test_of_a_model_that_shows_no_request_it_says_what_was_handed_over(project: 
 
 
 def test_a_deleted_turn_is_gone_from_the_session_which_goes_on(project: Path) -> None:
-    secret = "Call Jane Doe of 7 Elm Street about it."
-    with Direct([*task(0), *task(1), Reply("Done.")]) as model:
-        given = config(project, model.model(), budget=5_000)
-        session = AgentSession.create(given)
-        run(session, secret, "And the other one, please, as it was agreed upon.")
-        session.close()
-        assert session.journal is not None
-        path = session.journal.path
-        links = [request.record.chain for request in rebuilt(session)]
-        assert delete_sessions(DeleteOptions(names=[session.journal.header.id], turn=1)) == 0
-        assert b"Elm Street" not in path.read_bytes()
-        assert b"as it was agreed upon" in path.read_bytes()
-        requests = rebuilt(session)
+    secret, other = "Call Jane Doe of 7 Elm Street about it.", "And the other one, please, as it was agreed upon."
+    with working(serve(DIRECT), project, [*task(0), *task(1), Reply("Done.")], budget=5_000) as at:
+        at.run(secret, other)
+        at.session.close()
+        links = [request.record.chain for request in rebuilt(at)]
+        assert delete_sessions(DeleteOptions(names=[str(at.session.id)], turn=1)) == 0
+        assert b"Elm Street" not in at.path.read_bytes()
+        assert b"as it was agreed upon" in at.path.read_bytes()
+        requests = rebuilt(at)
         assert [request.record.chain for request in requests] == links
         assert {request.state for request in requests} == {"deleted"}
-        again = AgentSession.resume(path, given)
-        assert run(again, "Go on.").output == "Done."
-        again.close()
-    assert rebuilt(again)[-1].state == "identical"
+        at.resume()
+        assert at.run("Go on.").output == "Done."
+    assert rebuilt(at)[-1].state == "identical"

@@ -9,13 +9,12 @@ from typing import get_args
 import pytest
 
 from tests.agent.clock import run_fast
-from tests.agent.conftest import chosen, config
-from tests.agent.provider import Serve
-from tests.agent.test_session import path_of, run
+from tests.agent.provider import APIS, Serve, serve
+from tests.agent.work import end, start, working
 from tests.marks import cross_quick, first_quick
-from wane.agent.events import SessionEvent, Waiting
+from wane.agent.events import Waiting
 from wane.agent.options import Strategy
-from wane.agent.session import AgentSession, Outcome
+from wane.agent.session import Outcome
 from wane.conversation.events import StrategyActed
 from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy
@@ -27,21 +26,17 @@ from wane.strategies.fold import FOLDING
 from wane.strategies.memgpt import WARNING
 from wane.strategies.registry import STRATEGY_NAMES
 from wane.strategies.summarised import PREFIX
-from wane.testing import Break, Call, HttpError, Kind, Reply, Request, ScriptedServer
+from wane.testing import Break, Call, HttpError, Kind, Reply, Request
 
 KEPT = ("truncate", "compact", "clear-tools", "fold", "memgpt", "resum", "acon", "mask", "streaming")
 BUDGET = 7_000
 TASKS = 7
 
 
-def mark(**fields: object) -> Call:
-    return Call("delimiter", {name: value for name, value in fields.items() if value is not None})
-
-
 class Model:
     """Answers by what it is asked: a summary, or the next reply of a script."""
 
-    def __init__(self, tasks: int, *, marks: bool) -> None:
+    def __init__(self, tasks: int = TASKS, *, marks: bool = False) -> None:
         self.summaries = 0
         self.failing = False
         self._replies = iter([reply for number in range(tasks) for reply in self._task(number, marks=marks)])
@@ -57,9 +52,9 @@ class Model:
         if not marks:
             return [*(Reply(f"Look {number}.", calls=(call,)) for call in read), Reply(f"Done {number}.")]
         return [
-            Reply(calls=(mark(action="start", name=f"look-{number}", type="expl"), read[0])),
+            Reply(calls=(start(f"look-{number}", "expl"), read[0])),
             Reply(calls=(read[1],)),
-            Reply("Found.", calls=(mark(action="end", description=f"learned {number}"),)),
+            Reply("Found.", calls=(end(f"learned {number}"),)),
             Reply(f"Done {number}."),
         ]
 
@@ -74,9 +69,7 @@ def tasks(first: int, stop: int) -> list[str]:
     return [f"task {number}" for number in range(first, stop)]
 
 
-def shown(request: Request) -> list[tuple[Kind, str]]:
-    """What a request shows, without what was thought."""
-    return [(part.kind, part.text) for part in request.parts if part.kind is not Kind.SYSTEM]
+ALL = tasks(0, TASKS)
 
 
 def test_the_agent_knows_the_strategies_that_are_ours() -> None:
@@ -91,41 +84,34 @@ def test_the_agent_knows_the_strategies_that_are_ours() -> None:
 @pytest.mark.parametrize("api", ["openai_responses_model", "anthropic_model"])
 @pytest.mark.parametrize("strategy", first_quick(*KEPT))
 def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: str, api: str) -> None:
-    events: list[SessionEvent] = []
-    model = Model(TASKS, marks=strategy == "fold")
-    with ScriptedServer(model) as server:
-        session = AgentSession.create(config(project, getattr(server, api)(), strategy=strategy, budget=BUDGET))
-        assert run(session, *tasks(0, TASKS), on_event=events.append).output == f"Done {TASKS - 1}."
-        session.close()
-        assert server.refusals == ()
-        # Nothing is lost: only requests are cut.
-        assert sum(len(message.parts) for message in session.history) > 30
-        acted = [event for event in events if isinstance(event, StrategyActed)]
-        assert len(acted) >= 2
-        assert all(event.strategy == strategy and event.tokens_after < event.tokens_before for event in acted)
-        if strategy not in ("fold", "mask"):
-            assert max(request.tokens for request in server.requests) < 1.2 * BUDGET
-        assert ("delimiter" in server.requests[0].tools) == (strategy == "fold")
-        assert (FOLDING[:60] in server.requests[0].system) == (strategy == "fold")
+    folds = strategy == "fold"
+    with working(serve(api), project, Model(marks=folds), strategy=strategy, budget=BUDGET) as at:
+        assert at.run(*ALL).output == f"Done {TASKS - 1}."
+    # Nothing is lost: only requests are cut.
+    assert sum(len(message.parts) for message in at.session.history) > 30
+    acted = at.of(StrategyActed)
+    assert len(acted) >= 2
+    assert all(event.strategy == strategy and event.tokens_after < event.tokens_before for event in acted)
+    if strategy not in ("fold", "mask"):
+        assert max(request.tokens for request in at.requests) < 1.2 * BUDGET
+    assert ("delimiter" in at.requests[0].tools) == folds
+    assert (FOLDING[:60] in at.requests[0].system) == folds
 
 
 @pytest.mark.full
 def test_what_each_strategy_shows(served: Serve, project: Path) -> None:
     last: dict[str, Request] = {}
-    strategies = ("truncate", "compact", "clear-tools", "fold")
-    for strategy in strategies:
-        with served(Model(TASKS, marks=strategy == "fold")) as server:
-            model = server.model()
-            session = AgentSession.create(config(project, model, keep=False, strategy=strategy, budget=BUDGET))
-            run(session, *tasks(0, TASKS))
-            last[strategy] = server.requests[-1]
-    users = {strategy: last[strategy].texts(Kind.USER) for strategy in strategies}
-    assert users["truncate"][0] == "task 0"
-    assert users["truncate"][-1] == f"task {TASKS - 1}"
+    for strategy in ("truncate", "compact", "clear-tools", "fold"):
+        script = Model(marks=strategy == "fold")
+        with working(served, project, script, keep=False, strategy=strategy, budget=BUDGET) as at:
+            at.run(*ALL)
+        last[strategy] = at.requests[-1]
+    users = {strategy: request.texts(Kind.USER) for strategy, request in last.items()}
+    assert (users["truncate"][0], users["truncate"][-1]) == (ALL[0], ALL[-1])
     assert "task 1" not in users["truncate"]
     assert users["compact"][0].startswith(f"{PREFIX}summary ")
     assert "task 0" not in users["compact"]
-    assert list(users["clear-tools"]) == list(users["fold"]) == tasks(0, TASKS)
+    assert list(users["clear-tools"]) == list(users["fold"]) == ALL
     results = list(last["clear-tools"].results.values())
     assert results[0] == PLACEHOLDER
     assert "value_" in results[-1]
@@ -138,46 +124,36 @@ def test_what_each_strategy_shows(served: Serve, project: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("strategy", first_quick(*KEPT))
 def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(served: Serve, project: Path, strategy: str) -> None:
-    def requests_of(stops: tuple[int, ...]) -> tuple[list[Request], AgentSession]:
-        with served(Model(TASKS, marks=strategy == "fold")) as server:
-            given = config(project, server.model(), strategy=strategy, budget=BUDGET)
-            session = AgentSession.create(given)
+    def course(stops: tuple[int, ...]) -> tuple[list[list[tuple[Kind, str]]], tuple[int, int]]:
+        with working(served, project, Model(marks=strategy == "fold"), strategy=strategy, budget=BUDGET) as at:
             for first, stop in zip((0, *stops), (*stops, TASKS), strict=True):
-                run(session, *tasks(first, stop))
-                session.close()
-                if stop < TASKS:
-                    account = session.account
-                    session = AgentSession.resume(path_of(session), given)
-                    assert session.account == account
-                    assert session.settings.context.strategy == strategy
-            return list(server.requests), session
+                at.run(*tasks(first, stop))
+                account = at.session.account
+                resumed = at.resume()
+                assert (resumed.account, resumed.settings.context.strategy) == (account, strategy)
+        # A resumed session is given the git status anew, as a part of the system's.
+        shown = [[(p.kind, p.text) for p in request.parts if p.kind is not Kind.SYSTEM] for request in at.requests]
+        assert account.calls == len(shown)
+        return shown, (account.calls, account.output_tokens)
 
-    whole, session = requests_of(())
-    assert session.account.calls == len(whole)
-    stopped, resumed = requests_of((4, 6))
-    assert [shown(request) for request in stopped] == [shown(request) for request in whole]
-    # A resumed session is given the git status anew.
-    assert resumed.account.calls == session.account.calls
-    assert resumed.account.output_tokens == session.account.output_tokens
+    assert course(()) == course((4, 6))
 
 
 @pytest.mark.full
 def test_summaries_are_paid_for(served: Serve, project: Path) -> None:
-    model = Model(TASKS, marks=False)
-    with served(model) as server:
-        session = AgentSession.create(config(project, server.model(), strategy="compact", budget=BUDGET))
-        run(session, *tasks(0, TASKS))
-        session.close()
-        asked = [request for request in server.requests if not request.tools]
-        assert len(asked) == model.summaries >= 2
-        assert "context summarization assistant" in asked[0].system
-        assert session.account.calls == len(server.requests)
-        assert session.account.input_tokens == sum(request.tokens for request in server.requests)
+    model = Model()
+    with working(served, project, model, strategy="compact", budget=BUDGET) as at:
+        at.run(*ALL)
+    asked = [request for request in at.requests if not request.tools]
+    assert len(asked) == model.summaries >= 2
+    assert "context summarization assistant" in asked[0].system
+    assert at.session.account.calls == len(at.requests)
+    assert at.session.account.input_tokens == sum(request.tokens for request in at.requests)
 
 
 @pytest.mark.full
 def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(served: Serve, project: Path) -> None:
-    inner = Model(TASKS, marks=False)
+    inner = Model()
 
     def answer(request: Request) -> Reply:
         if request.tools and request.texts(Kind.USER)[-1].endswith("find it"):
@@ -186,84 +162,67 @@ def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(
             return Reply(calls=(Call("recall", {"search": "value_0 = "}),))
         return inner(request)
 
-    with served(answer) as server:
-        session = AgentSession.create(config(project, server.model(), strategy="memgpt", budget=BUDGET))
-        run(session, *tasks(0, TASKS))
-        flushed = server.requests[-1]
-        assert not any("value_0 = " in text for text in flushed.results.values())
-        assert run(session, "find it").output == "Found it."
-        session.close()
-        found = next(reversed(server.requests[-1].results.values()))
-        assert "value_0 = 0" in found
-        assert "not in view" in found
-        assert server.refusals == ()
-    asked = [number for number, request in enumerate(server.requests) if not request.tools]
-    warned = [
-        number for number, request in enumerate(server.requests) if any(WARNING in it.text for it in request.parts)
-    ]
+    with working(served, project, answer, strategy="memgpt", budget=BUDGET) as at:
+        at.run(*ALL)
+        assert not any("value_0 = " in text for text in at.requests[-1].results.values())
+        assert at.run("find it").output == "Found it."
+    page = next(reversed(at.requests[-1].results.values()))
+    assert "value_0 = 0" in page
+    assert "not in view" in page
+    asked = [number for number, request in enumerate(at.requests) if not request.tools]
+    warned = [n for n, request in enumerate(at.requests) if any(WARNING in part.text for part in request.parts)]
     assert len(asked) == inner.summaries >= 2
     # One ahead of each flush, in that request alone.
-    assert [sum(number < at for number in warned) for at in asked] == list(range(1, len(asked) + 1))
-    assert RECALL_ALONE in server.requests[0].system
-    assert server.requests[0].tools.count("recall") == 1
+    assert [sum(number < flush for number in warned) for flush in asked] == list(range(1, len(asked) + 1))
+    assert RECALL_ALONE in at.requests[0].system
+    assert at.requests[0].tools.count("recall") == 1
     # The second summary is made of the first one and of what was flushed since.
-    assert "summary 1" in server.requests[asked[1]].texts(Kind.USER)[0]
+    assert "summary 1" in at.requests[asked[1]].texts(Kind.USER)[0]
 
 
 @pytest.mark.full
 def test_work_starts_again_from_the_question_and_a_summary(served: Serve, project: Path) -> None:
-    model = Model(TASKS, marks=False)
-    with served(model) as server:
-        session = AgentSession.create(config(project, server.model(), strategy="resum", budget=BUDGET))
-        run(session, *tasks(0, TASKS))
-        session.close()
-        assert server.refusals == ()
-    asked = [number for number, request in enumerate(server.requests) if not request.tools]
+    with working(served, project, Model(), strategy="resum", budget=BUDGET) as at:
+        at.run(*ALL)
+    asked = [number for number, request in enumerate(at.requests) if not request.tools]
     assert len(asked) >= 2
     # The first time in the middle of a turn: the results that made the view too large are not sent again.
-    assert server.requests[asked[0] - 1].texts(Kind.USER)[-1] == server.requests[asked[0] + 1].texts(Kind.USER)[0]
-    for place, number in enumerate(asked, 1):
-        after = server.requests[number + 1]
+    assert at.requests[asked[0] - 1].texts(Kind.USER)[-1] == at.requests[asked[0] + 1].texts(Kind.USER)[0]
+    for summary, number in enumerate(asked, 1):
+        after = at.requests[number + 1]
         task, written = after.texts(Kind.USER)
         assert task.startswith("task ")
-        assert written == f"{PREFIX}summary {place}"
+        assert written == f"{PREFIX}summary {summary}"
         assert not after.results
 
 
 def test_long_observations_are_compressed_before_the_model_sees_them(served: Serve, project: Path) -> None:
     (project / "long.py").write_text("".join(f"value_{number} = {number}  # {'x' * 80}\n" for number in range(400)))
-    model = Model(2, marks=False)
-    with served(model) as server:
-        session = AgentSession.create(config(project, server.model(), strategy="acon", budget=80_000))
-        run(session, *tasks(0, 2))
-        session.close()
-        assert server.refusals == ()
-    asked = [request for request in server.requests if not request.tools]
+    with working(served, project, Model(2), strategy="acon", budget=80_000) as at:
+        at.run(*tasks(0, 2))
+    asked = [request for request in at.requests if not request.tools]
     assert len(asked) == 4
     # The whole of it was read by the compressor, beside the task, and nothing of it by the agent.
-    (told,) = asked[0].texts(Kind.USER)
-    assert "value_200 = 200" in told
-    assert "task 0" in told
-    assert [*server.requests[-1].results.values()] == [f"summary {number}" for number in range(1, 5)]
-    assert not any("value_200" in text for it in server.requests if it.tools for text in it.results.values())
+    (prompt,) = asked[0].texts(Kind.USER)
+    assert "value_200 = 200" in prompt
+    assert "task 0" in prompt
+    assert [*at.requests[-1].results.values()] == [f"summary {number}" for number in range(1, 5)]
+    by_agent = [request for request in at.requests if request.tools]
+    assert not any("value_200" in text for request in by_agent for text in request.results.values())
     # The history has it whole.
-    assert any("value_200" in str(message) for message in session.history)
+    assert any("value_200" in str(message) for message in at.session.history)
 
 
 def test_a_summary_that_fails_ends_the_turn_and_not_the_session(served: Serve, project: Path) -> None:
-    model = Model(TASKS, marks=False)
-    with served(model) as server:
-        session = AgentSession.create(config(project, server.model(), strategy="compact", budget=BUDGET))
-        model.failing = True
-        for number in range(TASKS):
-            result = run(session, f"task {number}")
-            if result.outcome is not Outcome.DONE:
-                break
-        assert result.outcome is Outcome.FAILED
+    model = Model()
+    model.failing = True
+    with working(served, project, model, strategy="compact", budget=BUDGET) as at:
+        while (outcome := at.run("on").outcome) is Outcome.DONE:
+            pass
+        assert outcome is Outcome.FAILED
         model.failing = False
-        assert run(session, "go on").outcome is Outcome.DONE
+        assert at.run("go on").outcome is Outcome.DONE
         assert model.summaries == 2
-        session.close()
 
 
 FAULTS = {
@@ -275,11 +234,9 @@ FAULTS = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("api", "fault"), cross_quick(("anthropic_model", "openai_model", "openai_responses_model"), FAULTS)
-)
+@pytest.mark.parametrize(("api", "fault"), cross_quick(APIS, FAULTS))
 def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, api: str) -> None:
-    model = Model(TASKS, marks=False)
+    model = Model()
     failed = 0
 
     def script(request: Request) -> Reply:
@@ -289,84 +246,60 @@ def test_a_summary_waits_for_a_provider_that_fails(project: Path, fault: str, ap
             return FAULTS[fault]
         return model(request)
 
-    with ScriptedServer(script) as server:
-        # Neither the client nor Pydantic AI may try again without a word.
-        given = config(project, getattr(server, api)(max_retries=2), strategy="compact", budget=BUDGET)
-        session = AgentSession.create(given)
-        events: list[SessionEvent] = []
-        assert run(session, *tasks(0, TASKS - 3), on_event=events.append, runs=run_fast).outcome is Outcome.DONE
-        session.close()
-        assert server.refusals == ()
+    # Neither the client nor Pydantic AI may try again without a word.
+    with working(serve(api), project, script, max_retries=2, strategy="compact", budget=BUDGET) as at:
+        assert at.run(*tasks(0, TASKS - 3), runs=run_fast).outcome is Outcome.DONE
     assert model.summaries >= 1
-    assert [event.tries for event in events if isinstance(event, Waiting)] == [1, 2]
-    assert not any("Half" in str(request.body) for request in server.requests)
+    assert [event.tries for event in at.of(Waiting)] == [1, 2]
+    assert not any("Half" in str(request.body) for request in at.requests)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("strategy", first_quick("truncate", "compact", "clear-tools"))
 def test_another_strategy_begins_with_all_that_has_happened(served: Serve, project: Path, strategy: str) -> None:
-    with served(Model(TASKS, marks=False)) as server:
-        given = config(project, server.model(), strategy=strategy, budget=BUDGET)
-        session = AgentSession.create(given)
-        run(session, *tasks(0, 5))
-        session.close()
-        kept = server.requests[-1].tokens
-        resumed = AgentSession.resume(path_of(session), chosen(given, strategy="none"))
-        assert resumed.window.tokens > kept + 1_000
-        run(resumed, "task 5")
-        assert [text for text in server.requests[-1].texts(Kind.USER) if text.startswith("task")] == tasks(0, 6)
-        resumed.close()
+    with working(served, project, Model(), strategy=strategy, budget=BUDGET) as at:
+        at.run(*tasks(0, 5))
+        kept = at.requests[-1].tokens
+        assert at.resume(strategy="none").window.tokens > kept + 1_000
+        at.run("task 5")
+        assert [text for text in at.requests[-1].texts(Kind.USER) if text.startswith("task")] == tasks(0, 6)
         # What it left out stays out when it is chosen again.
-        again = AgentSession.resume(path_of(session), chosen(given, strategy=strategy))
-        run(again, "task 6")
-        again.close()
-        first = len(server.requests) - 3
-        assert server.requests[first].tokens < 1.2 * BUDGET
-        assert server.refusals == ()
+        at.resume(strategy=strategy)
+        at.run("task 6")
+    assert at.requests[-3].tokens < 1.2 * BUDGET
 
 
 @pytest.mark.full
 def test_eviction_by_episode_is_not_misled_by_what_was_sent_before(served: Serve, project: Path) -> None:
-    with served(Model(TASKS, marks=False)) as server:
-        given = config(project, server.model(), strategy="truncate", budget=BUDGET)
-        session = AgentSession.create(given)
-        run(session, *tasks(0, 6))
-        session.manage(True)
-        assert session.settings.context.strategy == "cwl"
-        assert session.window.tokens > BUDGET
-        run(session, "task 6")
-        session.close()
-        assert "delimiter" in server.requests[-1].tools
-        assert server.refusals == ()
+    with working(served, project, Model(), strategy="truncate", budget=BUDGET) as at:
+        at.run(*tasks(0, 6))
+        at.session.manage(True)
+        assert at.session.settings.context.strategy == "cwl"
+        assert at.session.window.tokens > BUDGET
+        at.run("task 6")
+    assert "delimiter" in at.requests[-1].tools
 
 
 def test_a_session_file_that_tells_of_another_history_is_refused(served: Serve, project: Path) -> None:
-    with served(Model(TASKS, marks=False)) as server:
-        given = config(project, server.model(), strategy="truncate", budget=BUDGET)
-        session = AgentSession.create(given)
-        run(session, *tasks(0, 2))
-        session.close()
-        with closing(Journal.open(path_of(session))) as journal:
-            journal.append(StrategyRecord(session.window.item_count, "truncate", {"from": 9999}))
+    with working(served, project, Model(), strategy="truncate", budget=BUDGET) as at:
+        at.run(*tasks(0, 2))
+        at.session.close()
+        with closing(Journal.open(at.path)) as journal:
+            journal.append(StrategyRecord(at.session.window.item_count, "truncate", {"from": 9999}))
         with pytest.raises(JournalError, match=r"does not replay: line \d+ .*: a cut was recorded at item 9999"):
-            AgentSession.resume(path_of(session), given)
+            at.resume()
 
 
 def test_paper_is_its_own_policy_whatever_else_is_set_or_switched(served: Serve, project: Path) -> None:
-    with served(Model(TASKS, marks=True)) as server:
-        given = config(project, server.model(), strategy="paper", budget=BUDGET)
-        session = AgentSession.create(given)
-        assert session.window.policy == Policy.paper()
-        run(session, *tasks(0, 2))
-        session.manage(False)
-        session.manage(True)
-        session.close()
-        assert session.settings.context.strategy == "paper"
-        assert session.settings.context.eviction == Policy.paper()
-        resumed = AgentSession.resume(path_of(session), given)
+    with working(served, project, Model(marks=True), strategy="paper", budget=BUDGET) as at:
+        assert at.session.window.policy == Policy.paper()
+        at.run(*tasks(0, 2))
+        at.session.manage(False)
+        at.session.manage(True)
+        assert at.session.settings.context.strategy == "paper"
+        assert at.session.settings.context.eviction == Policy.paper()
+        resumed = at.resume()
         assert (resumed.settings.context.strategy, resumed.window.policy) == ("paper", Policy.paper())
         assert resumed.conversation.settings.strategy == "paper"
-        resumed.close()
-        other = AgentSession.resume(path_of(session), chosen(given, strategy="cwl"))
+        other = at.resume(strategy="cwl")
         assert (other.settings.context.strategy, other.window.policy) == ("cwl", Policy())
-        other.close()

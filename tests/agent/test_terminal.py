@@ -20,11 +20,10 @@ from prompt_toolkit.application import create_app_session, run_in_terminal
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from tests.agent.conftest import config
+from tests.agent.provider import serve
 from tests.agent.test_chat import CTRL_C, CTRL_D, Terminal, play, terminal, words
-from tests.agent.test_session import run
+from tests.agent.work import working
 from wane.agent.options import AgentOptions
-from wane.agent.session import AgentSession
 from wane.cli.chat.interactive import run_chat
 from wane.cli.chat.typed import keyboard
 from wane.testing import Call, Reply, ScriptedServer
@@ -154,10 +153,8 @@ def test_a_terminal_stays_raw_while_lines_are_written_above_the_prompt(monkeypat
 def test_ctrl_d_chooses_none_of_the_sessions(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
-    with ScriptedServer([Reply("One.")]) as server:
-        session = AgentSession.create(config(repository, server.openai_model()))
-        run(session, "go")
-        session.close()
+    with working(serve("openai_model"), repository, [Reply("One.")]) as at:
+        at.run()
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         keys.send_text(CTRL_D)
         assert run_chat(AgentOptions(cwd=repository, resume="")) == 0

@@ -11,26 +11,20 @@ from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturnPart, Use
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.profiles import ModelProfile
 
+from tests.agent.conftest import config
 from tests.agent.scripts import call, scripted
-from wane.agent.config import Settings
-from wane.agent.session import AgentSession, SessionConfig
+from wane.agent.session import AgentSession
 from wane.core import chars
 from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 
 BUDGET = 6_000
 
 
-def run(directory: Path, model: FunctionModel, tasks: int = 1) -> AgentSession:
-    settings = Settings(model=model, budget=BUDGET, yolo=True).changed(strategy="truncate")
-    session = AgentSession.create(SessionConfig(cwd=directory, settings=settings))
-
-    async def turns() -> None:
-        for number in range(tasks):
-            await session.run(f"task {number}")
-
-    asyncio.run(turns())
+def run(directory: Path, model: FunctionModel, tasks: int = 1) -> None:
+    session = AgentSession.create(config(directory, model, keep=False, budget=BUDGET, strategy="truncate"))
+    for number in range(tasks):
+        asyncio.run(session.run(f"task {number}"))
     session.close()
-    return session
 
 
 def tokens(messages: list[ModelMessage]) -> int:

@@ -6,35 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import config
-from tests.agent.provider import APIS
-from tests.agent.test_session import path_of, run, stopped_after
+from tests.agent.provider import APIS, serve
+from tests.agent.work import working
 from tests.marks import cross_quick
-from wane.agent.events import SessionEvent, TextDelta, ToolCalled
-from wane.agent.session import AgentSession, Outcome
+from wane.agent.events import TextDelta, ToolCalled
+from wane.agent.session import Outcome
 from wane.cli.chat.narration import Narration
 from wane.formats.frameworks.pydantic_ai import BEYOND_JSON
-from wane.testing import Call, Kind, Reply, Request, ScriptedServer
+from wane.testing import Call, Kind, Reply
 
 HALF = "\ud83d"
 DIGITS = "9" * 5_000
 
 
-def results(request: Request) -> list[str]:
-    return list(request.results.values())
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("api", APIS)
 def test_a_prompt_with_bytes_that_are_no_text(repository: Path, api: str) -> None:
-    with ScriptedServer([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)()))
-        assert run(session, "h\udcff\udcfe i", "and now").output == "Two."
-        session.close()
-        session = AgentSession.resume(path_of(session), config(repository, getattr(server, api)()))
-        assert run(session, "again").output == "Three."
-        session.close()
-    said = [text for text in server.requests[-1].texts(Kind.USER) if "<" not in text]
+    with working(serve(api), repository, [Reply("One."), Reply("Two."), Reply("Three.")]) as at:
+        assert at.run("h\udcff\udcfe i", "and now").output == "Two."
+        at.resume()
+        assert at.run("again").output == "Three."
+    said = [text for text in at.requests[-1].texts(Kind.USER) if "<" not in text]
     assert said == ["h\ufffd\ufffd i", "and now", "again"]
 
 
@@ -49,33 +41,24 @@ HALVES = {
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("api", "where"), cross_quick(APIS, HALVES))
 def test_half_a_character_from_the_model(repository: Path, api: str, where: str) -> None:
-    with ScriptedServer([HALVES[where], Reply("One."), Reply("Two."), Reply("Three.")]) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)()))
-        assert run(session, "go", "on").output == "Two."
-        session.close()
-        session = AgentSession.resume(path_of(session), config(repository, getattr(server, api)()))
-        assert run(session, "again").output == "Three."
-        session.close()
-    assert server.refusals == ()
+    with working(serve(api), repository, [HALVES[where], Reply("One."), Reply("Two."), Reply("Three.")]) as at:
+        assert at.run("go", "on").output == "Two."
+        at.resume()
+        assert at.run("again").output == "Three."
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_half_a_character_in_an_answer_that_was_cut_off(repository: Path, api: str) -> None:
-    with ScriptedServer([Reply(f"{HALF} and " * 4_000), Reply("Two.")]) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)(), keep=False))
-        result = stopped_after(session, "go", lambda event: isinstance(event, TextDelta))
-        assert result.outcome is Outcome.INTERRUPTED
-        assert run(session, "on").output == "Two."
-    assert server.refusals == ()
+    with working(serve(api), repository, [Reply(f"{HALF} and " * 4_000), Reply("Two.")], keep=False) as at:
+        assert at.run(until=lambda event: isinstance(event, TextDelta)).outcome is Outcome.INTERRUPTED
+        assert at.run("on").output == "Two."
 
 
 def test_the_arguments_are_told_as_the_model_wrote_them(repository: Path) -> None:
-    events: list[SessionEvent] = []
     raw = '{ "path" : "app.py", '
-    with ScriptedServer([Reply(calls=(Call("read_file", raw),)), Reply("One.")]) as server:
-        session = AgentSession.create(config(repository, server.openai_model(), keep=False))
-        assert run(session, "go", on_event=events.append).output == "One."
-    assert [event.arguments for event in events if isinstance(event, ToolCalled)] == [raw]
+    with working(serve(APIS[0]), repository, [Reply(calls=(Call("read_file", raw),)), Reply("One.")]) as at:
+        assert at.run().output == "One."
+    assert [event.arguments for event in at.of(ToolCalled)] == [raw]
 
 
 NUMBERS = {
@@ -93,14 +76,13 @@ NUMBERS = {
 @pytest.mark.parametrize(("api", "number"), cross_quick(APIS, NUMBERS))
 def test_a_number_that_cannot_be_read_is_told_to_the_model(repository: Path, api: str, number: str) -> None:
     tool, raw, words = NUMBERS[number]
-    with ScriptedServer([Reply(calls=(Call(tool, raw),)), Reply("One."), Reply("Two.")]) as server:
-        session = AgentSession.create(config(repository, getattr(server, api)(), keep=False))
-        assert run(session, "go", "on").output == "Two."
-        (result,) = results(server.requests[1])
+    script = [Reply(calls=(Call(tool, raw),)), Reply("One."), Reply("Two.")]
+    with working(serve(api), repository, script, keep=False) as at:
+        assert at.run("go", "on").output == "Two."
+    (result,) = at.requests[1].results.values()
     assert words in result
     assert "Interrupted" not in result
     assert not (repository / "made").exists()
-    assert server.refusals == ()
 
 
 def test_arguments_that_no_parser_likes_are_shown_all_the_same() -> None:
