@@ -15,7 +15,7 @@ from tests.agent.provider import WAYS, Serve, serve
 from tests.receipts import verify_all
 from wane.agent.config import Settings
 from wane.agent.opening import SessionConfig
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import SessionStore
 
 

@@ -23,7 +23,7 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.usage import RequestUsage
 
 from tests.marks import first_quick
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.testing import Kind, Message, Part, Reply, Request, Script, ScriptedServer, Usage
 from wane.testing.request import compact, count_chars
 from wane.testing.wire import pieces

@@ -27,7 +27,7 @@ from wane.agent.session import AgentSession
 from wane.core import ContextWindow
 from wane.core.errors import SessionNotFoundError
 from wane.formats.base import Transcript
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
     ConfigRecord,
     MessageRecord,

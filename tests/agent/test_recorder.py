@@ -20,7 +20,7 @@ from wane.account import Account
 from wane.agent.messages import INTERRUPTED, answer_open_calls
 from wane.agent.recorder import Recorder
 from wane.core.errors import JournalError
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import Journal, MessageRecord, Record, SessionStore, read
 from wane.lab.readers.journal import session_of

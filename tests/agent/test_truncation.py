@@ -15,7 +15,7 @@ from tests.agent.conftest import config
 from tests.agent.scripts import call, scripted
 from wane.agent.session import AgentSession
 from wane.core import chars
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 
 BUDGET = 6_000
 

@@ -12,7 +12,7 @@ from tests.marks import cross_quick
 from wane.agent.events import TextDelta, ToolCalled
 from wane.agent.session import Outcome
 from wane.cli.chat.narration import Narration
-from wane.formats.frameworks.pydantic_ai import BEYOND_JSON
+from wane.formats.pydantic_ai import BEYOND_JSON
 from wane.testing import Call, Kind, Reply
 
 HALF = "\ud83d"

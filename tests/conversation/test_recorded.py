@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.conversation.support import DIALECTS, Log, Session, Told, live
 from wane.conversation import Adapter, Call, Conversation
 from wane.core.errors import ConfigError, JournalError
-from wane.formats.frameworks.strands import StrandsFormat
+from wane.integrations.strands import StrandsFormat
 from wane.journal import MessageRecord, PassRecord, Record, sent_requests
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)

@@ -40,8 +40,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from wane import FormatError, Kind
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.pydantic_ai import PydanticAIFormat
 
 FORMAT = PydanticAIFormat()
 

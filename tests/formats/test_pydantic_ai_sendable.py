@@ -22,7 +22,7 @@ from pydantic_ai.messages import (
 
 from tests.integrations.worksite import THINKING, worker
 from tests.testing.support import each_protocol_once, every_protocol, model_of, run
-from wane.formats.frameworks.pydantic_ai import BEYOND_JSON, beyond_json, encodable, sendable, with_encodable_text
+from wane.formats.pydantic_ai import BEYOND_JSON, beyond_json, encodable, sendable, with_encodable_text
 from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer
 

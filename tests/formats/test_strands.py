@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from wane import FormatError, Kind
-from wane.formats.frameworks.strands import StrandsFormat, joined
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.integrations.strands import StrandsFormat, joined
 
 FORMAT = StrandsFormat()
 

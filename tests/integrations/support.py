@@ -16,7 +16,7 @@ from tests.formats.convert import to_pydantic_ai
 from tests.strategies import sessions
 from wane import Kind
 from wane.conversation import Conversation
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.testing import Call, Request
 
 FORMAT = PydanticAIFormat()

@@ -15,7 +15,7 @@ from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
 from wane.core import exact_budget
-from wane.formats.frameworks.pydantic_ai import sendable
+from wane.formats.pydantic_ai import sendable
 from wane.integrations.pydantic_ai import new_conversation
 from wane.integrations.pydantic_ai_messages import Outgoing, as_shown
 

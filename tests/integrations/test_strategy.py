@@ -20,7 +20,7 @@ from pydantic_ai.usage import RequestUsage
 
 from wane.conversation.events import StrategyActed
 from wane.core.errors import ConfigError
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 from wane.strategies.summarised import PREFIX
 

@@ -23,7 +23,7 @@ from wane.agent.tools.toolset import Tools, repo_instructions
 from wane.conversation.scopes import OpenScope, new_scope
 from wane.core import EpisodeType
 from wane.core.errors import WaneError
-from wane.formats.frameworks.pydantic_ai import raw_arguments
+from wane.formats.pydantic_ai import raw_arguments
 from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity

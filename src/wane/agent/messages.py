@@ -39,7 +39,7 @@ from wane.agent.events import (
     ToolReturned,
 )
 from wane.agent.images import media_type
-from wane.formats.frameworks.pydantic_ai import raw_arguments
+from wane.formats.pydantic_ai import raw_arguments
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import AgentStreamEvent

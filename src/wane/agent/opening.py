@@ -20,7 +20,7 @@ from wane.caches import rules_for
 from wane.conversation import Conversation
 from wane.core import parse_budget
 from wane.core.errors import JournalError
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.inference import is_annotated
 from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import ConfigRecord, Journal, MessageRecord, NoteRecord, Record, SessionStore

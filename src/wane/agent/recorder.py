@@ -37,7 +37,7 @@ from wane.conversation.events import (
     UsageObserved,
 )
 from wane.core.errors import JournalError, WaneError
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
     ConfigRecord,
     Journal,

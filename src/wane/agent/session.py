@@ -29,7 +29,7 @@ from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget
 from wane.core.errors import JournalError
-from wane.formats.frameworks.pydantic_ai import encodable
+from wane.formats.pydantic_ai import encodable
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ def get_format(name: str) -> StoredFormat[Any]:
         return GeminiFormat()
     if name == "pydantic_ai":
         # It needs an extra, and most users do not need it.
-        from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+        from wane.formats.pydantic_ai import PydanticAIFormat
 
         return PydanticAIFormat()
     raise FormatError(f"format {name!r} is unknown; known: {', '.join(FORMAT_NAMES)}")

@@ -4,18 +4,26 @@
 
 The session's messages stay whole, wherever they are stored; each model call gets a view of them. The state of the view
 is kept in the provider's own part of the `AgentSession`, so that any process can continue it.
+
+The `contents` of a `Message` are text, reasoning, calls, results and media. What a provider runs by itself stands in an
+answer as a call and its result: text to Wane, and kept together.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
 from wane.conversation import Adapter, Call, Conversation, calls_of
-from wane.core import DEFAULT_BUDGET
+from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.formats.base import Couplings, Located, NativeFormat, Part
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import sealed_tokens
 from wane.integrations.lifecycle import (
     LifecycleSettings,
     Warner,
@@ -34,6 +42,7 @@ try:
         ChatContext,
         ChatResponse,
         CompactionProvider,
+        Content,
         ContextProvider,
         FunctionInvocationContext,
         FunctionTool,
@@ -43,8 +52,6 @@ try:
     )
 except ImportError as error:
     raise MissingExtraError("wane.integrations.agent_framework", "agent-framework") from error
-
-from wane.formats.frameworks.agent_framework import AgentFrameworkFormat
 
 __all__ = ["ContextLifecycle"]
 
@@ -106,31 +113,9 @@ class ContextLifecycle(ContextProvider):
         context.extend_tools(self.source_id, self._tools)
         saved = state.get("agents", {}).get(_name(agent)) or {}
         stores = frozenset(provider.source_id for provider in providers if isinstance(provider, HistoryProvider))
-        run = self._runs[context] = _AgentRun(self._make, self._warner, saved, stores)
-        own = frozenset(tool.name for tool in self._tools)
+        run = self._runs[context] = _AgentRun(self, saved, stores)
         # The framework tells the two apart by the types of their contexts.
-
-        async def ask(context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
-            # It wraps each model call, inside the function loop.
-            run.managed = run.view(context)
-            if not run.managed:
-                context.options = self._without_own(context.options or {})
-            elif context.stream:
-                # The end of a stream has the usage.
-                context.stream_result_hooks.append(run.answered)
-            await call_next()
-            if run.managed and isinstance(context.result, ChatResponse):
-                run.answered(context.result)
-
-        async def call(context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
-            # It wraps each call, before its arguments are validated.
-            name = context.function.name
-            if name in own:
-                context.result = run.answer(name, context.arguments, context.metadata.get("call_id"))
-            else:
-                await call_next()
-
-        context.extend_middleware(self.source_id, [ask, call])
+        context.extend_middleware(self.source_id, [run.ask, run.call])
 
     async def after_run(
         self,
@@ -144,15 +129,6 @@ class ContextLifecycle(ContextProvider):
         if run := self._runs.pop(context, None):
             state.setdefault("agents", {})[_name(agent)] = run.saved
 
-    def _without_own(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a request that is not managed."""
-        bare = dict(options)
-        if isinstance(tools := bare.get("tools"), Sequence):
-            bare["tools"] = [tool for tool in tools if tool not in self._tools]
-        if isinstance(text := bare.get("instructions"), str):
-            bare["instructions"] = text.replace(self._instructions, "").rstrip() or None
-        return bare
-
 
 class _AgentRun:
     """One run of an agent, with a conversation of its own: several runs of a session may go on at once.
@@ -162,39 +138,67 @@ class _AgentRun:
         managed: whether the latest request was a view; True before the first one.
     """
 
-    def __init__(
-        self,
-        make: Callable[[], Conversation[Message]],
-        warner: Warner,
-        saved: Mapping[str, Any],
-        stores: frozenset[str],
-    ) -> None:
-        self._make, self._warner, self.saved, self._stores = make, warner, saved, stores
+    def __init__(self, lifecycle: ContextLifecycle, saved: Mapping[str, Any], stores: frozenset[str]) -> None:
+        self._lifecycle, self.saved, self._stores = lifecycle, saved, stores
         self._conversation: Conversation[Message] | None = None
         self._calls: dict[str | None, Call[Message]] = {}
         self.managed = True
 
-    def view(self, context: ChatContext) -> bool:
+    async def ask(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Wrap a model call, inside the function loop."""
+        self.managed = self._view(context)
+        if not self.managed:
+            options, lifecycle = dict(context.options or {}), self._lifecycle
+            if isinstance(tools := options.get("tools"), Sequence):
+                options["tools"] = [tool for tool in tools if tool not in lifecycle._tools]
+            if isinstance(text := options.get("instructions"), str):
+                options["instructions"] = text.replace(lifecycle._instructions, "").rstrip() or None
+            context.options = options
+        elif context.stream:
+            # The end of a stream has the usage.
+            context.stream_result_hooks.append(self._answered)
+        await call_next()
+        if self.managed and isinstance(context.result, ChatResponse):
+            self._answered(context.result)
+
+    async def call(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Wrap a call of a tool, before its arguments are validated, and answer an own call."""
+        name, call_id = context.function.name, context.metadata.get("call_id")
+        if name not in {tool.name for tool in self._lifecycle._tools}:
+            await call_next()
+        # After an approval, a run begins with the tools of the last answer.
+        elif (text := self.saved.get("told", {}).get(call_id)) is not None:
+            context.result = text
+        elif self._conversation is None or not self.managed:
+            again = "Call it again" if self.managed else "Do not call it again"
+            context.result = f"Error: `{name}` cannot be answered now. {again}."
+        else:
+            call = self._calls.get(call_id) or Call(name, context.arguments, call_id)
+            context.result = self._conversation.host.answer(call)
+
+    def _view(self, context: ChatContext) -> bool:
         """Replace a request's messages by a view; return False if that is not possible."""
-        options = context.options or {}
+        options, warner = context.options or {}, self._lifecycle._warner
         if options.get("conversation_id"):
-            self._warner.warn(_STORED)
+            warner.warn(_STORED)
             return False
         if context.kwargs.get("compaction_strategy") or getattr(context.client, "compaction_strategy", None):
-            self._warner.warn(_COMPACTED)
+            warner.warn(_COMPACTED)
         history, passing = parted(context.messages, self._is_of_history)
         try:
-            conversation = self._ingested(history)
+            conversation = self._conversation or resumed(self._lifecycle._make, self.saved, history, warner)
+            warner.ingested(conversation.host.ingest(history))
+            self._conversation = conversation
             fixed = f"{options.get('instructions') or ''}{_definitions(options.get('tools'))}"
             set_overhead(conversation, fixed, [message for _, message in passing])
         except (FormatError, HistoryError) as error:
-            self._warner.unmanaged(error)
+            warner.unmanaged(error)
             return False
         conversation.keep_opening = has_budget(options.get("thinking"))
         context.messages = joined(conversation.request(), passing, conversation)
         return True
 
-    def answered(self, response: ChatResponse[Any]) -> None:
+    def _answered(self, response: ChatResponse[Any]) -> None:
         """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
         conversation = self._conversation
         assert conversation is not None
@@ -203,29 +207,10 @@ class _AgentRun:
         self.saved = after_answer(conversation, calls)
         self._calls = {call.id: call for call in calls}
 
-    def answer(self, name: str, arguments: Any, call_id: str | None) -> str:
-        """Return the result of an own call. After an approval, a run begins with the tools of the last answer."""
-        text: str | None = self.saved.get("told", {}).get(call_id)
-        if text is not None:
-            return text
-        if self._conversation is None or not self.managed:
-            again = "Call it again" if self.managed else "Do not call it again"
-            return f"Error: `{name}` cannot be answered now. {again}."
-        return self._conversation.host.answer(self._calls.get(call_id) or Call(name, arguments, call_id))
-
     def _is_of_history(self, message: Message) -> bool:
         """Whether a message is new or from a loaded history, and was not added to this run by another provider."""
         origin = message.additional_properties.get("_attribution")
         return not isinstance(origin, Mapping) or origin.get("source_id") in self._stores
-
-    def _ingested(self, messages: Sequence[Message]) -> Conversation[Message]:
-        """The agent's conversation, after it took in these messages."""
-        conversation = self._conversation
-        if conversation is None:
-            conversation = resumed(self._make, self.saved, messages, self._warner)
-        self._warner.ingested(conversation.host.ingest(messages))
-        self._conversation = conversation
-        return conversation
 
 
 def _name(agent: Any) -> str:
@@ -263,13 +248,157 @@ def _input_tokens(usage: Mapping[str, Any]) -> int:
 
 def _definitions(tools: Any) -> str:
     """The definitions of a request's tools, as text to count."""
+    definitions: list[Any] = []
     if tools is None:
         tools = []
-    listed = tools if isinstance(tools, Sequence) else [tools]
-    return json.dumps([_definition(tool) if isinstance(tool, FunctionTool) else tool for tool in listed], default=str)
+    for tool in tools if isinstance(tools, Sequence) else [tools]:
+        definition = tool
+        if isinstance(tool, FunctionTool):
+            # OpenAI's clients add the last one to a tool's own schema when they first send it.
+            schema = {**tool.parameters(), "additionalProperties": False}
+            definition = {"type": "function", "name": tool.name, "description": tool.description, "parameters": schema}
+        definitions.append(definition)
+    return json.dumps(definitions, default=str)
 
 
-def _definition(tool: FunctionTool) -> dict[str, Any]:
-    # OpenAI's clients add the last one to a tool's own schema when they first send it.
-    schema = {**tool.parameters(), "additionalProperties": False}
-    return {"type": "function", "name": tool.name, "description": tool.description, "parameters": schema}
+# The messages
+
+
+_TURNS: Final = {"user": Kind.USER, "system": Kind.SYSTEM, "developer": Kind.SYSTEM}
+_MEDIA: Final = frozenset({"data", "uri", "hosted_file", "hosted_vector_store"})
+_UNSAID: Final = frozenset({"usage", "function_approval_request", "function_approval_response"})
+"""What no model reads: the framework resolves approvals ahead of a request."""
+
+
+class AgentFrameworkFormat(NativeFormat[Message]):
+    """Messages of Agent Framework."""
+
+    name = "agent_framework"
+
+    def located(self, message: Message) -> list[Located[int]]:
+        if not isinstance(message, Message):
+            raise FormatError(f"a message must be an Agent Framework Message, found {type(message).__name__}")
+        kind, system = _TURNS.get(message.role, Kind.TEXT), False
+        texts_only = all(content.type == "text" for content in message.contents)
+        if kind is not Kind.TEXT and texts_only and is_notice(message.text, system=kind is Kind.SYSTEM):
+            kind, system = Kind.NOTICE, kind is Kind.SYSTEM
+        # The provider ran the calls whose results stand in the same message.
+        calls = {content.call_id for content in message.contents if content.type.endswith("_call")}
+        hosted = calls & {content.call_id for content in message.contents if content.type.endswith("_result")}
+        parts = enumerate(_part(content, kind, hosted, system=system) for content in message.contents)
+        located = [(location, part) for location, part in parts if part is not None]
+        if not located and message.role in _TURNS:
+            return [(-1, Part(kind, system=system))]
+        return _couple(message, located) if kind is Kind.TEXT else located
+
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
+        located = self.located(message)
+        fewer = copy.copy(message)
+        fewer.contents = [message.contents[located[position][0]] for position in positions if located[position][0] >= 0]
+        return fewer
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
+        return FunctionTool(name=name, description=description, input_model=schema)
+
+    def turn(self, text: str) -> Message:
+        return Message("user", [text])
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        call = self.located(message)[position][1]
+        return Message("tool", [Content.from_function_result(call_id=call.call_id or "", result=text)])
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        location = self.located(message)[position][0]
+        cleared, content = copy.copy(message), copy.copy(message.contents[location])
+        content.result, content.items, content.output, content.outputs = text, None, None, None
+        cleared.contents = list(message.contents)
+        cleared.contents[location] = content
+        return cleared
+
+
+def _part(content: Content, kind: Kind, hosted: set[str | None], *, system: bool) -> Part | None:
+    type_ = content.type
+    if type_ == "text":
+        text = content.text or ""
+        return Part(kind, text, system=system) if text or kind is not Kind.TEXT else None
+    if type_ == "text_reasoning":
+        text = content.text or ""
+        seal = 0 if text else sealed_tokens(content.protected_data, 0)
+        return Part(Kind.REASONING, text, extra_tokens=seal) if text or content.protected_data or content.id else None
+    if type_ in _UNSAID:
+        return None
+    if type_ in _MEDIA:
+        return Part(kind, extra_tokens=NON_TEXT_TOKENS, system=system)
+    if content.call_id and content.call_id not in hosted:
+        if type_.endswith("_call"):
+            tool = content.name or content.tool_name or type_.removesuffix("_call")
+            return Part(Kind.CALL, call_id=content.call_id, tool=tool, arguments=_arguments(content))
+        if type_.endswith("_result"):
+            text, extra = _result_text(content)
+            return Part(Kind.RESULT, text, call_id=content.call_id, extra_tokens=extra)
+    return Part(kind, _as_json(content.to_dict(exclude={"raw_representation"})), system=system)
+
+
+def _couple(message: Message, located: list[Located[int]]) -> list[Located[int]]:
+    """Add what must stay together (R12).
+
+    Sealed reasoning is refused without what follows it. The calls that follow are refused without it, and so is what
+    stands right behind reasoning that has an id of OpenAI's. A call of the provider's goes with its result.
+    """
+    if len(located) < 2:
+        return located
+    contents = [message.contents[location] for location, _ in located]
+    seals = [
+        position
+        for position, content in enumerate(contents)
+        if content.type == "text_reasoning" and (content.protected_data or _is_openai(content))
+    ]
+    couplings, hosted = Couplings(), dict[str, int]()
+    for position, (_, part) in enumerate(located):
+        content = contents[position]
+        if part.kind is Kind.TEXT and content.call_id:
+            hosted_call = hosted.setdefault(content.call_id, position)
+            if hosted_call != position:
+                couplings.mutual(hosted_call, position)
+        if not seals:
+            continue
+        before = [seal for seal in seals if seal < position]
+        if position in seals:
+            if position + 1 < len(located):
+                couplings.add(position, position + 1)
+        elif part.kind is Kind.CALL:
+            # Chat Completions has the details of reasoning at an answer's end.
+            couplings.add(position, before[-1] if before else seals[0])
+        elif before and before[-1] == position - 1 and _is_openai(contents[position - 1]):
+            couplings.add(position, position - 1)
+    return couplings.applied(located)
+
+
+def _is_openai(content: Content) -> bool:
+    return str(content.id or "").startswith("rs_")
+
+
+def _arguments(content: Content) -> str:
+    """The raw text that the model wrote, as far as it is told."""
+    arguments: Any = content.arguments
+    if arguments is None:
+        arguments = content.commands or content.actions or content.inputs
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else _as_json(arguments)
+
+
+def _result_text(content: Content) -> tuple[str, int]:
+    """The text of a result, and the estimate for what is no text in it."""
+    if content.items:
+        texts = [item.text or "" for item in content.items if item.type == "text"]
+        return "\n".join(texts), NON_TEXT_TOKENS * sum(item.type in _MEDIA for item in content.items)
+    output = next((value for value in (content.result, content.output, content.outputs) if value is not None), "")
+    extra = NON_TEXT_TOKENS if content.screenshot is not None else 0
+    return output if isinstance(output, str) else _as_json(output), extra
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(
+        value, ensure_ascii=False, default=lambda leaf: leaf.to_dict() if isinstance(leaf, Content) else str(leaf)
+    )

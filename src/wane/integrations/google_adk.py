@@ -4,11 +4,17 @@
 
 The session's events stay whole; each model call gets a view of their contents. The state of the view is kept in the
 session's state, for each agent and branch, so that any process can continue it.
+
+The contents are those of Gemini, `google.genai.types.Content`. The kit sends calls and results without the ids that it
+made itself. The results of one answer stand in the content behind it, in the order of the calls, so that a tool's first
+call and its first result belong together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Unpack
 from uuid import uuid4
@@ -16,8 +22,12 @@ from weakref import finalize
 
 from wane.conversation import Adapter, Call, Conversation, Tool
 from wane.conversation.scopes import new_scope, path
-from wane.core import DEFAULT_BUDGET, EpisodeType
+from wane.core import DEFAULT_BUDGET, EpisodeType, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.formats.base import Couplings, Located, NativeFormat, Part
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import compact
 from wane.integrations.lifecycle import (
     HostMarks,
     LifecycleSettings,
@@ -29,6 +39,7 @@ from wane.integrations.lifecycle import (
     resumed,
     set_overhead,
 )
+from wane.strategies.host import Scope
 
 try:
     from google.adk.agents.callback_context import CallbackContext
@@ -43,9 +54,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.google_adk", "google-adk") from error
 
-from wane.formats.frameworks.google_adk import GoogleADKFormat, author_of, is_of_another_agent
-from wane.strategies.host import Scope
-
 __all__ = ["ContextLifecycle"]
 
 _STORED: Final = (
@@ -57,6 +65,11 @@ _COMPACTED: Final = (
     "events_compaction_config and ContextFilterPlugin out of the App"
 )
 
+_ANOTHER_AGENT: Final = ("For context: below is a transcript of what another agent did", "For context:\n")
+"""How the kit begins what it tells an agent of another one's work, in the user's place."""
+_AUTHOR: Final = re.compile(r"^\[([^\]\n]+)\] (?:said: |called tool `|`)", re.MULTILINE)
+"""How it names the agent, in each part."""
+
 
 class _Adapter(Adapter[types.Content]):
     """Reads of which step of a workflow a content tells."""
@@ -65,8 +78,11 @@ class _Adapter(Adapter[types.Content]):
         self._steps = steps
 
     def scopes(self, message: types.Content) -> Sequence[Scope] | None:
-        name = author_of(message) if self._steps is not None else None
-        return None if name is None else (new_scope(name, self._steps or "", id=f"step:{name}"),)
+        if self._steps is None or not _is_of_another_agent(message):
+            return None
+        matches = (_AUTHOR.search(part.text or "") for part in message.parts or ())
+        name = next((match[1] for match in matches if match), None)
+        return None if name is None else (new_scope(name, self._steps, id=f"step:{name}"),)
 
 
 class ContextLifecycle(BasePlugin, HostMarks):
@@ -119,10 +135,16 @@ class ContextLifecycle(BasePlugin, HostMarks):
             isinstance(plugin, ContextFilterPlugin) for plugin in running.plugin_manager.plugins
         ):
             self._warner.warn(_COMPACTED)
-        user_texts = _user_texts(callback_context)
+        events = [event.content for event in callback_context.session.events if event.author == "user"]
+        user_texts = {part.text for content in events if content for part in content.parts or () if part.text}
         history, passing = parted(llm_request.contents, lambda content: _is_of_history(content, user_texts))
+        conversations, key = self._conversations(callback_context), _key(callback_context)
         try:
-            conversation = self._conversation(callback_context, history)
+            conversation = conversations.get(key) or resumed(
+                self._make, _saved(callback_context), history, self._warner
+            )
+            self._warner.ingested(conversation.host.ingest(history))
+            conversations[key] = conversation
             if self._instructions:
                 llm_request.append_instructions([self._instructions])
             llm_request.append_tools(list(self._tools.values()))
@@ -164,21 +186,9 @@ class ContextLifecycle(BasePlugin, HostMarks):
         if tool.name not in self._tools:
             return None
         text = _saved(tool_context).get("told", {}).get(tool_context.function_call_id)
-        if text is None:
-            conversation = self._conversations(tool_context).get(_key(tool_context))
-            call: Call[types.Content] = Call(tool.name, tool_args)
-            text = f"Error: `{tool.name}` cannot be answered now. Call it again."
-            if conversation:
-                text = conversation.host.answer(call)
-        return {"result": text}
-
-    def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
-        """The agent's conversation, after it took in these contents."""
-        conversations, key = self._conversations(context), _key(context)
-        conversation = conversations.get(key) or resumed(self._make, _saved(context), history, self._warner)
-        self._warner.ingested(conversation.host.ingest(history))
-        conversations[key] = conversation
-        return conversation
+        if text is None and (conversation := self._conversations(tool_context).get(_key(tool_context))):
+            text = conversation.host.answer(Call(tool.name, tool_args))
+        return {"result": text or f"Error: `{tool.name}` cannot be answered now. Call it again."}
 
     def _step(self, context: CallbackContext) -> AbstractContextManager[object]:
         """The scope of the node of a `Workflow` that runs, unless the program is in an episode of its own."""
@@ -228,19 +238,14 @@ def _run(context: CallbackContext | InvocationContext) -> tuple[int, str]:
     return id(context.session), context.invocation_id
 
 
-def _user_texts(context: CallbackContext) -> set[str]:
-    """The user's texts. The kit adds any other text in the user's role to this request only."""
-    events = (event.content for event in context.session.events if event.author == "user" and event.content)
-    return {part.text for content in events for part in content.parts or () if part.text}
-
-
 def _is_of_history(content: types.Content, user_texts: set[str]) -> bool:
+    """Whether it was said in the session: the kit adds any other text in the user's role to this request only."""
     texts = [part.text for part in content.parts or () if part.text]
     return (
         content.role == "model"
         or not texts
         or any(text in user_texts for text in texts)
-        or is_of_another_agent(content)
+        or _is_of_another_agent(content)
     )
 
 
@@ -258,3 +263,139 @@ def _text(instruction: Any) -> str:
     if isinstance(instruction, Sequence):
         return "\n".join(map(_text, instruction))
     return (instruction.get("text") if isinstance(instruction, Mapping) else getattr(instruction, "text", None)) or ""
+
+
+# The contents
+
+
+class GoogleADKFormat(NativeFormat[types.Content]):
+    """Contents of Google's Agent Development Kit."""
+
+    name = "google_adk"
+
+    def located(self, content: types.Content) -> list[Located[int]]:
+        if not isinstance(content, types.Content):
+            raise FormatError(f"a message must be a content of google.genai, found {type(content).__name__}")
+        if content.role == "model":
+            return _couple(content, list(_answer_parts(content)))
+        parts = content.parts or []
+        kind = Kind.USER
+        if all(part.text is not None for part in parts) and (
+            _is_of_another_agent(content) or is_notice("\n".join(part.text or "" for part in parts))
+        ):
+            kind = Kind.NOTICE
+        return list(_turn_parts(parts, kind)) or [(0, Part(kind))]
+
+    def keep(self, message: types.Content, positions: Sequence[int]) -> types.Content:
+        located, parts = self.located(message), message.parts or []
+        return message.model_copy(update={"parts": [parts[located[position][0]] for position in positions]})
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(name=name, description=description, parameters_json_schema=dict(schema))
+
+    def turn(self, text: str) -> types.Content:
+        return types.Content(role="user", parts=[types.Part(text=text)])
+
+    def result(self, message: types.Content, position: int, text: str) -> types.Content:
+        call = (message.parts or [])[self.located(message)[position][0]].function_call
+        assert call is not None
+        answer = types.FunctionResponse(id=call.id, name=call.name, response={"result": text})
+        return types.Content(role="user", parts=[types.Part(function_response=answer)])
+
+    def cleared(self, message: types.Content, position: int, text: str) -> types.Content:
+        location, parts = self.located(message)[position][0], list(message.parts or [])
+        response = parts[location].function_response
+        assert response is not None
+        update = {"response": {"result": text}, "parts": None}
+        parts[location] = parts[location].model_copy(update={"function_response": response.model_copy(update=update)})
+        return message.model_copy(update={"parts": parts})
+
+
+def _is_of_another_agent(content: types.Content) -> bool:
+    first = content.parts[0].text if content.parts else None
+    return bool(first) and (first == "For context:" or str(first).startswith(_ANOTHER_AGENT))
+
+
+def _turn_parts(parts: Sequence[types.Part], kind: Kind) -> Iterator[Located[int]]:
+    """What a user or a tool says."""
+    counts: Counter[str] = Counter()
+    for location, part in enumerate(parts):
+        if (response := part.function_response) is not None:
+            media = NON_TEXT_TOKENS * len(response.parts or ())
+            call_id = _call_id(response, counts)
+            yield location, Part(Kind.RESULT, _result_text(response.response), call_id=call_id, extra_tokens=media)
+        elif part.text is not None:
+            yield location, Part(kind, part.text)
+        else:
+            yield location, _other_part(part, kind)
+
+
+def _answer_parts(content: types.Content) -> Iterator[Located[int]]:
+    """What a model says."""
+    counts: Counter[str] = Counter()
+    for location, part in enumerate(content.parts or []):
+        seal = len(part.thought_signature or b"") // 4
+        if (call := part.function_call) is not None:
+            raw = compact(call.args or {})
+            yield location, Part(Kind.CALL, call_id=_call_id(call, counts), tool=call.name or "", arguments=raw)
+        elif part.thought or (seal and not part.text):
+            text = part.text or ""
+            yield location, Part(Kind.REASONING, text, extra_tokens=0 if text else seal)
+        elif part.text:
+            yield location, Part(Kind.TEXT, part.text)
+        elif part.text is None and (text_part := _other_part(part, Kind.TEXT)) != Part(Kind.TEXT):
+            yield location, text_part
+
+
+def _couple(content: types.Content, located: list[Located[int]]) -> list[Located[int]]:
+    """Add what must stay together (R12).
+
+    A call is refused without the signature of the thought that led to it. It stands on the thought, or on the first of
+    several parallel calls. A signed thought is refused without what follows. A provider's call goes with its result.
+    """
+    if len(located) < 2:
+        return located
+    parts = [(content.parts or [])[location] for location, _ in located]
+    couplings, signed, ran = Couplings(), None, dict[str | None, int]()
+    for position, (raw, (_, part)) in enumerate(zip(parts, located, strict=True)):
+        if raw.thought_signature:
+            if part.kind is Kind.REASONING and position + 1 < len(located):
+                couplings.add(position, position + 1)
+            if part.kind is Kind.CALL and signed is not None and located[signed][1].kind is Kind.REASONING:
+                couplings.add(position, signed)
+            signed = position if part.kind in (Kind.REASONING, Kind.CALL) else signed
+        elif part.kind is Kind.CALL and signed is not None:
+            couplings.add(position, signed)
+        if raw.tool_call is not None:
+            ran[raw.tool_call.id] = position
+        elif raw.tool_response is not None and raw.tool_response.id in ran:
+            couplings.mutual(ran[raw.tool_response.id], position)
+        elif raw.code_execution_result is not None and position and parts[position - 1].executable_code is not None:
+            couplings.mutual(position - 1, position)
+    return couplings.applied(located)
+
+
+def _call_id(call: types.FunctionCall | types.FunctionResponse, counts: Counter[str]) -> str:
+    """The id of a call or its result; where it has none, which of the tool's calls it is within its content."""
+    name = call.name or ""
+    number = counts[name]
+    counts[name] += 1
+    return call.id or f"{name}#{number}"
+
+
+def _result_text(response: Mapping[str, Any] | None) -> str:
+    """A result as text: what the kit puts around a plain one is left out."""
+    if response and response.keys() == {"result"} and isinstance(response["result"], str):
+        return str(response["result"])
+    try:
+        return compact(response or {})
+    except FormatError:
+        return str(response)
+
+
+def _other_part(part: types.Part, kind: Kind) -> Part:
+    """A part that is no text, call, result or thought."""
+    if part.inline_data is not None or part.file_data is not None:
+        return Part(kind, extra_tokens=NON_TEXT_TOKENS)
+    data = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature", "part_metadata"})
+    return Part(kind, compact(data) if data else "")

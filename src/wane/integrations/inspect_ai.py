@@ -5,19 +5,33 @@
 
 The sample's messages and the log stay complete; each model call gets a view of them. The state of the view is stored in
 the sample's store, which a checkpoint saves, so that a retried sample continues with the same view.
+
+What the messages become:
+
+| content | item of Wane |
+|---|---|
+| a system message | system |
+| a user message | user, or a notice |
+| `ContentText` and everything else of an answer, also what the provider ran (`ContentToolUse`) | text |
+| `ContentReasoning` | reasoning |
+| an entry of `tool_calls` | call |
+| a tool message | result; the text of its error, if it has one |
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import takewhile
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 from wane.conversation import Adapter, Call, Conversation, Conversations, Tool, calls_of
-from wane.core import DEFAULT_BUDGET
+from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
+from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import compact, sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
 try:
@@ -26,6 +40,9 @@ try:
         ChatMessage,
         ChatMessageAssistant,
         ChatMessageSystem,
+        ChatMessageTool,
+        ChatMessageUser,
+        ContentReasoning,
         Model,
         ModelOutput,
         get_model,
@@ -35,8 +52,6 @@ try:
     from inspect_ai.util import store
 except ImportError as error:
     raise MissingExtraError("wane.integrations.inspect_ai", "inspect-ai") from error
-
-from wane.formats.frameworks.inspect_ai import InspectFormat
 
 __all__ = ["ContextLifecycle"]
 
@@ -110,9 +125,13 @@ class ContextLifecycle(ToolSource):
                 others = [tool for tool in definitions if tool.name not in self._own]
                 return _answered(state, await answering.generate(state.messages, others))
             conversation.keep_opening = "claude" in answering.name
-            conversation.overhead = json.dumps([self.instructions, *map(_definition, definitions)])
+            infos = [ToolInfo(name=it.name, description=it.description, parameters=it.parameters) for it in definitions]
+            counted = [info.model_dump(mode="json", exclude_none=True) for info in infos]
+            conversation.overhead = json.dumps([self.instructions, *counted])
             request = conversation.request()
-            output = await answering.generate(self._with_guidance(request.messages), tools)
+            sent = request.messages
+            first = sum(1 for _ in takewhile(lambda message: isinstance(message, ChatMessageSystem), sent))
+            output = await answering.generate([*sent[:first], *self._guidance, *sent[first:]], tools)
             conversation.observe(_input_tokens(output), request=request)
             answer = [choice.message for choice in output.choices[:1]]
             self._conversations.answered(conversation, calls_of(conversation.format, answer), answer)
@@ -130,10 +149,6 @@ class ContextLifecycle(ToolSource):
         if earlier and earlier[0].id == messages[0].id and _has_answer(earlier) and _has_answer(messages):
             self._warner.warn(_REPLACED)
         return conversation
-
-    def _with_guidance(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        first = sum(1 for _ in takewhile(lambda message: isinstance(message, ChatMessageSystem), messages))
-        return [*messages[:first], *self._guidance, *messages[first:]]
 
 
 class _SampleStates:
@@ -159,6 +174,11 @@ def _tool(tool: Tool) -> AgentTool:
 
     A tool does not get its call's id, so calls are identified by arguments and order, and never run in parallel.
     """
+    # Inspect refuses calls before the tool runs, so the schema accepts whatever Wane accepts.
+    properties = dict(tool.schema["properties"])
+    for name in properties.keys() - set(tool.schema.get("required", ())):
+        plain = {key: value for key, value in properties[name].items() if key != "description"}
+        properties[name] = {"anyOf": [plain, {"type": "null"}], "description": properties[name]["description"]}
 
     async def execute(**kwargs: Any) -> str:
         conversation = _asking.get()
@@ -168,30 +188,10 @@ def _tool(tool: Tool) -> AgentTool:
         execute,
         name=tool.name,
         description=tool.description,
-        parameters=ToolParams.model_validate(_lenient(tool.schema)),
+        parameters=ToolParams.model_validate({**tool.schema, "properties": properties, "additionalProperties": True}),
         parallel=False,
         max_output=0,
     ).as_tool()
-
-
-def _lenient(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's schema that accepts whatever Wane accepts, because Inspect refuses other calls before the tool runs."""
-    properties = {
-        name: value if name in schema.get("required", ()) else _optional(value)
-        for name, value in schema["properties"].items()
-    }
-    return {**schema, "properties": properties, "additionalProperties": True}
-
-
-def _optional(schema: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {key: value for key, value in schema.items() if key != "description"}
-    return {"anyOf": [plain, {"type": "null"}], "description": schema["description"]}
-
-
-def _definition(tool: ToolDef) -> Any:
-    """A tool's definition, as data to count."""
-    info = ToolInfo(name=tool.name, description=tool.description, parameters=tool.parameters)
-    return info.model_dump(mode="json", exclude_none=True)
 
 
 def _has_answer(messages: Sequence[ChatMessage]) -> bool:
@@ -210,3 +210,103 @@ def _input_tokens(output: ModelOutput) -> int:
     if output.input_context_tokens is not None or usage is None:
         return int(output.input_context_tokens or 0)
     return int(usage.input_tokens + (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0))
+
+
+# The messages
+
+
+Location: TypeAlias = tuple[str, int]
+"""Where a part stands: in the whole message, in its content by position, or in its calls by position."""
+
+
+class InspectFormat(NativeFormat[ChatMessage]):
+    """Messages of Inspect AI."""
+
+    name = "inspect_ai"
+
+    def located(self, message: object) -> list[Located[Location]]:
+        if isinstance(message, ChatMessageAssistant):
+            located = list(_answer_parts(message))
+            return couple_reasoning(located, _sealed(message, located))
+        if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
+            raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
+        text, extra = _text_of(message.content)
+        if not isinstance(message, ChatMessageTool):
+            return [(("whole", 0), turn_part(text, extra, system=isinstance(message, ChatMessageSystem)))]
+        # The model reads the error in place of the content.
+        text = text if message.error is None else message.error.message
+        return [(("whole", 0), Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra))]
+
+    def keep(self, message: ChatMessage, positions: Sequence[int]) -> ChatMessage:
+        # Its id tells which parts, as logs tell messages apart by id.
+        if not isinstance(message, ChatMessageAssistant):
+            return message
+        located = self.located(message)
+        locations = {located[position][0] for position in positions}
+        content: Any = message.content
+        if isinstance(content, str):
+            content = content if ("content", 0) in locations else ""
+        else:
+            content = [entry for number, entry in enumerate(content) if ("content", number) in locations]
+        calls = [call for number, call in enumerate(message.tool_calls or ()) if ("call", number) in locations]
+        new_id = f"{message.id}:{','.join(map(str, positions))}"
+        return message.model_copy(update={"id": new_id, "content": content, "tool_calls": calls or None})
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolInfo:
+        return ToolInfo(name=name, description=description, parameters=ToolParams.model_validate(schema))
+
+    def turn(self, text: str) -> ChatMessage:
+        return ChatMessageUser(content=text)
+
+    def result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
+        call = self.located(message)[position][1]
+        return ChatMessageTool(content=text, tool_call_id=call.call_id, function=call.tool)
+
+    def cleared(self, message: ChatMessage, position: int, text: str) -> ChatMessage:  # noqa: ARG002 - it has one part
+        return message.model_copy(update={"content": text, "error": None})
+
+
+def _answer_parts(message: ChatMessageAssistant) -> Iterator[Located[Location]]:
+    for number, entry in enumerate(message.content_list):
+        text, extra = _text_of([entry])
+        if isinstance(entry, ContentReasoning):
+            yield ("content", number), Part(Kind.REASONING, text, extra_tokens=extra)
+        elif text or extra:
+            yield ("content", number), Part(Kind.TEXT, text, extra_tokens=extra)
+    for number, call in enumerate(message.tool_calls or ()):
+        part = Part(Kind.CALL, call_id=call.id, tool=call.function, arguments=compact(call.arguments))
+        yield ("call", number), part
+
+
+def _text_of(content: Any) -> tuple[str, int]:
+    """The text of a content, and the estimate for what is no text in it."""
+    if isinstance(content, str):
+        return content, 0
+    texts, extra = list[str](), 0
+    for entry in content:
+        match entry.type:
+            case "text":
+                texts.append(entry.text)
+            case "reasoning" if entry.redacted:
+                texts.append(entry.summary or "")
+                extra += 0 if entry.summary else sealed_tokens(entry.reasoning, 0)
+            case "reasoning":
+                texts.append(entry.reasoning)
+            case "tool_use":
+                texts.append("\n".join(filter(None, (entry.name, entry.arguments, entry.result, entry.error))))
+            case "data":
+                texts.append(compact(entry.data))
+            case _:
+                extra += NON_TEXT_TOKENS
+    return "\n".join(texts), extra
+
+
+def _sealed(message: ChatMessageAssistant, located: Sequence[Located[Location]]) -> dict[int, bool]:
+    """The reasoning that a provider knows again, by position; whether it is OpenAI's, known by its id."""
+    entries = message.content_list
+    sealed: dict[int, bool] = {}
+    for position, ((_, number), part) in enumerate(located):
+        entry = entries[number] if part.kind is Kind.REASONING else None
+        if isinstance(entry, ContentReasoning) and (entry.signature or entry.redacted or entry.internal):
+            sealed[position] = (entry.signature or "").startswith("rs_")
+    return sealed

@@ -4,6 +4,10 @@
 
 The thread's messages stay complete in the checkpoint; each model call gets a view of them. The state of the view is in
 a private channel of the thread's state, so that any process can continue any thread, even from an earlier checkpoint.
+
+An answer's content comes in dialects: text, Anthropic's blocks, items of OpenAI Responses (`responses/v1`) and
+LangChain's own blocks (`v1`). Calls stand in `tool_calls` and, where their arguments are no JSON object, in
+`invalid_tool_calls`; most dialects have them in the content as well.
 """
 
 from __future__ import annotations
@@ -11,16 +15,18 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from operator import is_
-from typing import Annotated, Any, Final, NotRequired, Unpack
+from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack
 from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.conversation.scopes import stamped
-from wane.core import DEFAULT_BUDGET
+from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
     HostMarks,
@@ -36,14 +42,12 @@ from wane.strategies.host import Scope
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
     from langchain.agents.middleware.types import ModelRequest, ModelResponse, PrivateStateAttr, ToolCallRequest
-    from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
     from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.types import Command
 except ImportError as error:
     raise MissingExtraError("wane.integrations.langchain", "langchain") from error
-
-from wane.formats.frameworks.langchain import LangChainFormat
 
 __all__ = ["ContextLifecycle", "LifecycleState"]
 
@@ -55,8 +59,7 @@ def _merged(stored: Any, new: Any) -> Any:
     """Return Wane's data after a node. Of parallel branches, the view of the first goes on, as its messages do."""
     if not isinstance(new, Mapping) or not isinstance(stored, Mapping):
         return new  # another's, which a node will warn of
-    before = new.get("base", _mark_of(stored))
-    if before == _mark_of(stored):
+    if new.get("base", _mark(stored)) == _mark(stored):
         return {key: value for key, value in new.items() if key != "base"}
     return {**stored, "told": {**stored["told"], **new["told"]}}
 
@@ -112,8 +115,9 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         self._own = frozenset(tool.name for tool in sample.own_tools)
         # By the mark of its last state: an older checkpoint has another mark.
         self._known: OrderedDict[str, Conversation[BaseMessage]] = OrderedDict()
-        # Those of `request` that wait for `update`, with the mark and the messages of their states; the latest last.
-        self._asked: list[tuple[str, list[BaseMessage], Conversation[BaseMessage]]] = []
+        # Those of `request` that wait for `update`, by the mark and the very messages: unrelated threads may have the
+        # same ids, or none. The messages stay with them, so that no other object is taken for one.
+        self._asked: OrderedDict[tuple[Any, ...], tuple[list[BaseMessage], Conversation[BaseMessage]]] = OrderedDict()
         self._lock = threading.RLock()  # tools of one answer, and agents, run in threads
 
     # In an agent
@@ -162,26 +166,23 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         for message in messages:
             message.id = message.id or str(uuid4())
         with self._lock:
-            conversation = self._begun(state, messages, system)
-            self._asked = [*self._asked, (_mark(state), list(messages), conversation)][-_KEPT:]
+            conversation = self._begun(state.get("wane"), messages, system)
+            self._asked[_mark(state.get("wane")), *map(id, messages)] = list(messages), conversation
+            if len(self._asked) > _KEPT:
+                self._asked.popitem(last=False)
             return conversation.request()
 
     def update(self, state: Mapping[str, Any], *answer: BaseMessage) -> dict[str, Any]:
         """Return the update of the state after the model has answered `request`: its messages, and Wane's state."""
-        mark, messages = _mark(state), state["messages"]
+        stored, messages = state.get("wane"), state["messages"]
         with self._lock:
-            # Only for these very messages: unrelated threads may have the same ids, or none.
-            candidates = (
-                conversation
-                for its_mark, its_messages, conversation in reversed(self._asked)
-                if its_mark == mark and len(its_messages) == len(messages) and all(map(is_, its_messages, messages))
-            )
-            conversation = next(candidates, None) or self._known_conversation(state, messages)
-            self._take_in(conversation, messages)
+            _, asked = self._asked.pop((_mark(stored), *map(id, messages)), (None, None))
+            conversation = asked or self._conversation(stored, messages)
+            self._known.pop(_mark(stored), None)
+            self._warner.ingested(conversation.host.ingest(messages))
             update = self._state_after(conversation, answer)
         # A node that calls the model several times goes on from the mark that the graph knows.
-        stored = state.get("wane")
-        base = stored["base"] if isinstance(stored, Mapping) and "base" in stored else mark
+        base = stored["base"] if isinstance(stored, Mapping) and "base" in stored else _mark(stored)
         return {"messages": list(answer), "wane": {**update["wane"], "base": base}}
 
     # Internals
@@ -202,7 +203,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         overhead = f"{system.text if system else ''}{json.dumps(definitions)}"
         with self._lock:
             try:
-                conversation = self._begun(request.state, request.messages, overhead)
+                conversation = self._begun(request.state.get("wane"), request.messages, overhead)
             except (FormatError, HistoryError) as error:
                 self._warner.unmanaged(error)
                 return None, self._without_tools(request)
@@ -219,27 +220,19 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
             return response
         return ExtendedModelResponse(response, Command(update=self._state_after(conversation, response.result)))
 
-    def _begun(
-        self, state: Mapping[str, Any], messages: Sequence[BaseMessage], overhead: str
-    ) -> Conversation[BaseMessage]:
+    def _begun(self, stored: object, messages: Sequence[BaseMessage], overhead: str) -> Conversation[BaseMessage]:
         """The thread's conversation for a request."""
-        conversation = self._known_conversation(state, messages)
+        conversation = self._conversation(stored, messages)
         # Until its answer is there, another run from the same checkpoint gets its own.
-        self._known.pop(_mark(state), None)
+        self._known.pop(_mark(stored), None)
         # Before the messages come in: the usage of their answers includes it.
         conversation.overhead = overhead
-        self._take_in(conversation, messages)
+        self._warner.ingested(conversation.host.ingest(messages))
         return conversation
 
-    def _known_conversation(
-        self, state: Mapping[str, Any], messages: Sequence[BaseMessage]
-    ) -> Conversation[BaseMessage]:
+    def _conversation(self, stored: object, messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
         """The thread's conversation, before it took in the new messages."""
-        conversation = self._known.get(_mark(state))
-        return conversation or resumed(self._make, state.get("wane"), _with_refusals(messages), self._warner)
-
-    def _take_in(self, conversation: Conversation[BaseMessage], messages: Sequence[BaseMessage]) -> None:
-        self._warner.ingested(conversation.host.ingest(_with_refusals(messages)))
+        return self._known.get(_mark(stored)) or resumed(self._make, stored, messages, self._warner)
 
     def _state_after(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """The data to store in the thread's state after an answer."""
@@ -249,9 +242,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
                 for message in answer:
                     message.response_metadata["wane"] = stamp
             saved = after_answer(conversation, calls)
-            self._known = OrderedDict((key, value) for key, value in self._known.items() if value is not conversation)
             self._known[saved["mark"]] = conversation
-            self._asked = [row for row in self._asked if row[-1] is not conversation]
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         return {"wane": saved}
@@ -264,20 +255,17 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         text = _part(_part(request.state.get("wane"), "told"), call_id)
         if not isinstance(text, str):
             with self._lock:
+                messages = request.state["messages"]
                 try:
-                    conversation = self._known_conversation(request.state, request.state["messages"])
-                    self._take_in(conversation, request.state["messages"])
+                    conversation = self._conversation(request.state.get("wane"), messages)
+                    self._warner.ingested(conversation.host.ingest(messages))
                     text = conversation.host.answer(Call(name, call["args"], call_id))
                 except (FormatError, HistoryError):
                     text = UNMANAGED_CALL
         return ToolMessage(text, tool_call_id=call_id, name=name)
 
 
-def _mark(state: Mapping[str, Any]) -> str:
-    return _mark_of(state.get("wane"))
-
-
-def _mark_of(stored: object) -> str:
+def _mark(stored: object) -> str:
     mark = _part(stored, "mark")
     return mark if isinstance(mark, str) else ""
 
@@ -287,25 +275,213 @@ def _part(data: object, key: str) -> object:
     return data.get(key) if isinstance(data, Mapping) else None
 
 
-def _with_refusals(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Messages with a result for each call that LangChain could not read, which `ToolNode` does not give."""
-    complete: list[BaseMessage] = []
-    for number, message in enumerate(messages, 1):
-        complete.append(message)
-        # The last answer's tools may still run.
-        if isinstance(message, AIMessage) and message.invalid_tool_calls and number < len(messages):
-            # Up to the next answer, and one for each call: some providers use an id again.
-            after = takewhile(lambda later: not isinstance(later, AIMessage), messages[number:])
-            answered = [result.tool_call_id for result in after if isinstance(result, ToolMessage)]
-            for call in (*message.tool_calls, *message.invalid_tool_calls):
-                if call["id"] in answered:
-                    answered.remove(call["id"])
-                elif call["id"] is not None and call in message.invalid_tool_calls:
-                    complete.append(ToolMessage(_UNREAD, tool_call_id=call["id"], name=call["name"]))
-    return complete
-
-
 def _not_through_us(**_: Any) -> str:
     return (
         "Error: this tool works only with the middleware `ContextLifecycle`, or its `wrap_tool_call` in a `ToolNode`."
     )
+
+
+# The messages
+
+
+Location: TypeAlias = tuple[str, Any]
+"""Where a part stands: in a block of the content, in the text, in a field, or as which of the calls."""
+
+
+_WHOLE: Final[Location] = ("whole", None)
+_TEXT: Final[Location] = ("text", None)
+_REASONING_FIELD: Final = "reasoning_content"
+_REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
+_MEDIA: Final = frozenset(
+    {"image", "image_url", "input_image", "image_generation_call", "file", "input_file", "text-plain", "document"}
+    | {"audio", "input_audio", "video", "video_url", "media"}
+)
+"""Blocks that hold data or refer to it, of all dialects. Others count as their JSON."""
+_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call", "input_json_delta"})
+
+
+class LangChainFormat(NativeFormat[BaseMessage]):
+    """Messages of LangChain."""
+
+    name = "langchain"
+
+    def located(self, message: BaseMessage) -> list[Located[Location]]:
+        if isinstance(message, AIMessage):
+            return _couple(message, list(_answer(message)))
+        if not isinstance(message, BaseMessage):
+            raise FormatError(f"a message must be a LangChain message, found {type(message).__name__}")
+        text, extra = _text_of(message.content)
+        if isinstance(message, ToolMessage):
+            return [(_WHOLE, Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra))]
+        if isinstance(message, SystemMessage | HumanMessage):
+            return [(_WHOLE, turn_part(text, extra, system=isinstance(message, SystemMessage)))]
+        raise FormatError(f"a message of the type {message.type!r} cannot be part of a conversation")
+
+    def read(self, data: Sequence[Any]) -> list[BaseMessage]:
+        """Return messages with a result for each call that LangChain could not read, which `ToolNode` does not give."""
+        messages: list[BaseMessage] = []
+        for number, message in enumerate(data, 1):
+            messages.append(message)
+            # The last answer's tools may still run.
+            if isinstance(message, AIMessage) and message.invalid_tool_calls and number < len(data):
+                # Up to the next answer, and one for each call: some providers use an id again.
+                after = takewhile(lambda later: not isinstance(later, AIMessage), data[number:])
+                answered = [result.tool_call_id for result in after if isinstance(result, ToolMessage)]
+                for call in _calls(message):
+                    if call["id"] in answered:
+                        answered.remove(call["id"])
+                    elif call["id"] is not None and call in message.invalid_tool_calls:
+                        messages.append(ToolMessage(_UNREAD, tool_call_id=call["id"], name=call["name"]))
+        return messages
+
+    def keep(self, message: BaseMessage, positions: Sequence[int]) -> BaseMessage:
+        if not isinstance(message, AIMessage):
+            return message
+        located = self.located(message)
+        locations = {located[position][0] for position in positions}
+        calls = _calls(message)
+        stay = {number for where, number in locations if where == "call"}
+        kwargs = dict(message.additional_kwargs)
+        if "tool_calls" in kwargs:
+            raw = kwargs["tool_calls"]
+            numbers = _numbers((call.get("id") for call in raw), calls)
+            kwargs["tool_calls"] = [call for call, number in zip(raw, numbers, strict=True) if number in stay]
+        if (_REASONING_FIELD, None) not in locations:
+            kwargs.pop(_REASONING_FIELD, None)
+        content: Any = message.content
+        if isinstance(content, str):
+            content = content if _TEXT in locations else ""
+        else:
+            blocks = zip(content, _locations(content, calls), strict=True)
+            content = [block for block, location in blocks if location in locations]
+        valid = len(message.tool_calls)
+        update = {
+            "content": content,
+            "additional_kwargs": kwargs,
+            "tool_calls": [call for number, call in enumerate(calls[:valid]) if number in stay],
+            "invalid_tool_calls": [call for number, call in enumerate(calls[valid:], valid) if number in stay],
+        }
+        return message.model_copy(update=update)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        # As every chat model's `bind_tools` takes it.
+        function = {"name": name, "description": description, "parameters": dict(schema)}
+        return {"type": "function", "function": function}
+
+    def turn(self, text: str) -> BaseMessage:
+        return HumanMessage(text)
+
+    def result(self, message: BaseMessage, position: int, text: str) -> BaseMessage:
+        call = self.located(message)[position][1]
+        return ToolMessage(text, tool_call_id=call.call_id or "", name=call.tool)
+
+    def cleared(self, message: BaseMessage, position: int, text: str) -> BaseMessage:  # noqa: ARG002 - it has one part
+        return message.model_copy(update={"content": text, "artifact": None})
+
+
+def _answer(message: AIMessage) -> Iterator[Located[Location]]:
+    calls = _calls(message)
+    remaining: dict[Location, Part] = {
+        ("call", number): Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=shown_text(call["args"]))
+        for number, call in enumerate(calls)
+    }
+    thought = message.additional_kwargs.get(_REASONING_FIELD)
+    if isinstance(thought, str) and thought:
+        yield (_REASONING_FIELD, None), Part(Kind.REASONING, thought)
+    content = message.content
+    if isinstance(content, str):
+        if content:
+            yield _TEXT, Part(Kind.TEXT, content)
+    else:
+        for block, location in zip(content, _locations(content, calls), strict=True):
+            if _is_call(block):
+                if (part := remaining.pop(location, None)) is not None:
+                    yield location, part
+            elif isinstance(block, dict) and block.get("type") in _REASONING:
+                yield location, _reasoning(block)
+            else:
+                text, extra = _text_of([block])
+                if text or extra:
+                    yield location, Part(Kind.TEXT, text, extra_tokens=extra)
+    yield from remaining.items()
+
+
+def _calls(message: AIMessage) -> list[Any]:
+    return [*message.tool_calls, *message.invalid_tool_calls]
+
+
+def _numbers(ids: Iterable[Any], calls: Sequence[Any]) -> list[int | None]:
+    """The number of the call of each id; calls with the same id come in order."""
+    numbers: dict[Any, list[int]] = {}
+    for number, call in enumerate(calls):
+        numbers.setdefault(call["id"], []).append(number)
+    candidates = (numbers.get(call_id, [None]) for call_id in ids)
+    return [same.pop(0) if len(same) > 1 else same[0] for same in candidates]
+
+
+def _locations(content: Sequence[Any], calls: Sequence[Any]) -> list[Location]:
+    """The location of each block: a call's is that of the call."""
+    ids = (block.get("call_id") or block.get("id") for block in content if _is_call(block))
+    numbers = iter(_numbers(ids, calls))
+    return [("call", next(numbers)) if _is_call(block) else ("block", index) for index, block in enumerate(content)]
+
+
+def _couple(message: AIMessage, located: list[Located[Location]]) -> list[Located[Location]]:
+    """Add what must stay together (R12): signed thinking, and reasoning that has an id."""
+    if isinstance(message.content, str):
+        return located
+    sealed: dict[int, bool] = {}
+    for position, ((where, number), part) in enumerate(located):
+        block = message.content[number] if part.kind is Kind.REASONING and where == "block" else {}
+        named = isinstance(block, dict) and str(block.get("id") or "").startswith("rs_")
+        if named or _seal(block):
+            sealed[position] = named
+    return couple_reasoning(located, sealed)
+
+
+def _reasoning(block: Mapping[str, Any]) -> Part:
+    text = block.get("thinking") or block.get("reasoning") or ""
+    if not text and isinstance(summary := block.get("summary"), list):
+        text = "\n".join(str(entry.get("text", "")) for entry in summary if isinstance(entry, dict))
+    return Part(Kind.REASONING, str(text), extra_tokens=0 if text else len(_seal(block)) // 4)
+
+
+def _seal(block: object) -> str:
+    """What a provider knows its own reasoning by."""
+    if not isinstance(block, dict):
+        return ""
+    extras = block.get("extras")
+    seals = [block.get(key) for key in ("signature", "data", "encrypted_content")]
+    seals += [extras.get(key) for key in ("signature", "encrypted_content")] if isinstance(extras, dict) else []
+    return next((seal for seal in seals if isinstance(seal, str) and seal), "")
+
+
+def _is_call(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") in _CALLS
+
+
+def _text_of(content: object) -> tuple[str, int]:
+    """The text of a content, and the estimate for what is no text in it."""
+    if isinstance(content, str):
+        return content, 0
+    texts, extra = [], 0
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, str):
+            texts.append(block)
+        elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
+            texts.append(text)
+        elif isinstance(block, dict) and block.get("type") in _MEDIA:
+            text, tokens = _medium(block)
+            texts += [text] if text else []
+            extra += tokens
+        elif block:
+            texts.append(shown_text(block))
+    return "\n".join(texts), extra
+
+
+def _medium(block: Mapping[str, Any]) -> tuple[str, int]:
+    """The text of a file, or else the estimate for it: its data would count as many times the tokens that it has."""
+    source = block.get("source")
+    if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
+        return _text_of(source.get("data") or source.get("content"))
+    return "", NON_TEXT_TOKENS

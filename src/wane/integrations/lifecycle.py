@@ -156,10 +156,10 @@ class Warner:
         self._competes = competes
         self._given: set[str] = set()
 
-    def warn(self, text: str) -> None:
-        """Give a warning, unless it was given before."""
-        if text not in self._given:
-            self._given.add(text)
+    def warn(self, text: str, subject: str = "") -> None:
+        """Give a warning, unless it was given before, or another one of its subject."""
+        if (subject or text) not in self._given:
+            self._given.add(subject or text)
             warnings.warn(f"Wane: {text}", stacklevel=4)
 
     def ingested(self, change: Change) -> None:
@@ -173,9 +173,7 @@ class Warner:
 
     def unmanaged(self, error: WaneError) -> None:
         """Warn of a history that cannot be taken in; the request is sent unchanged, and the provider may refuse it."""
-        if "unmanaged" not in self._given:
-            self._given.add("unmanaged")
-            warnings.warn(f"Wane: a request is sent as it is, with nothing evicted: {error}", stacklevel=4)
+        self.warn(f"a request is sent as it is, with nothing evicted: {error}", "unmanaged")
 
 
 Passing = list[tuple[int, MessageT]]

@@ -12,20 +12,19 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from threading import RLock
-from typing import Any, Final
+from typing import Any
 
 from wane.conversation import Adapter, Conversation, Conversations, Request
 from wane.conversation.events import Listener
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import Warner, has_budget
+from wane.formats.openai import OpenAIFormat
+from wane.integrations.lifecycle import Warner, has_budget, maker
 
 try:
     from litellm.integrations.custom_logger import CustomLogger
 except ImportError as error:
     raise MissingExtraError("wane.integrations.litellm", "litellm") from error
-
-_OPEN: Final = 1_000  # requests that wait for their usage, which failed ones never get
 
 
 class _Adapter(Adapter[Any]):
@@ -54,17 +53,15 @@ class ContextLifecycle(CustomLogger):
         on_event: Listener | None = None,
     ) -> None:
         super().__init__()
-
-        def make() -> Conversation:
-            return Conversation(
-                budget=budget,
-                policy=policy,
-                annotate="infer",
-                adapter=_Adapter(),
-                tool_classes=tool_classes,
-                on_event=on_event,
-            )
-
+        make = maker(
+            OpenAIFormat(),
+            _Adapter(),
+            budget,
+            policy=policy,
+            annotate="infer",
+            tool_classes=tool_classes,
+            on_event=on_event,
+        )
         make()  # checks the settings
         self._conversations = Conversations(make)
         self._waiting = OrderedDict[str, tuple[Conversation, Request[Any]]]()
@@ -90,7 +87,7 @@ class ContextLifecycle(CustomLogger):
             conversation.keep_opening = has_budget(kwargs.get("thinking"))
             request = conversation.request()
             self._waiting[kwargs["litellm_call_id"]] = conversation, request
-            if len(self._waiting) > _OPEN:
+            if len(self._waiting) > 1_000:  # failed requests never get their usage
                 self._waiting.popitem(last=False)
         return {**kwargs, "messages": request.messages}
 

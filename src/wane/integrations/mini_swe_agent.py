@@ -95,7 +95,16 @@ class ContextLifecycle(LitellmModel):
         self.instructions = sample.instructions
         self._tools = [BASH_TOOL, *sample.tools]
         self._own = frozenset(tool.name for tool in sample.own_tools)
-        self._conversations = Conversations(lambda: self._ready(make()))
+
+        def ready() -> Conversation[Message]:
+            conversation = make()
+            conversation.overhead = f"{self.instructions}{json.dumps(self._tools)}"
+            # LiteLLM makes a budget of the effort.
+            effort = config.model_kwargs.get("reasoning_effort")
+            conversation.keep_opening = has_budget(config.model_kwargs.get("thinking")) or effort not in (None, "none")
+            return conversation
+
+        self._conversations = Conversations(ready)
         self._warner = Warner()
         self._lock = threading.RLock()  # agents may run in threads
 
@@ -116,15 +125,6 @@ class ContextLifecycle(LitellmModel):
         with self._lock:
             self._conversations.answered(conversation, calls_of(conversation.format, [answer]), [answer])
         return answer
-
-    def _ready(self, conversation: Conversation[Message]) -> Conversation[Message]:
-        """Set a new conversation's overhead, and what the model demands of its requests."""
-        conversation.overhead = f"{self.instructions}{json.dumps(self._tools)}"
-        arguments = self.config.model_kwargs
-        # LiteLLM makes a budget of the effort.
-        effort = arguments.get("reasoning_effort")
-        conversation.keep_opening = has_budget(arguments.get("thinking")) or effort not in (None, "none")
-        return conversation
 
     def _query(self, messages: list[Message], *, tools: Sequence[Any] = (BASH_TOOL,), **kwargs: Any) -> Any:
         # `LitellmModel` cannot pass tools.

@@ -115,7 +115,7 @@ class ContextLifecycle(HostMarks):
         scope = None if episode is None else self._scope(agent.name, episode).scope
         model = self.model(agent.model, provider)
         if scope is not None and isinstance(model, _ManagedModel):
-            model = model.of(scope)
+            model = _ManagedModel(model._model, self, scope)
         equipped = agent.clone(model=model, tools=[*agent.tools, *self.tools])
         # The settings that belong to a model's name would be lost with the name.
         equipped.model_settings = agent.model_settings
@@ -193,16 +193,12 @@ class ContextLifecycle(HostMarks):
 
 
 class _ManagedModel(Model):
-    """A model whose requests are views; everything else is the wrapped model's."""
+    """A model whose requests are views; everything else is the wrapped model's. A scope is that of its agent."""
 
     def __init__(self, model: Model, lifecycle: ContextLifecycle, scope: Scope | None = None) -> None:
         self._model = model
         self._lifecycle = lifecycle
         self._scope = scope
-
-    def of(self, scope: Scope) -> _ManagedModel:
-        """Return the same model, whose answers belong to the episode or task of an agent."""
-        return _ManagedModel(self._model, self._lifecycle, scope)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)

@@ -12,13 +12,13 @@ replaced by the view.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
-from wane.conversation import Call, Conversation, Request, Tool
+from wane.conversation import Call, Conversation, Tool
 from wane.conversation.context import ContextArguments, ContextSettings
 from wane.conversation.events import (
     BudgetUnmet,
@@ -43,7 +43,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
-from wane.formats.frameworks.pydantic_ai import (
+from wane.formats.pydantic_ai import (
     BEYOND_JSON,
     PydanticAIFormat,
     beyond_json,
@@ -110,14 +110,6 @@ def new_conversation(
     )
 
 
-def _check_alone(conversation: object, settings: Mapping[str, object]) -> None:
-    """Refuse what is no conversation, and settings beside one, which has its own."""
-    if not isinstance(conversation, Conversation):
-        raise ConfigError(f"conversation is {conversation!r:.80}; it must be one that new_conversation returned")
-    if given := [name for name, value in settings.items() if value is not None]:
-        raise ConfigError(f"{', '.join(given)}: the conversation has its own; give them to new_conversation instead")
-
-
 class ContextLifecycle(AbstractCapability[Any], HostMarks):
     """A capability that keeps an agent's requests within a token budget, by evicting finished episodes.
 
@@ -155,8 +147,13 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
         guidance: str | None = None,
         **settings: Unpack[ContextArguments],
     ) -> None:
-        if conversation is not None:
-            _check_alone(conversation, {"budget": budget, "on_event": on_event, **settings})
+        if conversation is not None and not isinstance(conversation, Conversation):
+            raise ConfigError(f"conversation is {conversation!r:.80}; it must be one that new_conversation returned")
+        own = {"budget": budget, "on_event": on_event, **settings}
+        if conversation is not None and (given := [name for name, value in own.items() if value is not None]):
+            raise ConfigError(
+                f"{', '.join(given)}: the conversation has its own; give them to new_conversation instead"
+            )
         self._new = partial(new_conversation, settings=ContextSettings.of(budget=budget, **settings))
         self._listener = on_event
         self._summarise = summarise
@@ -250,7 +247,13 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
             self._warner.warn(_COMPACTED.format(setting=setting))
         request = conversation.request()
         while request.for_summary:
-            request = conversation.summarised(await self._summary(request_context.model, request))
+            if self._summarise is None:
+                strategy = conversation.settings.strategy
+                raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle a `summarise`")
+            *messages, asking = request.view
+            instructions = conversation.format.parts(asking)[0].text
+            summary = await self._summarise(request_context.model, messages, instructions)
+            request = conversation.summarised(summary)
         request_context.messages = self._outgoing.messages(request, request_context.messages, ctx.messages)
         await self._publish(ctx)
         return request_context
@@ -306,13 +309,6 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
             return self._conversation.host.answer(Call(tool.name, raw, ctx.tool_call_id))
 
         return AgentTool.from_schema(answer, tool.name, tool.description, dict(tool.schema), takes_ctx=True)
-
-    async def _summary(self, model: Model[Any], request: Request[ModelMessage]) -> str:
-        if self._summarise is None:
-            strategy = self._conversation.settings.strategy
-            raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle a `summarise`")
-        *messages, asking = request.view
-        return await self._summarise(model, messages, self._conversation.format.parts(asking)[0].text)
 
     def _sync(self, history: list[ModelMessage]) -> None:
         """Take in what is new in the run's whole history."""

@@ -31,7 +31,7 @@ from wane.conversation.events import Event, HistoryForked, HistoryReplaced, Mess
 from wane.conversation.scopes import stamped
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat, sendable
+from wane.formats.pydantic_ai import PydanticAIFormat, sendable
 from wane.strategies.host import Scope
 
 _FORMAT: Final = PydanticAIFormat()
@@ -47,7 +47,6 @@ _Sized: TypeAlias = tuple[ModelMessage, int]
 
 _Turn: TypeAlias = list[_Sized]
 """Requests, and the response to them if there is one yet."""
-
 
 STAMP: Final = "wane_scopes"
 """Where a response's metadata have the program's scopes in which it was asked for (R18)."""
@@ -103,18 +102,21 @@ class TurnAligner(Aligner[ModelMessage]):
         same = sum(1 for _ in takewhile(bool, map(is_, previous, history)))
         # Back to the end of a response, because only there both histories are surely divided alike.
         same = _settled(history[:same])
-        unchanged = self._behind(sum(isinstance(message, ModelResponse) for message in history[:same]))
+        turns = sum(isinstance(message, ModelResponse) for message in history[:same])
+        ends = (number for number, (message, _) in enumerate(self._known, 1) if isinstance(message, ModelResponse))
+        unchanged = next(islice(ends, turns - 1, None)) if turns else 0
         new_turns = _turns(_sized(history[same:]))
         added, renewed = list[ModelMessage](), list[tuple[int, ModelMessage]]()
         for turn in _turns(self._known[unchanged:]):
             after = next(new_turns, None)
-            fresh = None if after is None else _added(turn, after)
-            if after is None or fresh is None:
+            compared = None if after is None else _compared(turn, after)
+            if after is None or compared is None:
                 # Everything after the last equal turn is taken in again.
                 new_turns = chain([] if after is None else [after], new_turns)
                 break
-            renewed += _renewed(unchanged, turn, after)
-            unchanged, added = unchanged + len(turn), fresh
+            added, others = compared
+            renewed += [(unchanged + position, message) for position, message in others]
+            unchanged += len(turn)
         return Alignment(unchanged, [*added, *(message for turn in new_turns for message, _ in turn)], renewed)
 
     def accept(self, history: Sequence[ModelMessage], alignment: Alignment[ModelMessage]) -> None:
@@ -130,11 +132,6 @@ class TurnAligner(Aligner[ModelMessage]):
         self._known += _sized(messages)
         self._seen += messages
         self._open = _open_sizes(self._seen)
-
-    def _behind(self, turns: int) -> int:
-        """How many messages were taken in up to the last response of so many turns."""
-        ends = (number for number, (message, _) in enumerate(self._known, 1) if isinstance(message, ModelResponse))
-        return next(islice(ends, turns - 1, None)) if turns else 0
 
 
 def _sized(messages: Iterable[ModelMessage]) -> list[_Sized]:
@@ -156,15 +153,13 @@ def _turns(messages: Iterable[_Sized]) -> Iterator[_Turn]:
         yield turn
 
 
-def _split(turn: _Turn) -> tuple[_Turn, _Turn]:
-    """The requests of a turn, and its response."""
-    end = len(turn) - isinstance(turn[-1][0], ModelResponse)
-    return turn[:end], turn[end:]
+def _compared(before: _Turn, after: _Turn) -> tuple[list[ModelMessage], list[tuple[int, ModelMessage]]] | None:
+    """What a turn adds to the known one, and which of its messages are other objects now, each with its position.
 
-
-def _added(before: _Turn, after: _Turn) -> list[ModelMessage] | None:
-    """What a turn adds to the known one; None if it is another turn."""
-    (requests, response), (new_requests, new_response) = _split(before), _split(after)
+    None if it is another turn.
+    """
+    requests, response = _split(before)
+    new_requests, new_response = _split(after)
     if response and list(map(_keys, response)) != list(map(_keys, new_response)):
         return None
     unmatched = Counter(key for request in requests for key in _keys(request))
@@ -180,17 +175,20 @@ def _added(before: _Turn, after: _Turn) -> list[ModelMessage] | None:
             added.append(message if len(new) == size else _FORMAT.keep(message, new))
     if unmatched.total() or (response and added):
         return None
-    return added if response else [*added, *(message for message, _ in new_response)]
-
-
-def _renewed(first: int, before: _Turn, after: _Turn) -> list[tuple[int, ModelMessage]]:
-    """The messages of a turn that are other objects now, by position, as far as they match one to one."""
-    (requests, response), (new_requests, new_response) = _split(before), _split(after)
+    if not response:
+        added += [message for message, _ in new_response]
+    # Requests are the same messages only if they match one to one.
     pairs = list(zip(requests, new_requests, strict=False))
     if len(pairs) < len(requests) or any(_keys(old) != _keys(new) for old, new in pairs):
         pairs = []
-    numbered = [*enumerate(pairs, first), *enumerate(zip(response, new_response, strict=False), first + len(requests))]
-    return [(number, new[0]) for number, (old, new) in numbered if new[0] is not old[0]]
+    numbered = [*enumerate(pairs), *enumerate(zip(response, new_response, strict=False), len(requests))]
+    return added, [(position, new[0]) for position, (old, new) in numbered if new[0] is not old[0]]
+
+
+def _split(turn: _Turn) -> tuple[_Turn, _Turn]:
+    """The requests of a turn, and its response."""
+    end = len(turn) - isinstance(turn[-1][0], ModelResponse)
+    return turn[:end], turn[end:]
 
 
 def _keys(sized: _Sized) -> list[_Key]:
@@ -199,17 +197,18 @@ def _keys(sized: _Sized) -> list[_Key]:
     if not message.parts:
         return []
     parts = _FORMAT.parts(message)
-    # A request has an item for each part, and grows at its end.
-    return [_key(part) for part in (parts[:size] if isinstance(message, ModelRequest) else parts)]
-
-
-def _key(part: Part) -> _Key:
-    if part.kind in (Kind.SYSTEM, Kind.NOTICE):
-        return (part.kind,)
-    return (part.kind, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)
+    if isinstance(message, ModelRequest):  # it has an item for each part, and grows at its end
+        parts = parts[:size]
+    return [
+        (part.kind,)
+        if part.kind in (Kind.SYSTEM, Kind.NOTICE)
+        else (part.kind, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)
+        for part in parts
+    ]
 
 
 _RECORD: Final = "input_transformations"
+"""Where a response's details have Anthropic's record of what it dropped."""
 
 
 class Outgoing:
@@ -289,7 +288,11 @@ def _latest_record(messages: Sequence[ModelMessage]) -> list[Any] | None:
 def _record(message: ModelMessage) -> list[Any] | None:
     """A response's record of dropped thinking; None if it has none."""
     record = (message.provider_details or {}).get(_RECORD) if isinstance(message, ModelResponse) else None
-    return record if isinstance(record, list) and any(map(_is_drop, record)) else None
+    for entry in record if isinstance(record, list) else ():
+        dropped = isinstance(entry, dict) and entry.get("type") == "thinking_dropped"
+        if dropped and entry.get("reason") == "prefix_binding_mismatch":
+            return record
+    return None
 
 
 def with_note(messages: list[ModelMessage], text: str) -> list[ModelMessage]:
@@ -335,14 +338,12 @@ def as_shown(
 
 def _with_parts(message: ModelMessage, in_view: Callable[[Any], Any]) -> ModelMessage | None:
     """A message with its kept parts; None if nothing is left but reasoning, which would be refused (R9)."""
-    parts = [part for part in map(in_view, message.parts) if part is not None]
+    parts: Any = [part for part in map(in_view, message.parts) if part is not None]
     if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
         return message
     if all(isinstance(part, ThinkingPart) for part in parts):
         return None
-    if isinstance(message, ModelRequest):
-        return replace(message, parts=parts)
-    return replace(message, parts=parts)  # the same code for the other type
+    return replace(message, parts=parts)
 
 
 def _place_of(part: Any, messages: Sequence[ModelMessage]) -> int:
@@ -381,11 +382,3 @@ def _call_id(part: object) -> str | None:
 
 def _is_result(part: object) -> bool:
     return isinstance(part, ToolReturnPart)
-
-
-def _is_drop(entry: object) -> bool:
-    return (
-        isinstance(entry, dict)
-        and entry.get("type") == "thinking_dropped"
-        and entry.get("reason") == "prefix_binding_mismatch"
-    )

@@ -4,18 +4,31 @@
 
 The agent's messages stay complete, also in its session manager; each model call gets a view of them. The messages have
 ids and usage, so that a new process gets the same view without any other stored data.
+
+They are Bedrock's Converse messages, as plain dicts with a `tracking_id` and `metadata`. What each block becomes:
+
+| block | item of Wane |
+|---|---|
+| `text`, `guardContent`, an image, a document of the user | user, or a notice |
+| `text`, `citationsContent` and others of the assistant | text |
+| `reasoningContent` | reasoning |
+| `toolUse`, `toolResult` | call and result |
+| `cachePoint` | nothing: it goes with the first block that goes from its message |
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Final, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias, Unpack
 
 from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
-from wane.core import DEFAULT_BUDGET
+from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.frameworks.strands import Message, StrandsFormat, joined
+from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor, turn_part
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import shown_text, type_name
 from wane.integrations.lifecycle import HostMarks, LifecycleSettings, Warner, has_budget, maker, set_overhead
 
 try:
@@ -23,7 +36,7 @@ try:
     from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
     from strands.middleware import InvokeModelStage
     from strands.middleware.stages import InvokeModelContext, InvokeModelResult
-    from strands.models import BedrockModel, Model
+    from strands.models import BedrockModel
     from strands.plugins import Plugin
     from strands.tools.tools import PythonAgentTool
 except ImportError as error:
@@ -31,7 +44,8 @@ except ImportError as error:
 
 __all__ = ["ContextLifecycle"]
 
-_DEFAULT_WINDOW: Final = 40  # messages that Strands' own manager keeps by default
+Message: TypeAlias = dict[str, Any]
+Block: TypeAlias = Mapping[str, Any]
 
 _SERVED: Final = (
     "the model keeps the conversation on the provider's side, so nothing can be evicted. Leave out `stateful` in its "
@@ -76,18 +90,18 @@ class ContextLifecycle(Plugin, HostMarks):
         sample = self._make()
         self.marks = sample.settings.annotate == "host"
         self.instructions = sample.instructions
-        self._own_tools = sample.own_tools
         self._warner = Warner(_COMPETES)
 
     def init_agent(self, agent: Agent) -> None:
         """Give an agent its window. The agent calls it."""
-        window = _Window(self._make(), self.instructions, self._warner)
+        window = _Window(self._make(), self._warner)
         agent.add_middleware(InvokeModelStage.Input, window.ask)
         agent.add_middleware(InvokeModelStage.Output, window.answered)
-        for tool in self._own_tools:
+        for tool in window.conversation.own_tools:
             agent.tool_registry.register_tool(window.tool(tool))
         manager = agent.conversation_manager
-        if type(manager) is SlidingWindowConversationManager and manager.window_size == _DEFAULT_WINDOW:
+        # By default, Strands' own manager keeps 40 messages.
+        if type(manager) is SlidingWindowConversationManager and manager.window_size == 40:
             manager.window_size = sys.maxsize
         elif not isinstance(manager, NullConversationManager) or agent.context_manager is not None:
             self._warner.warn(_COMPETES)
@@ -96,9 +110,8 @@ class ContextLifecycle(Plugin, HostMarks):
 class _Window:
     """One agent's conversation, between the agent and its model."""
 
-    def __init__(self, conversation: Conversation[Message], instructions: str, warner: Warner) -> None:
-        self._conversation = conversation
-        self._instructions = instructions
+    def __init__(self, conversation: Conversation[Message], warner: Warner) -> None:
+        self.conversation = conversation
         self._warner = warner
 
     def ask(self, context: InvokeModelContext) -> InvokeModelContext:
@@ -106,10 +119,15 @@ class _Window:
         if context.model.stateful:
             self._warner.warn(_SERVED)
             return self._without_tools(context)
-        system = _with_guidance(context.system_prompt, self._instructions)
-        messages, passing = _apart(context.messages, context.dynamic_trailing_blocks)
-        conversation = self._conversation
-        conversation.keep_opening = _thinks_on_a_budget(context.model)
+        conversation, messages = self.conversation, context.messages
+        system = _with_guidance(context.system_prompt, conversation.instructions)
+        passing: list[Any] = []
+        if trailing := context.dynamic_trailing_blocks:  # blocks at the end that are made anew for each request
+            *messages, last = messages
+            passing = last["content"][-trailing:]
+            if history := last["content"][:-trailing]:
+                messages.append({**last, "content": history})
+        conversation.keep_opening = _thinks_on_a_budget(context.model.get_config())
         fixed = json.dumps([system, context.tool_specs], default=str)
         try:
             set_overhead(conversation, fixed, [{"role": "user", "content": passing}] if passing else [])
@@ -130,12 +148,11 @@ class _Window:
 
     def answered(self, result: InvokeModelResult) -> InvokeModelResult:
         """Judge all marks of an answer in order, before its tools run in parallel."""
-        conversation = self._conversation
-        conversation.host.foresee(calls_of(conversation.format, [result.result.message]))
+        self.conversation.host.foresee(calls_of(self.conversation.format, [result.result.message]))
         return result
 
     def _without_tools(self, context: InvokeModelContext) -> InvokeModelContext:
-        own = {tool.name for tool in self._conversation.own_tools}
+        own = {tool.name for tool in self.conversation.own_tools}
         return context.replace(tool_specs=[spec for spec in context.tool_specs if spec["name"] not in own])
 
     def tool(self, tool: Tool) -> PythonAgentTool:
@@ -143,20 +160,11 @@ class _Window:
 
         async def answer(tool_use: Any, **_: Any) -> Any:
             call: Call[Message] = Call(tool.name, tool_use["input"], tool_use["toolUseId"])
-            content = [{"text": self._conversation.host.answer(call)}]
+            content = [{"text": self.conversation.host.answer(call)}]
             return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": content}
 
         spec: Any = StrandsFormat().tool(tool.name, tool.description, tool.schema)
         return PythonAgentTool(tool.name, spec, answer)
-
-
-def _apart(messages: list[Any], trailing: int) -> tuple[list[Any], list[Any]]:
-    """Split messages from the blocks at their end that are made anew for each request."""
-    if not trailing:
-        return messages, []
-    last = messages[-1]
-    history, passing = last["content"][:-trailing], last["content"][-trailing:]
-    return [*messages[:-1], *([{**last, "content": history}] if history else [])], passing
 
 
 def _with_guidance(system: Any, instructions: str) -> Any:
@@ -169,9 +177,121 @@ def _with_guidance(system: Any, instructions: str) -> Any:
     return [*system[:position], {"text": instructions}, *system[position:]]
 
 
-def _thinks_on_a_budget(model: Model) -> bool:
-    config = model.get_config()
-    fields = (
-        [config.get(key) or {} for key in ("params", "additional_request_fields")] if isinstance(config, dict) else []
-    )
+def _thinks_on_a_budget(config: Any) -> bool:
+    if not isinstance(config, dict):
+        return False
+    fields = [config.get(key) or {} for key in ("params", "additional_request_fields")]
     return any(has_budget(field.get("thinking")) for field in fields)
+
+
+# The messages
+
+
+class StrandsFormat(NativeFormat[Message]):
+    """Messages of Strands Agents."""
+
+    name = "strands"
+
+    def located(self, message: Message) -> list[Located[int]]:
+        if not isinstance(message, dict):
+            raise FormatError(f"a message must be an object, found {type_name(message)}")
+        role, content = message.get("role"), message.get("content")
+        if role not in ("user", "assistant"):
+            raise FormatError(f"role {role!r} is unknown; known: user, assistant")
+        if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+            raise FormatError("content must be a list of blocks")
+        parts = enumerate(_part(role, block) for block in content)
+        located = [(location, part) for location, part in parts if part is not None]
+        return _couple(content, located) if role == "assistant" and len(located) > 1 else located
+
+    def keep(self, message: Message, positions: Sequence[int]) -> Message:
+        located = self.located(message)
+        return {**message, "content": [message["content"][located[position][0]] for position in positions]}
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        return {"name": name, "description": description, "inputSchema": {"json": dict(schema)}}
+
+    def turn(self, text: str) -> Message:
+        return {"role": "user", "content": [{"text": text}]}
+
+    def awaits(self, message: Message, position: int) -> bool:
+        # A call that the provider runs by itself has a type.
+        return "type" not in message["content"][self.located(message)[position][0]]["toolUse"]
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        call_id = self.located(message)[position][1].call_id
+        block = {"toolResult": {"toolUseId": call_id, "status": "success", "content": [{"text": text}]}}
+        return {"role": "user", "content": [block]}
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        content, location = message["content"], self.located(message)[position][0]
+        block = {"toolResult": {**content[location]["toolResult"], "content": [{"text": text}]}}
+        return {**message, "content": [*content[:location], block, *content[location + 1 :]]}
+
+
+def joined(messages: Sequence[Message]) -> list[Message]:
+    """Return messages whose roles alternate, as Bedrock demands: neighbours of one role become one message."""
+    out: list[Message] = []
+    for message in messages:
+        if out and out[-1]["role"] == message["role"]:
+            out[-1] = {**out[-1], "content": [*out[-1]["content"], *message["content"]]}
+        else:
+            out.append(message)
+    return out
+
+
+def _part(role: str, block: Block) -> Part | None:
+    """What a block is; None if it says nothing."""
+    if (call := block.get("toolUse")) is not None:
+        return Part(Kind.CALL, call_id=call["toolUseId"], tool=call["name"], arguments=shown_text(call["input"]))
+    if (result := block.get("toolResult")) is not None:
+        contents = [_text_of(inner) for inner in result["content"]]
+        extra = sum(tokens for _, tokens in contents)
+        return Part(Kind.RESULT, "".join(text for text, _ in contents), call_id=result["toolUseId"], extra_tokens=extra)
+    if (reasoning := block.get("reasoningContent")) is not None:
+        text = reasoning.get("reasoningText", {}).get("text") or ""
+        return Part(Kind.REASONING, text, extra_tokens=0 if text else max(1, len(_seal(block)) // 4))
+    if "cachePoint" in block:
+        return None
+    text, extra = _text_of(block)
+    if role == "assistant":
+        return Part(Kind.TEXT, text, extra_tokens=extra) if text or extra else None
+    return turn_part(text, extra)
+
+
+def _text_of(block: Block) -> tuple[str, int]:
+    """The text of a block, and the estimate for what is no text in it."""
+    if isinstance(text := block.get("text"), str):
+        return text, 0
+    if "json" in block:
+        return shown_text(block["json"]), 0
+    if (guarded := block.get("guardContent")) is not None:
+        return _text_of(guarded.get("text", guarded))
+    if (cited := block.get("citationsContent")) is not None:
+        return "".join(_text_of(inner)[0] for inner in cited.get("content") or []), 0
+    if any(kind in block for kind in ("image", "document", "audio", "video")):
+        return "", NON_TEXT_TOKENS
+    raise FormatError(f"a block {', '.join(map(repr, block))} is unknown")
+
+
+def _couple(content: Sequence[Block], located: list[Located[int]]) -> list[Located[int]]:
+    """Add what must stay together (R12).
+
+    Signed reasoning is needed by the calls that follow it, and needs one item behind it: text, which goes last of all,
+    or else what is next.
+    """
+    couplings, signed = Couplings(), list[int]()
+    for position, (location, part) in enumerate(located):
+        if part.kind is Kind.CALL:
+            couplings.add(position, *signed)
+        elif part.kind is Kind.REASONING and _seal(content[location]):
+            signed.append(position)
+    for position in signed:
+        couplings.add(position, *anchor(located, position))
+    return couplings.applied(located)
+
+
+def _seal(block: Block) -> str | bytes:
+    """What a provider knows its own reasoning by; nothing for reasoning that is mere text."""
+    reasoning = block["reasoningContent"]
+    return reasoning.get("reasoningText", {}).get("signature") or reasoning.get("redactedContent") or b""

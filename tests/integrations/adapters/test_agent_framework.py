@@ -31,8 +31,7 @@ from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.frameworks.agent_framework import AgentFrameworkFormat
-from wane.integrations.agent_framework import ContextLifecycle
+from wane.integrations.agent_framework import AgentFrameworkFormat, ContextLifecycle
 from wane.testing import Call, Reply, Request, ScriptedServer, adapters
 from wane.testing.adapters import grep, read
 

@@ -10,7 +10,7 @@ from agent_framework import Content, Message
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.frameworks.agent_framework import AgentFrameworkFormat
+from wane.integrations.agent_framework import AgentFrameworkFormat
 
 FORMAT = AgentFrameworkFormat()
 

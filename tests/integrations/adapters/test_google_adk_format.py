@@ -10,7 +10,7 @@ from google.genai import types
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.frameworks.google_adk import GoogleADKFormat
+from wane.integrations.google_adk import GoogleADKFormat
 
 FORMAT = GoogleADKFormat()
 

@@ -30,8 +30,8 @@ from wane import Policy
 from wane.conversation.events import EpisodeClosed, EpisodeOpened
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError
-from wane.formats.frameworks.langchain import LangChainFormat
 from wane.integrations import langchain, openai_agents, pydantic_ai, strands
+from wane.integrations.langchain import LangChainFormat
 from wane.testing import Call, Reply, Request, ScriptedServer, adapters
 
 POLICY = Policy(low_water=0.5, guard=0.0, index_share=0.0)

@@ -37,8 +37,7 @@ from pydantic import TypeAdapter
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.frameworks.inspect_ai import InspectFormat
-from wane.integrations.inspect_ai import ContextLifecycle
+from wane.integrations.inspect_ai import ContextLifecycle, InspectFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 

@@ -21,7 +21,7 @@ from inspect_ai.tool import ToolCall, ToolCallError
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.frameworks.inspect_ai import InspectFormat
+from wane.integrations.inspect_ai import InspectFormat
 
 FORMAT = InspectFormat()
 

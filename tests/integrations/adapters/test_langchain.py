@@ -27,8 +27,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken, PassRan, UsageObserved
 from wane.core import Kind, chars
 from wane.formats.base import Part
-from wane.formats.frameworks.langchain import LangChainFormat
-from wane.integrations.langchain import ContextLifecycle, LifecycleState
+from wane.integrations.langchain import ContextLifecycle, LangChainFormat, LifecycleState
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 FORMAT = LangChainFormat()

@@ -10,8 +10,8 @@ pytest.importorskip("langchain_core", reason="needs the extra langchain")
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from wane.formats.frameworks.langchain import LangChainFormat
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.integrations.langchain import LangChainFormat
 
 FORMAT = LangChainFormat()
 DATA = "A" * 400_000

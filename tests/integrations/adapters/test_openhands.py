@@ -41,8 +41,7 @@ from openhands.sdk.tool import ToolExecutor
 from wane.conversation.events import PassRan, UsageObserved
 from wane.core import Kind, Policy
 from wane.formats.base import Part
-from wane.formats.frameworks.openhands import OpenHandsFormat
-from wane.integrations.openhands import ContextLifecycle
+from wane.integrations.openhands import ContextLifecycle, OpenHandsFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 

@@ -29,7 +29,7 @@ from openhands.sdk.llm import MessageToolCall, ReasoningItemModel, RedactedThink
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.frameworks.openhands import OpenHandsFormat
+from wane.integrations.openhands import OpenHandsFormat
 
 FORMAT = OpenHandsFormat()
 

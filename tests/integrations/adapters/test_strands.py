@@ -24,8 +24,7 @@ from strands.session.file_session_manager import FileSessionManager
 
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.formats.base import Part
-from wane.formats.frameworks.strands import StrandsFormat
-from wane.integrations.strands import ContextLifecycle
+from wane.integrations.strands import ContextLifecycle, StrandsFormat
 from wane.testing import adapters
 
 read, grep = tool(adapters.read), tool(adapters.grep)

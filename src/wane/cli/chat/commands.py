@@ -78,7 +78,7 @@ def _warn_of_room(chat: Host) -> None:
 
 def _items(session: AgentSession) -> list[Item]:
     from wane.formats.base import Transcript
-    from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+    from wane.formats.pydantic_ai import PydanticAIFormat
 
     transcript = Transcript(PydanticAIFormat())
     return [item for message in session.conversation.messages for item in transcript.append(message)]

@@ -30,7 +30,7 @@ from pydantic_ai.usage import RequestUsage
 from typing_extensions import override
 
 from wane.core import Kind, chars
-from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import definitions_text
 from wane.prices import SCRIPTED
 from wane.scripted.witness import MODEL

@@ -36,7 +36,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
@@ -52,7 +52,7 @@ try:
     from pydantic_ai.tools import ToolDefinition
     from pydantic_core import from_json
 except ImportError as error:
-    raise MissingExtraError("wane.formats.frameworks.pydantic_ai", "pydantic-ai") from error
+    raise MissingExtraError("wane.formats.pydantic_ai", "pydantic-ai") from error
 
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -70,8 +70,6 @@ BEYOND_JSON: Final = (
 )
 """What the model reads in place of the result of such a call."""
 
-_Value = TypeVar("_Value")
-
 
 class PydanticAIFormat(NativeFormat[ModelMessage]):
     """Pydantic AI's model messages."""
@@ -85,7 +83,7 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
             FormatError: if a message is not in this format; it names the first such message.
         """
         entries = expect_list(data, "Pydantic AI messages")
-        if all(map(_is_message, entries)):
+        if all(isinstance(entry, ModelRequest | ModelResponse) for entry in entries):
             return list(entries)
         loaded = [message for number, entry in enumerate(entries) for message in _load(entry, number)]
         check_each(loaded, self.parts)
@@ -103,7 +101,8 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
             FormatError: if it is not a message, or holds an unknown part.
         """
         if isinstance(message, ModelRequest):
-            return [(position, _request_part(part)) for position, part in enumerate(message.parts)] or _EMPTY_REQUEST
+            located = [(position, _request_part(part)) for position, part in enumerate(message.parts)]
+            return located or [(-1, Part(Kind.SYSTEM))]
         if isinstance(message, ModelResponse):
             return _couple(message, list(_response_parts(message)))
         raise FormatError(
@@ -113,9 +112,8 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
     def keep(self, message: ModelMessage, positions: Sequence[int]) -> ModelMessage:
         """Return a copy of the message with only some of its parts; all other fields are the same."""
         located = self.located(message)
-        if isinstance(message, ModelRequest):
-            return replace(message, parts=[message.parts[located[number][0]] for number in positions])
-        return replace(message, parts=[message.parts[located[number][0]] for number in positions])
+        parts: Any = [message.parts[located[number][0]] for number in positions]
+        return replace(message, parts=parts)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolDefinition:
         """Return the definition of a tool."""
@@ -144,9 +142,6 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         return replace(message, parts=[*message.parts[:location], replaced, *message.parts[location + 1 :]])
 
 
-_EMPTY_REQUEST: Final[list[Located[int]]] = [(-1, Part(Kind.SYSTEM))]
-
-
 def _request_part(part: _m.ModelRequestPart) -> Part:
     if isinstance(part, _m.ToolReturnPart):
         return _result(part)
@@ -158,27 +153,23 @@ def _request_part(part: _m.ModelRequestPart) -> Part:
         return Part(Kind.NOTICE, "" if part.scope == "request" else part.content, system=True)
     if isinstance(part, _m.SpeechPart):
         return Part(Kind.USER, part.content, extra_tokens=_speech_tokens(part))
-    if isinstance(part, _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
-        if part.tool_name is None:
-            return Part(Kind.SYSTEM, part.model_response())
+    if isinstance(part, _m.RetryPromptPart) and part.tool_name is not None:  # type: ignore[deprecated, unused-ignore]
         return Part(Kind.RESULT, part.model_response(), call_id=part.tool_call_id)
-    if isinstance(part, _m.RetryFeedbackPart):
+    if isinstance(part, _m.RetryPromptPart | _m.RetryFeedbackPart):  # type: ignore[deprecated, unused-ignore]
         return Part(Kind.SYSTEM, part.model_response())
     if isinstance(part, _m.InstructionDeltaPart):
         return Part(Kind.SYSTEM, part.render())
     if isinstance(part, _m.CompactionPart):
         return Part(Kind.SYSTEM, part.content or "")
-    if isinstance(part, _RECORDS):
+    if isinstance(
+        part,
+        _m.ToolAvailabilityDeltaPart
+        | _m.CapabilityLoadDeltaPart
+        | _m.ModelSettingsDeltaPart
+        | _m.InstructionBaselinePart,
+    ):
         return Part(Kind.SYSTEM)
     raise FormatError(f"a ModelRequest holds an unknown part: {type(part).__name__}")
-
-
-_RECORDS: Final = (
-    _m.ToolAvailabilityDeltaPart,
-    _m.CapabilityLoadDeltaPart,
-    _m.ModelSettingsDeltaPart,
-    _m.InstructionBaselinePart,
-)
 
 
 def _result(part: _m.BaseToolReturnPart[Any]) -> Part:
@@ -206,7 +197,9 @@ def _plain_part(part: _m.ModelResponsePart) -> Part | None:
     if isinstance(part, _m.TextPart):
         return Part(Kind.TEXT, part.content)
     if isinstance(part, _m.ThinkingPart):
-        return Part(Kind.REASONING, part.content, extra_tokens=_hidden_tokens(part))
+        # If it is only in its signature, that is base64 of about as many bytes as the text has characters.
+        hidden = max(1, len(part.signature) * 3 // 16) if part.signature and not part.content else 0
+        return Part(Kind.REASONING, part.content, extra_tokens=hidden)
     if isinstance(part, _m.FilePart):
         return Part(Kind.TEXT, extra_tokens=NON_TEXT_TOKENS)
     if isinstance(part, _m.SpeechPart):
@@ -215,11 +208,6 @@ def _plain_part(part: _m.ModelResponsePart) -> Part | None:
         # It stands for all that came before it, and providers accept only the whole of it.
         return Part(Kind.SYSTEM, part.content or "")
     raise FormatError(f"a ModelResponse holds an unknown part: {type(part).__name__}")
-
-
-def _hidden_tokens(part: _m.ThinkingPart) -> int:
-    """Tokens of reasoning that is only in its signature: base64 of about as many bytes as the text has characters."""
-    return max(1, len(part.signature) * 3 // 16) if part.signature and not part.content else 0
 
 
 def _call(part: _m.BaseToolCallPart[Any]) -> Part:
@@ -278,7 +266,7 @@ def _couple(message: ModelResponse, located: list[Located[int]]) -> list[Located
                     couplings.add(position, *anchor(located, position))
         elif isinstance(part, _m.NativeToolCallPart | _m.NativeToolReturnPart):
             natives.append(position)
-        elif isinstance(part, _m.TextPart) and _cites(part):
+        elif isinstance(part, _m.TextPart) and (part.citations or (part.provider_details or {}).get("citations")):
             couplings.add(position, *natives)
         if located[position][1].kind is Kind.CALL:
             couplings.add(position, *signed)
@@ -294,10 +282,6 @@ def _item_id(part: object) -> str | None:
     details = part.provider_details or {}
     native = part.id not in _SYNTHETIC_IDS or getattr(part, "signature", None) or details.get("raw_content")
     return part.id if native else None
-
-
-def _cites(part: _m.TextPart) -> bool:
-    return bool(part.citations or (part.provider_details or {}).get("citations"))
 
 
 def _user_text(content: str | Sequence[_m.UserContent]) -> tuple[str, int]:
@@ -326,24 +310,18 @@ def _speech_tokens(part: _m.SpeechPart) -> int:
     return NON_TEXT_TOKENS if part.audio is not None and not part.transcript else 0
 
 
-def _is_message(entry: object) -> bool:
-    return isinstance(entry, ModelRequest | ModelResponse)
-
-
-def _looks_like_message(entry: object) -> bool:
-    return isinstance(entry, dict) and entry.get("kind") in ("request", "response") and "parts" in entry
-
-
 def _load(entry: object, number: int) -> list[ModelMessage]:
     if isinstance(entry, ModelRequest | ModelResponse):
         return [entry]
-    if not _looks_like_message(entry):
-        raise FormatError(f"message {number}: expected an object with kind and parts, found {_shortened(entry)}")
+    if not isinstance(entry, dict) or entry.get("kind") not in ("request", "response") or "parts" not in entry:
+        text = ascii(entry)
+        text = text if len(text) <= 60 else f"{text[:57]}..."
+        raise FormatError(f"message {number}: expected an object with kind and parts, found {text}")
     try:
         # Through JSON text: only there does Pydantic read bytes as base64.
-        text = json.dumps([entry], ensure_ascii=False)
+        data = json.dumps([entry], ensure_ascii=False)
         # Pydantic refuses lone surrogates, and no request can carry one; the rest must still be readable.
-        return ModelMessagesTypeAdapter.validate_json(_SURROGATES.sub("\ufffd", text))
+        return ModelMessagesTypeAdapter.validate_json(_SURROGATES.sub("\ufffd", data))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"][2:]))
@@ -352,22 +330,11 @@ def _load(entry: object, number: int) -> list[ModelMessage]:
         raise FormatError(f"message {number}: it is not JSON data: {error}") from None
 
 
-def _shortened(entry: object) -> str:
-    text = ascii(entry)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def encodable(text: str) -> str:
     """Return text that can be encoded: two halves of a character are joined, and a lone half becomes U+FFFD."""
     if text.isascii() or _SURROGATES.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def with_encodable_text(value: _Value) -> _Value:
-    """Return a message, or anything in one, with every text `encodable`; the same object if all are."""
-    result: _Value = _encodable(value)
-    return result
 
 
 def beyond_json(arguments: str | dict[str, Any] | None) -> bool:
@@ -391,39 +358,34 @@ def sendable(message: ModelMessage) -> ModelMessage:
     message = with_encodable_text(message)
     if not isinstance(message, ModelResponse):
         return message
-    parts: list[Any] = [
-        _sendable_call(part) if isinstance(part, _m.BaseToolCallPart) else part for part in message.parts
-    ]
+    parts: list[Any] = list(message.parts)
+    for position, part in enumerate(parts):
+        if isinstance(part, _m.BaseToolCallPart) and beyond_json(part.args):
+            parts[position] = replace(part, args={_m.INVALID_JSON_KEY: raw_arguments(part)})
     return message if _same(parts, message.parts) else replace(message, parts=parts)
 
 
-def _sendable_call(call: _m.BaseToolCallPart[Any]) -> _m.BaseToolCallPart[Any]:
-    return replace(call, args={_m.INVALID_JSON_KEY: raw_arguments(call)}) if beyond_json(call.args) else call
-
-
-def _encodable(value: Any) -> Any:
+def with_encodable_text(value: Any) -> Any:
+    """Return a message, or anything in one, with every text `encodable`; the same object if all are."""
     if isinstance(value, str):
         return encodable(value)
     if type(value) is list or type(value) is tuple:
-        entries = [_encodable(entry) for entry in value]
+        entries = [with_encodable_text(entry) for entry in value]
         return value if _same(entries, value) else type(value)(entries)
     if type(value) is dict:
-        pairs = [(_encodable(key), _encodable(entry)) for key, entry in value.items()]
+        pairs = [(with_encodable_text(key), with_encodable_text(entry)) for key, entry in value.items()]
         return value if all(map(_same, pairs, value.items())) else dict(pairs)
-    if is_dataclass(value) and not isinstance(value, type):
-        return _encodable_fields(value)
-    return value
-
-
-def _encodable_fields(value: Any) -> Any:
-    kind: Any = type(value)
-    changed = {name: new for name in _field_names(kind) if (new := _encodable(old := getattr(value, name))) is not old}
-    if not changed:
+    if not is_dataclass(value) or isinstance(value, type):
         return value
+    changed = {}
+    for name in _field_names(type(value)):
+        old = getattr(value, name)
+        if (new := with_encodable_text(old)) is not old:
+            changed[name] = new
     if isinstance(value, _m.ThinkingPart) and "content" in changed and not value.id:
         # The signature is bound to the original text; the provider would refuse it with another one.
         changed["signature"] = None
-    return replace(value, **changed)
+    return replace(value, **changed) if changed else value
 
 
 @cache

@@ -1,1 +1,0 @@
-"""Messages of agent frameworks, a format per framework. Most of them need the framework's extra."""
