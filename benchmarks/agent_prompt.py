@@ -34,7 +34,6 @@ def available() -> tuple[str, Counter]:
 
 
 def measured(counter: Counter) -> list[tuple[str, int]]:
-    """Return labels with their tokens."""
     info = first_request()
     own, total = counter(system_prompt()), counter(info.instructions or "")
     tools = {tool.name: counter(definitions_text([tool])) for tool in info.function_tools}

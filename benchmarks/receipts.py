@@ -85,7 +85,6 @@ async def live(path: Path, mode: str, root: Path) -> tuple[Path, list[float], li
 
 
 def main() -> None:
-    """Print the table."""
     table = Table(
         "recording", "requests", "sent MB", *(f"{mode} MB" for mode in MODES), "ms none", "ms whole", "of it", "p95"
     )

@@ -38,14 +38,12 @@ async def timed(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def fill(store: Store, sessions: int) -> None:
-    """Begin sessions that are not looked for."""
     for _ in range(sessions):
         log = await store.create(secrets.token_hex(12), "openai")
         await log.close()
 
 
 async def measure(where: str) -> list[str]:
-    """Return a row of the table."""
     store = open_store(where, keep=3_600)
     root, key = secrets.token_hex(12), secrets.token_hex(8)
     log = await store.create(root, "openai")
@@ -66,7 +64,6 @@ async def measure(where: str) -> list[str]:
 
 
 def main() -> None:
-    """Measure, and print a table."""
     table = Table("store", "take and add, ms", f"find among {FEW:,}, ms", f"find among {MANY:,}, ms")
     with tempfile.TemporaryDirectory() as folder:
         for where in (folder, *sys.argv[1:]):

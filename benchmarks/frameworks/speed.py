@@ -237,7 +237,6 @@ def measure(run: Run) -> list[float]:
 
 
 def line(framework: str, alone: float, same: float, usual: float) -> str:
-    """A framework as a row of a Markdown table."""
     times = [f"{seconds * 1e3:.1f} ms" for seconds in (alone, same - alone, usual - alone)]
     return f"| {' | '.join([framework, *times, f'{same / alone:.2f}'])} |"
 

@@ -59,7 +59,6 @@ def milliseconds(*, shadow: bool) -> list[float]:
 
 
 def main() -> None:
-    """Print both medians."""
     app.read_body = _read_body
     Upstream.send = _send
     for name, shadow in (("managed", False), ("--shadow", True)):

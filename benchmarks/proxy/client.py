@@ -106,7 +106,6 @@ class Connection:
         await self._reader.readexactly(2)
 
     async def close(self) -> None:
-        """Close it."""
         if self._writer is not None:
             self._writer.close()
 

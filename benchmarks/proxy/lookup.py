@@ -98,13 +98,11 @@ async def begin(where: str, sessions: int) -> list[str]:
 
 
 def row(what: str, few: int, many: int, took: list[list[float]]) -> list[str]:
-    """Return a row of the table."""
     first, second = (median(times) * 1_000 for times in took)
     return [what, f"{few}: {first:.1f} ms", f"{many}: {second:.1f} ms", f"{second / first:.2f}"]
 
 
 async def main() -> None:
-    """Measure, and print a table."""
     table = Table("", "few", "many", "ratio", "resumed")
     table.add_row(*await in_memory())
     with tempfile.TemporaryDirectory() as folder:

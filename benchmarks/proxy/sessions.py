@@ -15,7 +15,6 @@ TOOL_NAMES: Final = re.findall(
     kill_shell""",
 )
 EXCHANGES_A_TURN: Final = 12  # tool calls between two turns of the user
-
 _RESULT: Final = 480  # tokens of a tool's result
 _WORDS: Final = re.findall(
     r"\S+",
@@ -117,7 +116,6 @@ def _shapes() -> dict[str, Shape]:
 
 
 SHAPES: Final = _shapes()  # the protocols by the name of their wire
-
 ARGUMENTS: Final = '{"path":"src/module.py"}'  # arguments of every call: as the scripted provider makes them
 
 
@@ -150,16 +148,13 @@ class Session:
 
     @property
     def path(self) -> str:
-        """Where its requests go."""
         return self.shape.path
 
     @property
     def messages(self) -> int:
-        """How long its history is."""
         return len(self._messages)
 
     def body(self) -> bytes:
-        """Return the next request's body."""
         return b"%b%b]}" % (self._head, b",".join(self._messages))
 
     def go_on(self, text: str, call: str) -> None:

@@ -47,7 +47,6 @@ _STREAM: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfe
 
 @cache
 def whole(path: str) -> bytes:
-    """Return a prepared reply."""
     return json.dumps(PROVIDERS[path].answer(_request(path), _REPLY, _USAGE)).encode()
 
 
@@ -129,7 +128,6 @@ def _filled(data: bytes, known: dict[bytes, bytes]) -> bytes:
 
 
 async def main() -> None:
-    """Serve until ended."""
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

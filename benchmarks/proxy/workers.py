@@ -240,7 +240,6 @@ def session_of(answer: Answer) -> str:
 
 
 def main() -> None:
-    """Measure, and print tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", nargs="?", help="a Redis to use")
     parser.add_argument("--quick", action="store_true", help="measure less of each")
@@ -250,7 +249,6 @@ def main() -> None:
 
 
 def tell(store: str, effort: Effort) -> None:
-    """Measure with a store, and print tables."""
     figures: dict[int, list[Figures]] = {1: [], 2: []}
     kills: list[Killed] = []
     for _ in range(effort.runs):

@@ -260,7 +260,6 @@ def _runs(families: Sequence[Family], histories: Sequence[Sequence[Exchange]], b
 
 
 def row(budget: int, alone: Collection[Shared], shared: Collection[Shared], shares: Sequence[float]) -> str:
-    """Return a row of the table."""
     repeats, tokens = Counter[str](), Counter[str]()
     for run in shared:
         repeats += run.repeats
@@ -276,7 +275,6 @@ def row(budget: int, alone: Collection[Shared], shared: Collection[Shared], shar
 
 
 def main() -> None:
-    """Read the sessions and print the tables."""
     command = parser(__doc__)
     command.add_argument("folder", type=Path, help="a folder with recordings of Claude Code")
     sessions = recorded_sessions(longest_files(command.parse_args().folder))

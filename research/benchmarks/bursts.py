@@ -45,7 +45,6 @@ class Burst:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return f"{self.type.value}-{self.number}"
 
 
@@ -195,6 +194,5 @@ class DeclaredJob(OwnJob):
     seed: int = 0  # which are
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:
-        """Return the default with these episodes."""
         annotator = Declared(subject, self.edges, self.share, self.seed)
         return WindowStrategy(self.label, settings, settings.policy, annotator)

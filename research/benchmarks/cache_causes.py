@@ -18,7 +18,6 @@ from wane.rewrites import SMALLEST, Cause
 
 
 def main() -> None:
-    """Print the figures."""
     paths = parser_of_sessions(__doc__).parse_args().sessions
     requests, broken, chances = Counter[str](), Counter[str](), dict[Cause, list[float]]()
     within, nothing_read, unused, events = Counter[str](), Counter[str](), Counter[str](), Counter[str]()

@@ -12,7 +12,6 @@ from wane_research.validation import validate
 
 
 def main() -> None:
-    """Print the table."""
     sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
     print(
         "| session | model | calls | recorded reads | simulated | mean error, tokens | of input | without outliers "

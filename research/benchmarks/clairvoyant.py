@@ -52,7 +52,6 @@ class BoundJob(OwnJob):
     bound: Bound = Bound("call", "latest")  # which one
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:
-        """Return the clairvoyant order."""
         return Clairvoyant(subject, settings, self.bound)
 
 
@@ -117,7 +116,6 @@ class Clairvoyant(Strategy):
         self._call = 0
 
     def add(self, item: Item, part: Part) -> Added:
-        """Take in the next item."""
         added = self._followed.add(item, part)
         self._added.append(added)
         self._view.append(added.index)

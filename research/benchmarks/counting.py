@@ -26,7 +26,6 @@ def output_errors(material: Material) -> list[float]:
 
 
 def row(name: str, plain: Material, fitted: Material) -> str:
-    """One line of the table."""
     tokens = sum(item.tokens for item in fitted.items)
     cells = [name, f"{len(relative_errors(fitted))}", f"{tokens:,}", f"{fitted.overhead:,}"]
     for measure in (relative_errors, output_errors):
@@ -37,7 +36,6 @@ def row(name: str, plain: Material, fitted: Material) -> str:
 
 
 def main() -> None:
-    """Print the table."""
     sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
     errors = ["input, chars", "input, fitted", "outputs, chars", "outputs, fitted"]
     print(table_head(["session", "calls", "tokens", "overhead", *errors], words=1))

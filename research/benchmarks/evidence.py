@@ -52,14 +52,12 @@ class Arm:
     index: float | None = None
 
     def start(self) -> Strategy:
-        """The strategy for a new session."""
         policy = Policy() if self.index is None else replace(Policy(), index_share=self.index)
         settings = Settings(self.budget, policy=policy, low_water=self.low_water, annotate="infer")
         return get_strategy(self.strategy, settings)
 
     @property
     def name(self) -> str:
-        """Its name in the table."""
         index = "" if self.index is None else f", index {self.index:.1%}"
         return f"`{self.strategy}`{index}" + ("" if self.low_water is None else f", low water {self.low_water}")
 
@@ -99,7 +97,6 @@ def measure(job: tuple[RecordedSession, Arm]) -> list[Step]:
 
 
 def row(arm: Arm, listed: Sequence[Step]) -> str:
-    """A line of the table."""
     cells = [
         arm.name,
         f"{arm.budget:,}" if arm.strategy != "none" else "",
@@ -113,7 +110,6 @@ def row(arm: Arm, listed: Sequence[Step]) -> str:
 
 
 def main() -> None:
-    """Print the table."""
     sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
     print(HEAD)
     with ProcessPoolExecutor(1) as pool:

@@ -40,7 +40,6 @@ class Way:
 
     @property
     def name(self) -> str:
-        """As tables call it."""
         return self.edges or "inferred"
 
     def jobs(self, subject: int, budget: int, policy: Policy) -> list[Job]:
@@ -162,7 +161,6 @@ def sessions(subjects: Sequence[Subject], curves: Mapping[Way, list[Curve]]) -> 
 
 
 def main() -> None:
-    """Read the sessions and print the tables."""
     command = parser_of_folder(__doc__)
     command.add_argument("--workers", type=int, default=1, help="processes to use")
     options = command.parse_args()

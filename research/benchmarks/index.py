@@ -42,7 +42,6 @@ class RandomJob(OwnJob):
     """A replay of the default policy with an index of random names."""
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:  # noqa: ARG002 - for any session
-        """Return the default with the other index."""
         strategy = WindowStrategy("random names", settings, settings.policy)
         strategy._evicted = RandomNames()
         return strategy
@@ -53,7 +52,6 @@ class RandomContender(Contender):
     """The default policy with an index of random names."""
 
     def job(self, subject: int, budget: int, pricing: Pricing) -> Job:
-        """Its replay of one session."""
         settings = Settings(budget, policy=self.policy, annotate="infer")
         return RandomJob(subject, self.strategy, settings, pricing, label=self.name)
 
@@ -81,7 +79,6 @@ def table(name: str, subjects: Sequence[Subject], contenders: Sequence[Contender
 
 
 def main() -> None:
-    """Print the tables that are asked for."""
     command = parser_of_folder(__doc__)
     command.add_argument("what", choices=["fit", "report"])
     options = command.parse_args()

@@ -51,7 +51,6 @@ def rows(label: str, sessions: Sequence[RecordedSession]) -> None:
 
 
 def main() -> None:
-    """Print the table of docs/lab/inference.md."""
     folder = parser_of_folder(__doc__).parse_args().sessions
     columns = ["calls each", "tokens each", "of one call", "dependencies of an act (8 of 10)"]
     print(table_head(["sessions", "episodes", *columns]))

@@ -65,7 +65,6 @@ def judge(arguments: argparse.Namespace, arms: Sequence[Arm]) -> list[Judgement]
 
 
 def report(judgements: Sequence[Judgement], arms: Sequence[str], reference: str) -> None:
-    """Print the tables of docs/lab/judge.md."""
     calls = {(it.session, it.call): it for it in judgements if it.arm == reference}
     gone = sum(bool(it.missing) for it in calls.values())
     sessions = {session for session, _ in calls}
@@ -85,7 +84,6 @@ def report(judgements: Sequence[Judgement], arms: Sequence[str], reference: str)
 
 
 def line(row: Row) -> str:
-    """An arm's row."""
     above = worth = ""
     if row.interval and row.worth_interval:
         above = f"{row.above:.3f} ({row.interval.low:.3f} to {row.interval.high:.3f})"

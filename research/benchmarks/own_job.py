@@ -19,6 +19,5 @@ class OwnJob(Job):
         """Return the strategy for a session, whose overhead the settings have."""
 
     def run(self, subject: Subject) -> Replay:
-        """Run the job."""
         settings = replace(self.settings, overhead=subject.material.overhead)
         return replay(subject, self.start(subject, settings), settings.budget, self.pricing, trace=self.trace)

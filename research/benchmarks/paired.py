@@ -34,7 +34,6 @@ class Figures:
 
     @classmethod
     def of(cls, totals: Totals) -> Figures:
-        """Of a replay."""
         loss = totals.loss
         return cls(totals.mean_view, loss.edit_grounding, loss.reference_recall, totals.dollars, totals.over_budget)
 

@@ -93,7 +93,6 @@ class BoundedJob(OwnJob):
     annotator: ClassVar[type[Annotator]] = BoundedByPlan
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:  # noqa: ARG002 - for any session
-        """Return the default with another annotator."""
         return WindowStrategy("cwl", settings, settings.policy, self.annotator(Limits.of(settings.budget)))
 
 
@@ -210,7 +209,6 @@ def difference(condition: str, bounded: Sequence[Figures], inferred: Sequence[Fi
 
 
 def main() -> None:
-    """Read the sessions and print the tables."""
     folder = parser_of_folder(__doc__).parse_args().sessions
     recorded = recorded_sessions(folder / agent for agent in AGENTS)
     planned = table_of_plans([Subject.of(count(session)) for session in recorded])

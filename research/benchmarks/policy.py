@@ -48,7 +48,6 @@ class Contender:
     bound: Bound | None = None
 
     def job(self, subject: int, budget: int, pricing: Pricing) -> Job:
-        """Its replay of one session."""
         settings = Settings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
         if self.bound is not None:
             return BoundJob(subject, self.strategy, settings, pricing, label=self.name, bound=self.bound)
@@ -85,7 +84,6 @@ class Row:
     why: Counter[str]  # these requests, by what filled them
 
     def line(self) -> str:
-        """As a row of a Markdown table."""
         recall = f"{self.recall:.3f}"
         if self.recall_at_best - self.recall >= 0.0005:
             recall += f" to {self.recall_at_best:.3f}"
@@ -149,7 +147,6 @@ def rows(measured: dict[str, list[Totals]]) -> dict[str, Row]:
 
 
 def row(name: str, totals: Sequence[Totals], paper: Sequence[Totals], none: Sequence[Totals]) -> Row:
-    """The mean over sessions."""
     why = sum((it.over for it in totals), Counter[str]())
     return Row(
         name,
@@ -168,12 +165,10 @@ def row(name: str, totals: Sequence[Totals], paper: Sequence[Totals], none: Sequ
 
 
 def ratio(totals: Sequence[Totals], base: Sequence[Totals], figure: Callable[[Totals], float]) -> float:
-    """The geometric mean over sessions."""
     return geometric_mean([figure(one) / figure(other) for one, other in zip(totals, base, strict=True)])
 
 
 def mean(values: Iterable[float]) -> float:
-    """The arithmetic mean."""
     listed = list(values)
     return sum(listed) / len(listed)
 
@@ -349,7 +344,6 @@ def dominates(it: Row, other: Row) -> bool:
 
 
 def main() -> None:
-    """Read the sessions and print what was asked for."""
     command = parser_of_folder(__doc__)
     command.add_argument("what", choices=("fit", "report"), help="the grid on the first half, or the figures on all")
     arguments = command.parse_args()

@@ -40,13 +40,11 @@ def wane(*arguments: str) -> Data:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """As Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines) + "\n"
 
 
 def demo(arguments: Sequence[str]) -> None:
-    """Print the README's table and the page's."""
     found = {it: wane("demo", "--strategy", it, *arguments) for it in STRATEGIES}
     head = (
         "strategy",
@@ -148,7 +146,6 @@ def ties_row(it: Data) -> list[str]:
 
 
 def main() -> None:
-    """Print what was asked for."""
     what = {"demo": demo, "closed-loop": closed_loop}
     if len(sys.argv) < 2 or sys.argv[1] not in what:
         raise SystemExit(__doc__)

@@ -22,7 +22,6 @@ from wane.core import DELIMITER, chars
 from wane_research.closed_loop.world import World, make_world
 
 FILE_SHARE: Final = 1 / 32  # mean size of a module, as a share of the budget: as in the closed loop
-
 GROUND: Final = 8  # modules that an exploration of the ways reads
 
 READ_PRICE: Final = 0.1
@@ -113,12 +112,10 @@ def size(message: Message) -> int:
 
 
 def dumped(value: object) -> str:
-    """A value as JSON."""
     return json.dumps(value)
 
 
 def mark(action: str, name: str, **others: object) -> tuple[str, Mapping[str, Any]]:
-    """A call of `delimiter`."""
     return DELIMITER, {"action": action, "name": name, **others}
 
 
@@ -180,7 +177,6 @@ def _way(script: Script, name: str, kind: str, paths: Sequence[str], ground: str
 
 
 def rows(arguments: Namespace) -> Iterator[list[str]]:
-    """Yield the rows of the table."""
     for budget, declares in itertools.product((80_000, 20_000), (True, False)):
         base = 0.0
         for kind in ("none", "ended", "abandoned"):
@@ -193,7 +189,6 @@ def rows(arguments: Namespace) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Print a table."""
     command = parser(__doc__)
     command.add_argument("--subjects", type=int, default=16)
     command.add_argument("--seed", type=int, default=0)

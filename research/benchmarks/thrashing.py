@@ -32,7 +32,6 @@ class Run:
 
     @classmethod
     def of(cls, material: Material, strategy: str, budget: int) -> Run:
-        """Run a session."""
         engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer", strategy=strategy))
         taken, passes = 0, 0
         states: list[Thrashing | None] = []
@@ -49,12 +48,10 @@ class Run:
 
     @property
     def held(self) -> float:
-        """The share of its requests at which it thrashed."""
         return sum(state is not None for state in self.states) / max(1, len(self.states))
 
     @property
     def rate(self) -> float:
-        """Passes in 100 requests."""
         return 100 * self.passes / max(1, len(self.states))
 
     def __str__(self) -> str:

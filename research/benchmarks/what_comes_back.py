@@ -117,7 +117,6 @@ class Mind:
         self._noticed: set[int] = set()
 
     def __call__(self, request: Request) -> Reply:
-        """Return the next reply."""
         sight = Sight(request)
         heard = [entry.text for entry in sight.entries if isinstance(entry, Heard)][-1]
         if match := _EXPLORE.search(heard):
@@ -187,7 +186,6 @@ def _edit(sight: Sight, values: Sequence[str]) -> Call:
 
 
 def play(case: Case, *, pairs: int, budget: int, seed: int) -> tuple[Tally, Counts]:
-    """Run a case in a session of the agent."""
     world = make_world(seed, areas=8, modules=5, file_tokens=int(budget * FILE_SHARE))
     modules = {path: module.quota for path, module in world.modules.items()}
     tasks = list(make_tasks(seed, pairs, case.gap, case.needed, modules))
@@ -227,7 +225,6 @@ def _without_notes(request: Request) -> Request:
 
 
 def row(case: Case, tally: Tally, counts: Counts) -> str:
-    """Return a line of the table."""
     cells = [
         *("on" if case.note else "off", case.way, case.gap, f"{case.needed} of {EXPLORED}"),
         f"{counts.passed} of {counts.tasks}",
@@ -314,7 +311,6 @@ def recorded(paths: Sequence[Path]) -> None:
 
 
 def main() -> None:
-    """Print a table."""
     command = parser(__doc__)
     command.add_argument("what", choices=["scripted", "recorded"])
     command.add_argument("sessions", type=Path, nargs="*", help="recorded sessions, or folders of them")

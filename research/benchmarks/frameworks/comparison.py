@@ -80,7 +80,6 @@ def play(contender: Contender, tasks: int, budget: int, tokens: int) -> Figures:
 
 
 def row(framework: str, way: str, it: Figures) -> str:
-    """One way, as a row of a Markdown table."""
     reuse = it.reused / it.tokens if it.tokens else 0.0
     summaries = f"{it.summaries} ({it.summary_tokens / 1e3:,.0f}k)" if it.summaries else "0"
     cells = [

@@ -102,10 +102,8 @@ class Annotations:
         return _share(self.held, self.needed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures as JSON-able data; a share of nothing is null."""
         plain = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
-        reckoned = (
-            "episodes",
+        shares = (
             "refused_share",
             "calls_per_episode",
             "outside_share",
@@ -113,9 +111,8 @@ class Annotations:
             "holding_share",
             "held_share",
         )
-        return (
-            plain | {"refused": dict(sorted(self.refused.items()))} | {name: getattr(self, name) for name in reckoned}
-        )
+        reckoned = {name: getattr(self, name) for name in ("episodes", *shares)}
+        return plain | {"refused": dict(sorted(self.refused.items()))} | reckoned
 
 
 def annotations_of(material: Material) -> Annotations:

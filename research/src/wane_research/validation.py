@@ -22,7 +22,6 @@ from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Slot, Substitute
 
 CLOSE: Final = 0.05  # share of a request's input by which a simulated read may be wrong and still count as right
-
 _SHORTLY: Final = 8  # how many requests back a read counts as that of an earlier one
 
 

@@ -15,7 +15,7 @@ from wane.core.errors import ConfigError
 from wane.journal import ConfigRecord, Journal, UsageRecord
 from wane_research.evaluation.results import FILE_NAME, NOTHING, ErrorKind, Protocol, RunResults, Trial, Usage, read
 from wane_research.evaluation.running.config import Config, Limits, Sample
-from wane_research.evaluation.running.journals import PROMPT, SESSIONS, STORE, usage_of
+from wane_research.evaluation.running.journals import PROMPT, SESSIONS, STORE, estimate_of, usage_of
 from wane_research.evaluation.running.runner import Evaluation, EvaluationError, PausedError, StoppedError
 from wane_research.evaluation.running.tasks import find_tasks
 from wane_research.evaluation.running.trial import COST_LIMIT, Attempt
@@ -294,7 +294,7 @@ def test_a_trial_without_a_session_took_nothing(config: Config) -> None:
     earlier = found.path.parent / found.trials[-1].journal
     (task, *_) = find_tasks(Path(config.path), (), ())
     attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent, earlier)
-    assert attempt.spent_before == 4 * COST
+    assert estimate_of(earlier) == 4 * COST
     assert (attempt.spent().model_calls, attempt.spent().cost) == (0, 0.0)
 
 

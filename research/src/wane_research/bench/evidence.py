@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import fsum
 from typing import Final
 
 from wane.core import Added, Item, Kind
@@ -84,15 +82,6 @@ class Evidence:
         return self._texts[text]
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What remains of the user's words; a share is of their tokens so far that the view holds unchanged."""
-
-    shares: float = 0.0  # the sum of the shares of all calls
-    calls: int = 0  # calls after the user's first word
-    lowest: float = 1.0  # the lowest share
-
-
 class Watched(Strategy):
     """A strategy whose views are looked at; it does what the strategy does.
 
@@ -105,11 +94,10 @@ class Watched(Strategy):
         self._strategy, self._calls, self._evidence = strategy, material.session.calls, evidence
         self._users = [(at, item.tokens) for at, item in enumerate(material.items) if item.kind is Kind.USER]
         self._call = 0
-        self._shares: list[float] = []
+        self.shares: list[float] = []  # by call after the user's first word, of his words so far
         self.recalls: list[float] = []
 
     def add(self, item: Item, part: Part) -> Added | None:
-        """Take in the next item."""
         return self._strategy.add(item, part)
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
@@ -119,11 +107,6 @@ class Watched(Strategy):
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Take in a summary, and look at the view that follows."""
         return self._look(self._strategy.summarised(text, tokens))
-
-    @property
-    def words(self) -> Words:
-        """What remained of the user's words."""
-        return Words(fsum(self._shares), len(self._shares), min(self._shares, default=1.0))
 
     def _look(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         # A call has one view, whatever summaries came before it.
@@ -141,4 +124,4 @@ class Watched(Strategy):
         spoken = [(at, tokens) for at, tokens in self._users if at < before]
         if total := sum(tokens for _, tokens in spoken):
             in_view = set(view)
-            self._shares.append(sum(tokens for at, tokens in spoken if at in in_view) / total)
+            self.shares.append(sum(tokens for at, tokens in spoken if at in in_view) / total)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from math import fsum
-from typing import Any, Final
+from typing import Any
 
 from wane.core.errors import FormatError
 from wane.lab.replaying.replay import Replay
@@ -45,7 +45,7 @@ class Figures:
     @classmethod
     def of(cls, replay: Replay, watched: Watched) -> Figures:
         """Return the figures of a replay whose views were watched."""
-        totals, loss, words = replay.totals, replay.totals.loss, watched.words
+        totals, loss = replay.totals, replay.totals.loss
         return cls(
             calls=totals.calls,
             viewed=totals.viewed,
@@ -69,14 +69,14 @@ class Figures:
             steps=len(watched.recalls),
             intact_steps=sum(recall == 1 for recall in watched.recalls),
             evidence=fsum(watched.recalls),
-            words=words.shares,
-            worded=words.calls,
-            words_lowest=words.lowest,
+            words=fsum(watched.shares),
+            worded=len(watched.shares),
+            words_lowest=min(watched.shares, default=1.0),
         )
 
     @classmethod
     def read_from(cls, data: Any) -> Figures:
-        """Return the figures that `to_dict` wrote."""
+        """Return the figures of a line or a row of JSON."""
         expected = {field.name for field in fields(cls)}
         if not isinstance(data, dict) or data.keys() != expected:
             raise FormatError(f"figures are not the {len(expected)} that this version measures")
@@ -84,10 +84,6 @@ class Figures:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise FormatError(f"the figure {name!r} is {value!r:.40}, not a number")
         return cls(**data)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return them as JSON-able data."""
-        return asdict(self)
 
     @property
     def view(self) -> float:
@@ -120,19 +116,15 @@ class Figures:
         return _share(self.words, self.worded)
 
 
-_LARGEST: Final = frozenset({"peak"})
-_LOWEST: Final = frozenset({"words_lowest"})
-
-
 def total(several: Iterable[Figures]) -> Figures:
     """Return the figures of several recordings as one."""
     listed = list(several)
     values: dict[str, Any] = {}
     for field in fields(Figures):
         column = [getattr(figures, field.name) for figures in listed]
-        if field.name in _LARGEST:
+        if field.name == "peak":
             values[field.name] = max(column)
-        elif field.name in _LOWEST:
+        elif field.name == "words_lowest":
             values[field.name] = min(column)
         else:
             # Exact sums, so that the order of the recordings does not count.

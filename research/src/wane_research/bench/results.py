@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import isclose
 from pathlib import Path
@@ -109,7 +109,6 @@ class Result:
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """The budgets, in the order of rows."""
         return tuple(dict.fromkeys(row.budget for row in self.rows if row.budget is not None))
 
     @property
@@ -123,11 +122,20 @@ class Result:
         return frontier(self.rows, lambda row: row.figures.cost, lambda row: row.figures.recall)
 
     def values(self, row: Row) -> dict[str, float]:
-        """Return the figures of a row by column."""
-        return values_of(row.figures, self.baseline)
+        figures, cost = row.figures, self.baseline.cost
+        return {
+            "view": figures.view,
+            "ratio": figures.cost / cost if cost else 0.0,
+            "rewrites": figures.rewrites,
+            "recall": figures.recall,
+            "grounding": figures.grounding,
+            "faults": figures.faults,
+            "evidence": figures.evidence_recall,
+            "words": figures.words_share,
+            "lowest": figures.words_lowest,
+        }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data, which `read_result` reads."""
         return {
             "benchmark": "wane lab bench",
             "format": FORMAT,
@@ -137,9 +145,7 @@ class Result:
             "python": self.python,
             "prices": {"model": PRICES.name, "copied": PRICED},
             "recordings": [dict(recording) for recording in self.recordings],
-            "rows": [
-                {"strategy": row.strategy, "budget": row.budget, "figures": row.figures.to_dict()} for row in self.rows
-            ],
+            "rows": [asdict(row) for row in self.rows],
         }
 
 
@@ -151,7 +157,6 @@ def make_result(
     author: str,
     date: str,
 ) -> Result:
-    """Return the result of finished cells."""
     by_row: dict[tuple[str, int], list[tuple[int, Figures]]] = {}
     for cell, figures in cells.items():
         by_row.setdefault((cell.strategy, cell.budget), []).append((cell.recording, figures))
@@ -174,21 +179,6 @@ def make_result(
     return Result(author, date, used, platform.python_version(), tuple(described), tuple(rows))
 
 
-def values_of(figures: Figures, baseline: Figures) -> dict[str, float]:
-    """Return figures by column."""
-    return {
-        "view": figures.view,
-        "ratio": figures.cost / baseline.cost if baseline.cost else 0.0,
-        "rewrites": figures.rewrites,
-        "recall": figures.recall,
-        "grounding": figures.grounding,
-        "faults": figures.faults,
-        "evidence": figures.evidence_recall,
-        "words": figures.words_share,
-        "lowest": figures.words_lowest,
-    }
-
-
 def at_view(result: Result, strategy: str, view: float) -> dict[str, float] | None:
     """Return a strategy's columns at a mean view: on the line between the two budgets whose views lie around it.
 
@@ -205,7 +195,6 @@ def at_view(result: Result, strategy: str, view: float) -> dict[str, float] | No
 
 
 def read_result(path: Path) -> Result:
-    """Return the result in a file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -240,13 +229,14 @@ def differences(expected: Result, measured: Result) -> Iterator[str]:
         if other is None:
             yield f"{row.name}: the result has no such row"
             continue
-        wanted = other.figures.to_dict()
-        for name, value in row.figures.to_dict().items():
-            same = (
-                isclose(value, wanted[name], rel_tol=TOLERANCE) if isinstance(value, float) else value == wanted[name]
-            )
+        expected_figures = asdict(other.figures)
+        for name, value in asdict(row.figures).items():
+            expected_value = expected_figures[name]
+            same = value == expected_value
+            if isinstance(value, float):
+                same = isclose(value, expected_value, rel_tol=TOLERANCE)
             if not same:
-                yield f"{row.name}: {name} is {value:,}; the result has {wanted[name]:,}"
+                yield f"{row.name}: {name} is {value:,}; the result has {expected_value:,}"
 
 
 def changed_versions(expected: Result, measured: Result) -> Iterator[str]:

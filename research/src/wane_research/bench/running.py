@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +31,6 @@ from wane_research.peers import libraries
 BASELINE: Final = "none"
 
 PRICED: Final = "2026-11-25"  # when the price list was copied
-
 _MODEL: Final = "claude-sonnet-5-5"
 PRICES: Final = Prices(
     name=f"anthropic:{_MODEL}",
@@ -120,7 +119,8 @@ def run_cells(
     progress(len(results), len(cells))
     # Peers, which take much longer, last; else the longest first, so that none starts when the others are nearly done.
     pending = sorted(
-        (cell for cell in cells if cell not in results), key=lambda cell: (bool(cell.used), -_length(subjects, cell))
+        (cell for cell in cells if cell not in results),
+        key=lambda cell: (bool(cell.used), -len(subjects[cell.recording].studied.recording.session.calls)),
     )
     if not pending:
         return results
@@ -130,10 +130,6 @@ def run_cells(
             results[cell] = figures
             progress(len(results), len(cells))
     return results
-
-
-def _length(subjects: Sequence[Subject], cell: Cell) -> int:
-    return len(subjects[cell.recording].studied.recording.session.calls)
 
 
 def _run(subjects: Sequence[Subject], cell: Cell) -> Figures:
@@ -166,26 +162,20 @@ class Finished:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.cells: dict[Key, Figures] = {}
-        for key, figures in self._lines():
-            self.cells[key] = figures
-
-    def _lines(self) -> Iterator[tuple[Key, Figures]]:
         try:
-            lines = self._path.read_text(encoding="utf-8").split("\n")
+            lines = path.read_text(encoding="utf-8").split("\n")
         except FileNotFoundError:
             return
         for line in lines:
             try:
                 entry = json.loads(line)
                 sha256, strategy, budget, used = entry["cell"]
-                yield (sha256, strategy, budget, used), Figures.read_from(entry["figures"])
+                self.cells[sha256, strategy, budget, used] = Figures.read_from(entry["figures"])
             except (ValueError, KeyError, TypeError, FormatError):
-                # Measured again instead.
-                continue
+                continue  # measured again instead
 
     def add(self, cell: Cell, figures: Figures) -> None:
-        """Keep the figures of a cell."""
-        entry = {"cell": cell.key, "figures": figures.to_dict()}
+        entry = {"cell": cell.key, "figures": asdict(figures)}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # One write of whole lines; the first break ends a line that was cut off.
@@ -196,7 +186,6 @@ class Finished:
         self.cells[cell.key] = figures
 
     def clear(self) -> None:
-        """Remove the file."""
         self._path.unlink(missing_ok=True)
         self.cells.clear()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import quote
 
 from wane.core.errors import ConfigError, WaneError
@@ -61,14 +61,12 @@ class Source:
 
 
 def load_sources() -> tuple[Source, ...]:
-    """Return all sources, in the order of results."""
     text = files(__package__).joinpath("sources.toml").read_text(encoding="utf-8")
-    return tuple(_source(entry) for entry in tomllib.loads(text)["source"])
-
-
-def _source(entry: dict[str, Any]) -> Source:
-    recordings = tuple(SourceFile(**recording) for recording in entry.pop("file"))
-    return Source(**entry, recordings=recordings)
+    sources = []
+    for entry in tomllib.loads(text)["source"]:
+        recordings = tuple(SourceFile(**recording) for recording in entry.pop("file"))
+        sources.append(Source(**entry, recordings=recordings))
+    return tuple(sources)
 
 
 def pick_sources(sources: Sequence[Source], text: str) -> tuple[Source, ...]:

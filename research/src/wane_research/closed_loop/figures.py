@@ -14,7 +14,7 @@ from wane.core import Kind, Level
 from wane.formats import get_format
 from wane.formats.base import readable
 from wane.journal import read
-from wane.rebuilding import Rebuilt, rebuild
+from wane.rebuilding import rebuild
 from wane.scripted import witness as scripted
 from wane.scripted.sight import is_note
 from wane.scripted.witness import Tally
@@ -43,7 +43,6 @@ class Witness(scripted.Witness):
 
     @override
     def begin(self) -> None:
-        """A session begins."""
         super().begin()
         self._last: list[int] = []
 
@@ -100,7 +99,6 @@ class Remains:
     lost: int  # all other tasks
 
     def describe(self) -> str:
-        """Return the counts in words."""
         return (
             f"{self.descriptions:,} descriptions and {self.lines:,} lines of tasks hold {self.tokens:,} tokens. "
             f"Facts of tasks in view: {self.seen:,}; by recall: {self.recalled:,}; lost: {self.lost:,}"
@@ -117,28 +115,24 @@ def remains(journal: Path, tasks: int) -> Remains:
     visible = {episode.name: episode.description for episode in episodes if episode.level is not Level.DESCRIPTION}
     seen = recalled = lost = 0
     for number in range(1, tasks + 1):
-        facts = _facts(rebuilt, f"t{number}-look")
-        texts = [visible.get(name) or "" for name in (f"t{number}-look", f"t{number}")]
-        if facts and any(all(fact in text for fact in facts) for text in texts):
-            seen += 1
-        elif facts and all(fact in _recalled(rebuilt, f"t{number}-look") for fact in facts):
-            recalled += 1
-        else:
+        look = f"t{number}-look"
+        described = next((episode.description for episode in episodes if episode.name == look), None)
+        facts = _FACT.findall(described or "")
+        texts = [visible.get(name) or "" for name in (look, f"t{number}")]
+        if not facts:
             lost += 1
+        elif any(all(fact in text for fact in facts) for text in texts):
+            seen += 1
+        else:
+            # The content of the exploration, as `recall` gives it page by page.
+            indexes = [index for span in rebuilt.window.members(look) for index in span]
+            recallable = "\n\n".join(readable(rebuilt.items[index][1]) for index in indexes)
+            if all(fact in recallable for fact in facts):
+                recalled += 1
+            else:
+                lost += 1
     tokens = sum(episode.tokens for episode in stripped)
     return Remains(len(stripped) - lines, lines, tokens, seen, recalled, lost)
-
-
-def _facts(rebuilt: Rebuilt, name: str) -> Sequence[str]:
-    """The facts of the description with which an exploration ended."""
-    episode = next((one for one in rebuilt.episodes if one.name == name), None)
-    return _FACT.findall((episode and episode.description) or "")
-
-
-def _recalled(rebuilt: Rebuilt, name: str) -> str:
-    """The content of an episode, as `recall` gives it page by page."""
-    spans = rebuilt.window.members(name)
-    return "\n\n".join(readable(rebuilt.items[index][1]) for span in spans for index in span)
 
 
 NO_MODEL: Final = (

@@ -20,13 +20,11 @@ from wane_research.closed_loop.sight import Need, Sight, Turn
 from wane_research.closed_loop.world import PACKAGE
 
 PATIENCE: Final = 3  # how often the model looks one thing up in a task before it gives up
-
 _MORE: Final = re.compile(r"Go on with: (\{.*\})\]")
 _TICKET_GONE: Final = "has been drawn already"
 
 
 def decide(request: Request) -> Reply:
-    """Return the reply to a request."""
     sight = Sight(request)
     if sight.task is None:
         return Reply("I do not see what I am to do.")
@@ -47,7 +45,6 @@ class _Thought:
         self.look_name, self.act_name = f"{self.name}-look", f"{self.name}-write"
 
     def reply(self) -> Reply:
-        """Return the next words and calls."""
         if (right := put_right(self.sight.latest)) is not None:
             return self._say(self.sight.at, "Put that right.", right)
         phases = {"": self._begin, "look": self._look, "write": self._check, "check": self._end}
@@ -113,9 +110,9 @@ class _Thought:
         return self._say("end", "That is written.", *self._ends("", self._came_of()))
 
     def _answer(self) -> Reply:
-        if self.sight.at == "gaveup":
-            return self._say("done", f"Task {self.task.number} is not done. {self.sight.words}")
-        return self._say("done", f"Task {self.task.number} is done, and the tests of the area pass.")
+        gave_up = self.sight.at == "gaveup"
+        outcome = f"not done. {self.sight.words}" if gave_up else "done, and the tests of the area pass."
+        return self._say("done", f"Task {self.task.number} is {outcome}")
 
     # The facts that a task needs
 
@@ -167,13 +164,8 @@ class _Thought:
             call = self._ticket(of)
         else:
             call = read(of)
-        self._patiently(
-            [
-                attempt
-                for attempt in self.sight.tried
-                if (attempt.tool, attempt.arguments) == (call.tool, call.arguments)
-            ]
-        )
+        same = (call.tool, call.arguments)
+        self._patiently([attempt for attempt in self.sight.tried if (attempt.tool, attempt.arguments) == same])
         return call
 
     def _ticket(self, area: str) -> Call:
@@ -235,21 +227,22 @@ class _Thought:
             sentences.append(f"The highest QUOTA of the {task.survey} is {self._highest(task.survey)}.")
         if task.draw:
             area, note = task.draw
-            sentences.append(
-                f"The ticket for the {area} is {self.sight.facts['ticket', area]}." if note else "Drew a ticket."
-            )
+            ticket = self.sight.facts["ticket", area]
+            sentences.append(f"The ticket for the {area} is {ticket}." if note else "Drew a ticket.")
         return " ".join(sentences)
 
     def _came_of(self) -> str:
         """The line of the task: what was added, and the facts of the description that later work may need."""
-        learned = [call.arguments["description"] for call in self.sight.seen if self._tells(call)]
+        # The descriptions with which the exploration of this task ended.
+        learned = [
+            call.arguments["description"]
+            for call in self.sight.seen
+            if call.tool == DELIMITER
+            and call.arguments.get("name") == self.look_name
+            and "description" in call.arguments
+        ]
         facts = "".join(learned[-1:]).partition(". ")[2]
         return f"Added `{self._name_of(self.task)}` to {self.task.target}. {facts}".rstrip()
-
-    def _tells(self, call: Seen) -> bool:
-        """Whether a call ends the exploration of this task."""
-        given = call.arguments
-        return call.tool == DELIMITER and given.get("name") == self.look_name and "description" in given
 
     # Words and calls
 

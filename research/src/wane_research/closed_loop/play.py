@@ -24,9 +24,7 @@ from wane_research.closed_loop.work import Task, make_work
 from wane_research.closed_loop.world import PACKAGE, World
 
 MOST_CALLS: Final = 80  # model calls after which a task is given up: the model is told to stop
-
 STRATEGIES: Final = get_args(Strategy)  # the names of all strategies
-
 GO_ON: Final = "Go on."  # the user's words after a restart in the middle of a task
 
 
@@ -102,11 +100,6 @@ class ClosedLoop:
         if self.session is not None:
             self.session.stop()
 
-    @property
-    def _marked(self) -> bool:
-        """Whether one session holds all tasks, and is kept by episode."""
-        return not self.options.isolated and traits(self.options.strategy).by_episode
-
     def _run(self, server: ScriptedServer, sessions: Path) -> Figures:
         options = self.options
         order = {
@@ -169,20 +162,25 @@ class ClosedLoop:
             return answer
 
     def answer(self, request: Request) -> Reply:
-        """Answer a request."""
         return self.witness.answer(request, self.decide)
 
     def decide(self, request: Request) -> Reply:
         """Take the next step as the scripted model does, and kill the process if it is time."""
         assert self.session is not None, "it has asked"
         self.calls += 1
-        reply = decide(request) if self.calls <= MOST_CALLS else _stop(request)
+        if self.calls <= MOST_CALLS:
+            reply = decide(request)
+        else:
+            task = Sight(request).task
+            reply = Reply(f"{task.number if task else 0}.done I was stopped after {MOST_CALLS} calls.")
         # A ticket can be drawn once: if the process dies meanwhile, no agent could get it back.
         self.session.answered(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
         return reply
 
     def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:
         journals = list(sessions.rglob("*.jsonl"))
+        # Whether one session holds all tasks, and is kept by episode.
+        marked = not self.options.isolated and traits(self.options.strategy).by_episode
         return Figures(
             options=self.options,
             results=tuple(self.results),
@@ -196,13 +194,8 @@ class ClosedLoop:
                 isinstance(record, PassRecord | StrategyRecord) for path in journals for record in read(path).records
             ),
             journal_bytes=sum(path.stat().st_size for path in journals),
-            remains=remains(journals[0], len(self.work.tasks)) if self._marked else None,
+            remains=remains(journals[0], len(self.work.tasks)) if marked else None,
         )
-
-
-def _stop(request: Request) -> Reply:
-    task = Sight(request).task
-    return Reply(f"{task.number if task else 0}.done I was stopped after {MOST_CALLS} calls.")
 
 
 def _why(answer: dict[str, Any], output: str) -> str:

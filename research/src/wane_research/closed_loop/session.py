@@ -76,7 +76,6 @@ class AgentProcess:
         return answer
 
     def kill(self) -> None:
-        """Kill it, at once."""
         self._process.kill()
 
     def end(self) -> None:
@@ -160,7 +159,6 @@ class Session:
         return how
 
     def end(self) -> None:
-        """End the process."""
         self._agent.end()
 
     def stop(self) -> None:

@@ -23,9 +23,7 @@ About: TypeAlias = Literal["quota", "exports", "listing", "ticket", "finding", "
 surcharge of a topic."""
 
 Need: TypeAlias = tuple[About, str]  # A fact that is needed
-
 Fact: TypeAlias = tuple[About, str, str]  # the kind of the fact, its subject, and its value
-
 _QUOTA: Final = re.compile(r"^(?: *\d+\t)?QUOTA: Final = (\d+)$", re.MULTILINE)
 _EXPORTS: Final = re.compile(r"^(?: *\d+\t)?(__all__ = \[.*\])$", re.MULTILINE)
 _TICKET: Final = re.compile(r"\bticket for (?:the )?(\w+)(?:: | is )(\d+)")
@@ -85,9 +83,8 @@ class Sight(scripted.Sight):
             if isinstance(entry, Heard):
                 self._hear(entry.text)
             elif isinstance(entry, Seen) and entry.result is not None:
-                self.facts |= {
-                    (about, of): value for about, of, value in _facts_of(entry.tool, entry.raw, entry.result)
-                }
+                known = _facts_of(entry.tool, entry.raw, entry.result)
+                self.facts |= {(about, of): value for about, of, value in known}
         if self.task is None or self.task.number != self.number:
             # The model's latest words are about a task that is no longer in view.
             self.at = self.words = ""

@@ -17,10 +17,8 @@ from wane.core.errors import ConfigError
 from wane_research.closed_loop.world import FIRST, PACKAGE, SECOND, TOPICS, World, make_world
 
 MOST_TASKS: Final = 200  # the most tasks of a run
-
 _CALLS_BESIDES_READS: Final = 5
 _MEAN_FILL: Final = 0.58  # average size of the view, as a share of the budget, for sizing the work
-
 _FILE_SHARE: Final = 1 / 32
 _WIDEST: Final = 0.5
 """Share of the budget that the files of one exploration may hold: it is active, so none of it can be evicted."""
@@ -189,7 +187,6 @@ class _Writer:
         self._tie()
 
     def tasks(self) -> list[Task]:
-        """Return all tasks."""
         for number in range(1, self.count + 1):
             self.done.append(self._task(number))
         return self.done

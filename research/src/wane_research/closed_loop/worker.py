@@ -38,7 +38,6 @@ class Worker:
         self.session: AgentSession | None = None
 
     def open(self, journal: str | None) -> dict[str, Any]:
-        """Begin a session, or go on with one."""
         started = time.perf_counter()
         self.close()
         # A resumed session takes its settings from its journal; these supply the rest.
@@ -49,7 +48,6 @@ class Worker:
         return {"journal": path, "seconds": time.perf_counter() - started, **self._state(self.session)}
 
     def run(self, prompt: str) -> dict[str, Any]:
-        """Do one task."""
         assert self.session is not None, "a session is open"
         turn = asyncio.run(self.session.run(prompt))
         return {
@@ -60,7 +58,6 @@ class Worker:
         }
 
     def close(self) -> dict[str, Any]:
-        """Close the session."""
         if self.session is not None:
             self.session.close()
             self.session = None

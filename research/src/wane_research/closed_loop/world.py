@@ -73,7 +73,6 @@ class Module:
 
     @property
     def path(self) -> str:
-        """Its path in the repository."""
         return f"{PACKAGE}/{self.area}/{self.name}.py"
 
 
@@ -86,11 +85,9 @@ class World:
 
     @property
     def areas(self) -> list[str]:
-        """All areas, in order."""
         return list(dict.fromkeys(module.area for module in self.modules.values()))
 
     def of_area(self, area: str) -> list[Module]:
-        """Return the modules of an area."""
         return [module for module in self.modules.values() if module.area == area]
 
     def files(self) -> Iterator[tuple[str, str]]:
@@ -148,26 +145,18 @@ def _module(pick: random.Random, area: str, name: str, length: int) -> Module:
         if len(checks) < 3:
             value = pick.randrange(1_000)
             checks.append((f"{function}({value})", (value * factor + shift) % modulus))
-    pieces.append(f"\n\n{exports_line(names)}\n")
+    pieces.append(f"\n\n__all__ = {json.dumps(names)}\n")
     return Module(area, name, quota, "".join(pieces), tuple(checks))
 
 
-def exports_line(names: list[str]) -> str:
-    """Return the last line of a module, which names what it exports."""
-    return f"__all__ = {json.dumps(names)}"
-
-
 def _function(pick: random.Random, name: str, factor: int, shift: int, modulus: int) -> str:
+    sentence = f"{pick.choice(VERBS).capitalize()} the {pick.choice(NOUNS)} by the {pick.choice(NOUNS)} of the day."
     return (
         f"\n\ndef {name}(value: int) -> int:\n"
-        f'    """{_sentence(pick)}\n\n{textwrap.indent(_paragraph(pick, 2), "    ")}\n    """\n'
+        f'    """{sentence}\n\n{textwrap.indent(_paragraph(pick, 2), "    ")}\n    """\n'
         f"    weighed = value * {factor} + {shift}\n"
         f"    return weighed % {modulus}\n"
     )
-
-
-def _sentence(pick: random.Random) -> str:
-    return f"{pick.choice(VERBS).capitalize()} the {pick.choice(NOUNS)} by the {pick.choice(NOUNS)} of the day."
 
 
 def _paragraph(pick: random.Random, sentences: int) -> str:

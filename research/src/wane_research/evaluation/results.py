@@ -103,7 +103,6 @@ class ContextFigures:
 
 
 VERSION: Final = 2  # version of the file format that this Wane writes, and the only one that it reads
-
 FILE_NAME: Final = "results.jsonl"  # name of a run's file; its folder holds the run's journal and its other files
 
 Protocol: TypeAlias = Literal["isolated", "single"]

@@ -31,9 +31,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "not worse", "undecided"]
 
 LEVEL: Final = 0.95  # level of the intervals, unless told otherwise
-
 _RESAMPLES: Final = 2_000  # samples that a bootstrap draws
-
 _POWER: Final = 0.8
 
 
@@ -50,7 +48,6 @@ class Interval:
 
     @property
     def width(self) -> float:
-        """Distance of its ends."""
         return self.high - self.low
 
 

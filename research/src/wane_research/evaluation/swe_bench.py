@@ -16,9 +16,7 @@ from wane_research.evaluation.results import RunResults, append, find, read
 from wane_research.evaluation.running.config import Sample, drawn
 
 BENCHMARKS: Final = ("swe-bench-lite", "swe-bench-verified")  # benchmarks whose trials are graded afterwards
-
 CHECKOUT: Final = "/testbed"  # the folder of the repository in SWE-bench's images
-
 PATCH: Final = "patch.diff"  # the file with an agent's changes, in its trial's folder for logs
 
 PREDICTIONS: Final = "predictions.jsonl"

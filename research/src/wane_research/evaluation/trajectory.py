@@ -48,7 +48,6 @@ def trajectory(journal: Path, skip: int, trial: str) -> dict[str, Any]:
 
 
 def write(journal: Path, skip: int, trial: str, target: Path) -> None:
-    """Write the trajectory into a file."""
     data = trajectory(journal, skip, trial)
     if data["steps"]:  # the format wants at least one
         write_shared(target, json.dumps(data))
@@ -62,7 +61,6 @@ class _Steps:
         self.model = ""
 
     def add(self, parts: Iterable[Part], record: Record) -> None:
-        """Add the steps of a message."""
         parts = list(parts)
         if results := [part for part in parts if part.kind is Kind.RESULT]:
             self._observe(results)

@@ -17,13 +17,12 @@ from wane.formats.base import Part
 from wane.identifiers import identifiers, spoken
 from wane.lab.counting import Material, count
 from wane.lab.session import ModelCall, RecordedSession
-from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
+from wane.strategies.base import Settings, Slot, Strategy, SummaryNeeded
 from wane.strategies.compact import KEPT_SHARE
 from wane.strategies.registry import get_strategy
 
 ALL: Final = "none"  # the arm that shows the whole history: one end of the scale
 USERS: Final = "users"  # the arm that shows the user's words alone: the other end
-
 CALLS: Final = 4  # calls of an excerpt that are judged: its last ones
 TRIES: Final = 20  # stretches of a session to look at for a call that uses a name that has left a view
 SCORED: Final = 64
@@ -49,13 +48,9 @@ class Judge(Protocol):
         """The tokens that open every text."""
         ...
 
-    def tokens(self, text: str) -> list[int]:
-        """Return the tokens of a text."""
-        ...
+    def tokens(self, text: str) -> list[int]: ...
 
-    def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Return the text of each token."""
-        ...
+    def pieces(self, tokens: Sequence[int]) -> list[str]: ...
 
     def surprise(self, before: Sequence[int], continuation: Sequence[int]) -> list[float]:
         """Return the negative log-likelihood of each token of a continuation, in nats."""
@@ -72,7 +67,6 @@ class Arm:
     low_water: float | None = None  # share of the budget down to which another strategy goes; None for its default
 
     def start(self, budget: int) -> Strategy:
-        """Return its strategy for a new session."""
         settings = Settings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
         return get_strategy(ALL if self.strategy == USERS else self.strategy, settings)
 
@@ -109,7 +103,6 @@ class Judgement:
 
     @property
     def mean(self) -> float:
-        """Nats a token."""
         return self.loss / self.tokens
 
 
@@ -205,7 +198,11 @@ class Excerpt:
             for index in range(added, call.first):
                 strategy.add(self._material.items[index], self._session.parts[index])
             added = call.first
-            view = self._fit(strategy, added)
+            outcome = strategy.fit()
+            while isinstance(outcome, SummaryNeeded):
+                text = self._summary(added)
+                outcome = strategy.summarised(text, len(self._judge.tokens(text)))
+            view = outcome.view
             if arm.strategy == USERS:
                 view = [slot for slot in view if isinstance(slot, int) and self._session.parts[slot].kind is Kind.USER]
             if self._call(number):
@@ -214,13 +211,6 @@ class Excerpt:
     def _call(self, number: int) -> Part | None:
         call = self._session.calls[number]
         return next((part for part in self._session.parts[call.first : call.stop] if part.kind is Kind.CALL), None)
-
-    def _fit(self, strategy: Strategy, before: int) -> Sequence[Slot]:
-        outcome = strategy.fit()
-        while isinstance(outcome, SummaryNeeded):
-            text = self._summary(before)
-            outcome = strategy.summarised(text, len(self._judge.tokens(text)))
-        return outcome.view
 
     def _summary(self, before: int) -> str:
         """Return an extract by rule, as nobody writes a summary: the user's first words, then the latest calls.
@@ -282,9 +272,8 @@ class Excerpt:
         )
 
     def _text(self, slot: Slot) -> str:
-        return self._texts[slot] if isinstance(slot, int) else self._substituted(slot)
-
-    def _substituted(self, slot: Substitute) -> str:
+        if isinstance(slot, int):
+            return self._texts[slot]
         kind = Kind.USER if slot.index is None else self._session.parts[slot.index].kind
         return f"{_HEADS.get(kind, CALL)}{slot.text}\n\n"
 
@@ -341,8 +330,28 @@ def excerpt(
     stops = [call.stop for call in session.own_calls if start < call.stop and grown[call.stop] - grown[start] <= room]
     if not stops:
         return None
-    chosen = [*turns, *_paired(parts, range(start, stops[-1]))]
-    return _stretch(session, parts, chosen, start)
+    chosen = [*turns]
+    made: set[str | None] = set()
+    for index in range(start, stops[-1]):
+        part = parts[index]
+        if part.kind is Kind.CALL:
+            made.add(part.call_id)
+        # A result whose call stands before the stretch is left out.
+        if part.kind is not Kind.RESULT or part.call_id in made:
+            chosen.append(index)
+    stop = chosen[-1] + 1
+    calls = [
+        ModelCall(bisect_left(chosen, call.first), bisect_left(chosen, call.stop))
+        for call in session.own_calls
+        if start <= call.first and call.stop <= stop
+    ]
+    return RecordedSession(
+        f"{session.name}@{start}",
+        session.source,
+        parts=[parts[index] for index in chosen],
+        messages=[session.messages[index] for index in chosen],
+        calls=calls,
+    )
 
 
 def shortened(part: Part) -> Part:
@@ -371,32 +380,3 @@ def _cut_in(value: object) -> object:
     if isinstance(value, list):
         return [_cut_in(inner) for inner in value]
     return value
-
-
-def _paired(parts: Sequence[Part], indexes: Sequence[int]) -> list[int]:
-    """Leave out results whose call stands before the stretch."""
-    calls: set[str | None] = set()
-    chosen = []
-    for index in indexes:
-        part = parts[index]
-        if part.kind is Kind.CALL:
-            calls.add(part.call_id)
-        if part.kind is not Kind.RESULT or part.call_id in calls:
-            chosen.append(index)
-    return chosen
-
-
-def _stretch(session: RecordedSession, parts: Sequence[Part], chosen: Sequence[int], start: int) -> RecordedSession:
-    stop = chosen[-1] + 1
-    calls = [
-        ModelCall(bisect_left(chosen, call.first), bisect_left(chosen, call.stop))
-        for call in session.own_calls
-        if start <= call.first and call.stop <= stop
-    ]
-    return RecordedSession(
-        f"{session.name}@{start}",
-        session.source,
-        parts=[parts[index] for index in chosen],
-        messages=[session.messages[index] for index in chosen],
-        calls=calls,
-    )

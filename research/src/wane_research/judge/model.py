@@ -56,7 +56,10 @@ class Model:
         self._api: Any = import_module(f"{_ENGINE}._ctypes_api")
         self._api._lib.llama_log_set(_SILENCE, None)
         self._model: Any = import_module(f"{_ENGINE}._internals").IkModel(str(path))
-        self._forget = _forgetting(self._api)
+        # The engine's function that removes positions of a sequence, which its binding leaves out.
+        self._forget = self._api._lib.llama_kv_cache_seq_rm
+        self._forget.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32]
+        self._forget.restype = ctypes.c_bool
         settings = self._api.llama_context_default_params()
         settings.n_ctx, settings.n_batch, settings.n_ubatch = window, _BATCH, _BATCH
         settings.n_threads = settings.n_threads_batch = 1
@@ -68,7 +71,6 @@ class Model:
         self._tokens: list[int] = []  # in memory
 
     def close(self) -> None:
-        """Free the model's memory."""
         self._api.llama_free(self._context)
         self._model.close()
 
@@ -96,7 +98,11 @@ class Model:
         self._prepare(before[:-1])
         batch = [before[-1], *continuation[:-1]]
         self._decode(batch, every=True)
-        losses = [self._loss(position, token) for position, token in enumerate(continuation)]
+        losses = []
+        for position, token in enumerate(continuation):
+            logits = self._logits(position).astype(np.float64)
+            most = logits.max()
+            losses.append(float(most + np.log(np.exp(logits - most).sum()) - logits[token]))
         # The continuation is no part of the next request.
         self._keep(len(before) - 1)
         return losses
@@ -151,16 +157,3 @@ class Model:
     def _logits(self, position: int) -> Any:
         pointer = self._api.llama_get_logits_ith(self._context, position)
         return np.ctypeslib.as_array(pointer, (self._model.n_vocab,))
-
-    def _loss(self, position: int, token: int) -> float:
-        logits = self._logits(position).astype(np.float64)
-        most = logits.max()
-        return float(most + np.log(np.exp(logits - most).sum()) - logits[token])
-
-
-def _forgetting(api: Any) -> Any:
-    """Return the engine's function that removes positions of a sequence, which its binding leaves out."""
-    remove = api._lib.llama_kv_cache_seq_rm
-    remove.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32]
-    remove.restype = ctypes.c_bool
-    return remove

@@ -48,7 +48,6 @@ class SmallModel:
         self.served: list[Served] = []  # the requests, in order
 
     def __call__(self, request: Request) -> Reply:
-        """Answer a request."""
         prompt = self._prompt(request)
         if len(prompt) > self._window:
             self.served.append(Served(len(prompt), 0, refused=True))
@@ -60,7 +59,9 @@ class SmallModel:
             self._made = 0
         if request.tools and self._made < self._calls:
             self._made += 1
-            call = self._call(prompt, _tools(request))
+            functions = [tool["function"] for tool in request.body["tools"]]  # in Chat Completions
+            schemas = {function["name"]: function.get("parameters", {}) for function in functions}
+            call = self._call(prompt, schemas)
             return Reply(calls=(call,), usage=Usage(len(prompt), len(self._model.tokens(call.raw_arguments)), cached))
         text = self._said(prompt, "[assistant]\n") or "Done."
         return Reply(text, usage=Usage(len(prompt), len(self._model.tokens(text)), cached))
@@ -103,22 +104,11 @@ class SmallModel:
         return "".join(self._model.pieces(tokens)).strip().partition("\n")[0]
 
 
-def _tools(request: Request) -> dict[str, Mapping[str, Any]]:
-    """Return the schemas of the arguments, by tool, in Chat Completions."""
-    functions = [tool["function"] for tool in request.body["tools"]]
-    return {function["name"]: function.get("parameters", {}) for function in functions}
-
-
 def _too_long(tokens: int, window: int) -> dict[str, Any]:
     """Return the error of OpenAI's API for a request that the window does not hold."""
     message = (
         f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. "
         "Please reduce the length of the messages."
     )
-    error = {
-        "message": message,
-        "type": "invalid_request_error",
-        "param": "messages",
-        "code": "context_length_exceeded",
-    }
-    return {"error": error}
+    kinds = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
+    return {"error": {"message": message, **kinds}}

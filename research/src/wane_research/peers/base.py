@@ -23,7 +23,6 @@ class Turn:
 
     @property
     def tokens(self) -> int:
-        """Its tokens."""
         return sum(item.tokens for item in self.items)
 
     @property
@@ -33,7 +32,6 @@ class Turn:
 
     @property
     def calls(self) -> list[Part]:
-        """Its calls."""
         return [part for part in self.parts if part.kind is Kind.CALL]
 
 
@@ -52,7 +50,6 @@ class Peer(Strategy):
         self._substitutes: dict[tuple[int, str], Substitute] = {}
 
     def add(self, item: Item, part: Part) -> None:
-        """Take in the next item."""
         turn = self._turn
         if turn is None or not _joins(turn, item):
             self._flush()

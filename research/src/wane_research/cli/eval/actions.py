@@ -60,7 +60,6 @@ def check(options: CheckOptions) -> int:
 
 
 def tasks_of(config: Config) -> list[Task]:
-    """Return the tasks of a configuration."""
     tasks = {task.name: task for task in find_tasks(Path(config.path), config.tasks, config.exclude)}
     return [tasks[name] for name in drawn(tuple(tasks), config.sample)]
 
@@ -121,7 +120,6 @@ def _points(share: float) -> str:
 
 
 def run_config(options: RunConfigOptions) -> int:
-    """Run a configuration, and return the exit code."""
     return _run(load(options.config), options)
 
 
@@ -141,7 +139,6 @@ def resume(options: ResumeOptions) -> int:
 
 
 def run_report(options: ReportOptions) -> int:
-    """Print a report, and return the exit code."""
     check_report(options.html)
     results = report(options.places)
     if not results.rows:
@@ -260,7 +257,6 @@ def list_tasks(options: TasksOptions) -> int:
 
 
 def write_swe_bench(options: SweBenchOptions) -> int:
-    """Write instances as tasks, and return the exit code."""
     names = write_tasks(
         options.source, options.target, None if options.count is None else Sample(options.count, options.seed)
     )
@@ -268,7 +264,6 @@ def write_swe_bench(options: SweBenchOptions) -> int:
 
 
 def write_long_cli(options: LongCliOptions) -> int:
-    """Write LongCLI-Bench's tasks, and return the exit code."""
     names = write_longcli(options.source, options.target)
     return _written(names, options.target)
 
@@ -288,7 +283,6 @@ def grade(options: GradeOptions) -> int:
 
 
 def write_recovered(options: RecoveryOptions) -> int:
-    """Write the tasks, and return the exit code."""
     target = options.target
     names = write_recovery(options.traces, options.tasks, target, options.messages)
     _written(names, target)

@@ -81,7 +81,10 @@ def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
     check_recordings(sources, options.folder)
     result, finished = _measure(options, sources, names, budgets)
     if options.output:
-        _write(result, options.output)
+        try:
+            options.output.write_text(f"{json.dumps(result.to_dict(), indent=1)}\n", encoding="utf-8")
+        except OSError as error:
+            raise WaneError(f"cannot write the result to {options.output}: {error.strerror}") from error
     if options.as_json:
         write_json(result.to_dict())
     elif expected is None:
@@ -93,7 +96,6 @@ def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
 
 
 def _chosen(options: BenchOptions, expected: Result | None) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the strategies and budgets to measure."""
     strategy, budgets = options.strategy, options.budgets
     if expected is None:
         return _strategies(strategy or "all,peers", explicit=strategy is not None), parse_budgets(budgets or BUDGETS)
@@ -147,13 +149,6 @@ def _measure(
     ordered = {cell: figures[cell] for cell in cells}
     result = make_result(sources, subjects, ordered, used, options.author, f"{datetime.now(UTC):%Y-%m-%d}")
     return result, finished
-
-
-def _write(result: Result, path: Path) -> None:
-    try:
-        path.write_text(f"{json.dumps(result.to_dict(), indent=1)}\n", encoding="utf-8")
-    except OSError as error:
-        raise WaneError(f"cannot write the result to {path}: {error.strerror}") from error
 
 
 def _print_sources(sources: Sequence[Source], folder: Path, *, as_json: bool) -> int:

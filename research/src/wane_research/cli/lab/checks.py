@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from wane.cli import failure
 from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
@@ -52,10 +52,8 @@ def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
         errors = (f"{validation.mean_share:.2%}", f"{validation.mean_share_of_kept:.2%}", share(validation.close))
         table.add_row(printable(validation.name), *reads, *errors, f"{sum(validation.outliers.values()):,}")
     plain_console().print(table)
-    recorded, simulated = (
-        sum(validation.recorded for validation in done),
-        sum(validation.simulated for validation in done),
-    )
+    recorded = sum(validation.recorded for validation in done)
+    simulated = sum(validation.simulated for validation in done)
     calls = counted(sum(len(validation.rows) for validation in done), "call")
     differ: Counter[str] = sum((Counter(validation.outliers) for validation in done), Counter())
     instead = ", ".join(f"{what} {count:,}" for what, count in sorted(differ.items())) or "none"
@@ -98,17 +96,21 @@ def run_annotations(options: AnnotationsOptions) -> int:
     total = sum((figures for _, figures in done), Annotations())
     if options.as_json:
         left_out = [{"path": file.path, "why": file.why} for file in gathered.unread]
-        data = {"sessions": [_entry(*row) for row in done], "total": total.to_dict(), "unread": left_out}
-        write_json(data)
+        sessions = [
+            {
+                "name": recording.session.name,
+                "path": recording.path,
+                "parent": recording.parent,
+                **figures.to_dict(),
+            }
+            for recording, figures in done
+        ]
+        write_json({"sessions": sessions, "total": total.to_dict(), "unread": left_out})
         return failure.OK
     _print_annotations(done, total)
     if gathered.unread:
         print_lines([f"{counted(len(gathered.unread), 'file')} skipped: {gathered.unread[0].why}"])
     return failure.OK
-
-
-def _entry(recording: Recording, figures: Annotations) -> dict[str, Any]:
-    return {"name": recording.session.name, "path": recording.path, "parent": recording.parent, **figures.to_dict()}
 
 
 def _print_annotations(done: Sequence[tuple[Recording, Annotations]], total: Annotations) -> None:

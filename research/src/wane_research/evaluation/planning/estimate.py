@@ -36,12 +36,10 @@ class Estimate:
 
     @property
     def name(self) -> str:
-        """The arm, in words."""
         arm = self.arm
         return " ".join(filter(None, (arm.model, arm.strategy_text, str(arm.budget or ""), arm.protocol)))
 
     def describe(self) -> str:
-        """Return it as a sentence."""
         to_come = f"{self.trials - self.done:,} of {self.trials:,} trials to come"
         if self.low is None or self.high is None:
             return f"{self.name}: {to_come}; cost not known"
@@ -50,7 +48,6 @@ class Estimate:
         return f"{self.name}: {to_come}; about {cost}{tokens}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data."""
         return {
             "arm": self.name,
             "trials": self.trials,

@@ -13,9 +13,7 @@ from wane_research.evaluation.results import ResultsError, find, read
 from wane_research.evaluation.statistics import Table, chance, equivalence_margin, within_variance
 
 RUNS: Final = (1, 2, 3, 5, 10, 20)  # numbers of runs that are shown
-
 MOST_RUNS: Final = 200  # runs beyond which none are looked for
-
 _COLUMNS: Final = ("model", "task", "reward")
 
 
@@ -54,7 +52,6 @@ class Power:
     least: float | None  # the margin that MOST_RUNS runs allow
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data."""
         return {
             "tasks": self.tasks,
             "margin": self.margin,

@@ -59,7 +59,6 @@ class View:
     passes: tuple[int, ...]  # model calls, from 0, ahead of which something was evicted
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data."""
         return {**asdict(self.arm), "run": self.run, "tokens": list(self.tokens), "passes": list(self.passes)}
 
 
@@ -155,7 +154,6 @@ class Report:
     remarks: tuple[str, ...]  # incomplete or ignored data, in sentences
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON-able data."""
         return {
             "rows": [row.to_dict() for row in self.rows],
             "runs": [encode(run) for run in self.runs],

@@ -38,7 +38,6 @@ _OF_PAPER = (
 
 
 def to_markdown(report: Report) -> str:
-    """Return a report as Markdown."""
     blocks = [
         "# Evaluation",
         "## Scores",

@@ -41,11 +41,9 @@ class MarkingEffect:
 
     @property
     def told_apart(self) -> bool:
-        """Whether the interval excludes 0."""
         return self.interval is not None and not self.interval.low <= 0 <= self.interval.high
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data."""
         return {**asdict(self), "told_apart": self.told_apart}
 
 

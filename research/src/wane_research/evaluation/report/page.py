@@ -20,7 +20,6 @@ _SCRIPTS: Final = tuple(_PAGE / f"{name}.js" for name in ("columns", "tables", "
 
 
 def write_page(path: Path, report: Report) -> None:
-    """Write a report as a page."""
     words = {
         "title": "Evaluation",
         "facts": _facts(report),

@@ -29,7 +29,6 @@ from wane_research.evaluation.statistics import (
 )
 
 WINDOW: Final = 10  # positions that a point of the plot over positions spans
-
 EDGE: Final = 0.1  # scores this close to 0 or 1 get Wilson's interval, which stays within these bounds
 
 

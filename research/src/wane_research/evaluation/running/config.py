@@ -25,11 +25,8 @@ NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and 
 """The line ahead of each task. The tasks themselves do not mention a new machine."""
 
 _SILENT: Final = 600.0  # seconds for which a call of the agent may be silent before it fails
-
 RIVAL: Final = "agent:"  # beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`
-
 ORACLE: Final = f"{RIVAL}oracle"  # the reference solution, which calls no model
-
 BY_WANE: Final = "@"  # separates the name of another agent from the strategy of `wane run` for it: `agent:pi@cwl`
 
 BY_WANE_AGENTS: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
@@ -193,7 +190,6 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """Refuses a key that stands there twice; YAML's own loader would take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return a mapping."""
         written = [key.value for key, _ in node.value]
         for key in written:
             if written.count(key) > 1:

@@ -46,7 +46,6 @@ Tell: TypeAlias = Callable[[Trial, int, int], None]
 """Called with each trial that has ended, the number of finished trials, and the number of all trials."""
 
 CONFIG_FILE: Final = "config.json"  # the configuration, beside the results
-
 _LOCK: Final = ".lock"
 
 _FLAGGED: Final = re.compile(r"flagged|polic(y|ies)|moderation|content.?filter|safety", re.IGNORECASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +16,8 @@ from wane_research.evaluation import bundle, swe_bench
 from wane_research.evaluation.results import NOTHING, Arm, ContextFigures, ErrorKind, Phase, StepReward, Trial, Usage
 from wane_research.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, hung_after, kept_by_wane
 from wane_research.evaluation.running.journals import (
-    SESSIONS,
     STORE,
+    JournalFigures,
     estimate_of,
     figures_of,
     has_begun,
@@ -27,22 +27,15 @@ from wane_research.evaluation.running.journals import (
 from wane_research.evaluation.running.tasks import Task
 
 if TYPE_CHECKING:
-    from harbor.models.agent.context import AgentContext
-    from harbor.models.trial.config import TrialConfig
     from harbor.models.trial.result import ExceptionInfo, StepResult, TrialResult
     from harbor.models.verifier.result import VerifierResult
 
 LINUX: Final = "wane_research.evaluation.environment:LinuxEnvironment"
 GRACE: Final = 120.0  # seconds that Harbor waits beyond Wane's own time limit, so that Wane ends first
-
 COST_LIMIT: Final = "CostLimitError"  # name of the error of a trial that reached its cost limit
-
 START: Final = "StartError"  # name of the error of a trial in which Wane did not start, as it will not in any other
-
 REWARD: Final = "RewardError"  # name of the error of a trial whose verifier gave no reward that can be used
-
 _MOUNTED: Final = ("linux", "docker", "podman")  # environments that can mount a folder of this machine
-
 _MESSAGE: Final = 500
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
 
@@ -67,44 +60,38 @@ class Attempt:
 
     @property
     def directory(self) -> Path:
-        """Its folder."""
         return self.folder / "trials" / self.name
 
     @property
-    def spent_before(self) -> float:
-        """Dollars of the session before this trial, as the agent counts them for its limit."""
-        return estimate_of(*self._earlier)
+    def _is_own(self) -> bool:
+        return not self.arm.strategy.startswith(RIVAL)
 
     def spent(self) -> Usage:
         """Return the usage so far of a trial that was stopped."""
-        own = not self.arm.strategy.startswith(RIVAL)
-        began = has_begun(self.directory) or bool(journals_in(self.directory)) if own else self.directory.exists()
+        began = self.directory.exists()
+        if self._is_own:
+            began = has_begun(self.directory) or bool(journals_in(self.directory))
         return self.figures(began=began)[0]
 
     def figures(self, *, began: bool = True) -> tuple[Usage, ContextFigures | None]:
         """Return the trial's usage so far, and the figures of its context if they are known.
 
         Those of Wane's agent are in its sessions. Of another agent the context is not known, and its usage is in the
-        sessions of Wane's proxy, if it uses one.
-
-        `began`: whether the agent began; if it did and its sessions are not here, nothing is known.
+        sessions of Wane's proxy, if it uses one. If an agent began and its sessions are not here, nothing is known.
         """
-        own = not self.arm.strategy.startswith(RIVAL)
         if not began:
-            return NOTHING, ContextFigures() if own else None
-        journals = journals_in(self.directory, SESSIONS if own else STORE)
-        if not journals or not (own or kept_by_wane(self.arm.strategy)):
+            return NOTHING, ContextFigures() if self._is_own else None
+        if not self._is_own:
+            journals = journals_in(self.directory, STORE) if kept_by_wane(self.arm.strategy) else ()
+            return usage_of(*journals) if journals else Usage(), None
+        journals = journals_in(self.directory)
+        if not journals:
             return Usage(), None
-        if not own:
-            return usage_of(*journals), None
         try:
-            return figures_of(*journals).since(figures_of(*self._earlier), self.arm.budget)
+            before = figures_of(self.earlier) if self.earlier else JournalFigures()
+            return figures_of(*journals).since(before, self.arm.budget)
         except WaneError:
             return Usage(), None
-
-    @property
-    def _earlier(self) -> tuple[Path, ...]:
-        return (self.earlier,) if self.earlier else ()
 
 
 async def try_task(config: Config, attempt: Attempt) -> Trial:
@@ -114,29 +101,10 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
         ConfigError: if a variable that the configuration names is not set.
         asyncio.CancelledError: if it was stopped.
     """
+    from harbor.models.trial.config import TaskConfig, TrialConfig, VerifierConfig
     from harbor.trial.trial import Trial as HarborTrial
 
-    described = _trial_config(config, attempt)
-    trial: HarborTrial | None = None
-    result: TrialResult | None = None
-    raised: Exception | None = None
-    try:
-        # It fails for a task that this environment cannot run, or that is damaged: the others can be tried.
-        trial = await HarborTrial.create(described)
-        await trial.run()
-    except Exception as error:
-        raised = error
-    if trial is not None:
-        # What Harbor had recorded when it failed to save the trial's files counts; there is nothing if it never began.
-        with suppress(RuntimeError):
-            result = trial.result
-    return _record(attempt, result, raised)
-
-
-def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
-    from harbor.models.trial.config import TaskConfig, TrialConfig, VerifierConfig
-
-    return TrialConfig(
+    described = TrialConfig(
         task=TaskConfig(path=attempt.task.path, source=config.benchmark),
         trial_name=attempt.name,
         trials_dir=attempt.directory.parent,
@@ -145,6 +113,27 @@ def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
         # Tasks of SWE-bench are graded afterwards, by its own grader.
         verifier=VerifierConfig(disable=config.benchmark in swe_bench.BENCHMARKS),
     )
+    harbor_trial: HarborTrial | None = None
+    result: TrialResult | None = None
+    raised: Exception | None = None
+    try:
+        # It fails for a task that this environment cannot run, or that is damaged: the others can be tried.
+        harbor_trial = await HarborTrial.create(described)
+        await harbor_trial.run()
+    except Exception as error:
+        raised = error
+    if harbor_trial is not None:
+        # What Harbor had recorded when it failed to save the trial's files counts; there is nothing if it never began.
+        with suppress(RuntimeError):
+            result = harbor_trial.result
+    usage, context = attempt.figures(began=False)
+    trial = Trial(attempt.arm, attempt.run, attempt.position, attempt.task.name, None, usage=usage, context=context)
+    if result is not None:
+        trial = _ended(attempt, trial, result)
+    if raised is None or trial.error:
+        return trial
+    phase: Phase = "tear-down" if trial.started else "set-up"
+    return replace(trial, error=type(raised).__name__, error_message=_line(str(raised)), phase=phase)
 
 
 def _agent(config: Config, attempt: Attempt) -> Any:
@@ -155,35 +144,36 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     seconds = limits.minutes_per_task * 60 if limits.minutes_per_task else own and own * limits.timeout_factor
     env = {name: _resolved(name, value) for name, value in config.env.items()}
     common = {"model_name": arm.model.replace(":", "/", 1) or None, "env": env}
+    budget = None if arm.budget is None else str(arm.budget)
+    kwargs: dict[str, Any]
     if by_wane := kept_by_wane(arm.strategy):
-        return AgentConfig(
-            import_path=f"wane_research.evaluation.rivals:{BY_WANE_AGENTS[by_wane[0]]}",
-            **common,
-            override_timeout_sec=seconds,
-            kwargs=_not_none(
-                wane_strategy=by_wane[1],
-                wane_budget=None if arm.budget is None else str(arm.budget),
-                wane_annotate=arm.annotate,
-                wane_max_cost=attempt.allowance,
-            ),
-        )
+        kwargs = {
+            "wane_strategy": by_wane[1],
+            "wane_budget": budget,
+            "wane_annotate": arm.annotate,
+            "wane_max_cost": attempt.allowance,
+        }
+        common |= {"import_path": f"wane_research.evaluation.rivals:{BY_WANE_AGENTS[by_wane[0]]}"}
+        return AgentConfig(**common, override_timeout_sec=seconds, kwargs=_not_none(kwargs))
     if arm.strategy.startswith(RIVAL):
         name = arm.strategy.removeprefix(RIVAL)
-        named = {"import_path": name} if ":" in name else {"name": name}
-        return AgentConfig(**named, **common, override_timeout_sec=seconds)
-    kwargs = _not_none(
-        strategy=arm.strategy,
-        budget=None if arm.budget is None else str(arm.budget),
-        annotate=arm.annotate,
-        new_environment=config.new_environment,
-        time_limit=seconds,
-        patience=limits.patience,
-        # The agent's limit is for its whole session.
-        cost_limit=None if attempt.allowance is None else attempt.allowance + attempt.spent_before,
-        patch=swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
+        common |= {"import_path": name} if ":" in name else {"name": name}
+        return AgentConfig(**common, override_timeout_sec=seconds)
+    cost_limit = attempt.allowance
+    if cost_limit is not None and attempt.earlier:
+        cost_limit += estimate_of(attempt.earlier)  # the agent's limit is for its whole session
+    kwargs = {
+        "strategy": arm.strategy,
+        "budget": budget,
+        "annotate": arm.annotate,
+        "new_environment": config.new_environment,
+        "time_limit": seconds,
+        "patience": limits.patience,
+        "cost_limit": cost_limit,
+        "patch": swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
         # A session file is in a folder for its directory, below that of all sessions.
-        session=str(attempt.earlier.parents[1]) if attempt.earlier else None,
-    )
+        "session": str(attempt.earlier.parents[1]) if attempt.earlier else None,
+    }
     return AgentConfig(
         import_path="wane_research.evaluation.harbor:WaneAgent",
         **common,
@@ -191,11 +181,11 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         override_timeout_sec=seconds and hung_after(seconds, limits.patience) + GRACE,
         # In a session over tasks, a task's steps are turns of it; isolated, each step has a session of its own.
         resume_trajectory=arm.protocol == "single",
-        kwargs=kwargs,
+        kwargs=_not_none(kwargs),
     )
 
 
-def _not_none(**values: Any) -> dict[str, Any]:
+def _not_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -207,8 +197,7 @@ def _environment(config: Config) -> Any:
     if ":" in settings.type or settings.type == "linux":
         named = {"import_path": LINUX if settings.type == "linux" else settings.type}
     mounts = []
-    mounted = settings.type in _MOUNTED if settings.mount is None else settings.mount
-    if mounted:
+    if settings.type in _MOUNTED if settings.mount is None else settings.mount:
         mounts.append({"type": "bind", "source": str(bundle.ensure()), "target": bundle.PLACE, "read_only": True})
     return EnvironmentConfig(**named, kwargs=dict(settings.kwargs), mounts=mounts)
 
@@ -221,18 +210,6 @@ def _resolved(name: str, value: str) -> str:
         return variable
 
     return _REFERENCE.sub(of, value)
-
-
-def _record(attempt: Attempt, result: TrialResult | None, raised: Exception | None) -> Trial:
-    """Return the record of a trial from what Harbor recorded, if it did, and what it raised."""
-    usage, context = attempt.figures(began=False)
-    trial = Trial(attempt.arm, attempt.run, attempt.position, attempt.task.name, None, usage=usage, context=context)
-    if result is not None:
-        trial = _ended(attempt, trial, result)
-    if raised is None or trial.error:
-        return trial
-    phase: Phase = "tear-down" if trial.started else "set-up"
-    return replace(trial, error=type(raised).__name__, error_message=_line(str(raised)), phase=phase)
 
 
 def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
@@ -249,10 +226,12 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
     usage, context = attempt.figures(began=bool(timings))
     if rival and timings and not kept_by_wane(attempt.arm.strategy):
         usage = NOTHING if attempt.arm.strategy == ORACLE else _reported_usage(contexts)
-    reward, graded_steps, wrong = _graded(result)
-    error, message, phase = _error(result)
-    metadata = _metadata(contexts)
-    fault, waited = metadata.get("fault"), _waited(contexts)
+    # What the agent said of its last turn, and the seconds that all turns lost to the provider.
+    metadata: Mapping[str, Any] = next((said.metadata for said in reversed(contexts) if said.metadata), {})
+    waits = [(said.metadata or {}).get("waited_seconds") for said in contexts]
+    waited = sum(filter(None, waits)) if waits and None not in waits else None
+    error, message, phase = _error(result, metadata)
+    fault = metadata.get("fault")
     ended_by: ErrorKind | None = "environment" if error == START else None
     if fault:
         error, message = fault["name"], metadata["error"]
@@ -261,6 +240,7 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
         ended_by = "limit" if full else "provider"
     elif error == "AgentTimeoutError" and metadata.get("outcome") == "time_limit":
         message = metadata["error"]  # Harbor names its own limit
+    reward, graded_steps, wrong = _graded(result)
     if wrong and not fault:
         error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
     return replace(
@@ -281,10 +261,9 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
     )
 
 
-def _error(result: TrialResult) -> tuple[str, str, Phase | None]:
+def _error(result: TrialResult, metadata: Mapping[str, Any]) -> tuple[str, str, Phase | None]:
     """The name of the error that ended a trial, its text, and the part of the trial in which it was raised."""
     steps = result.step_results or []
-    metadata = _metadata([step.agent_result for step in (result, *steps) if step.agent_result is not None])
     failed_in = next((step for step in steps if step.exception_info), None)
     failed = result.exception_info or (failed_in and failed_in.exception_info)
     limited = metadata.get("outcome") == "cost_limit"
@@ -292,17 +271,6 @@ def _error(result: TrialResult) -> tuple[str, str, Phase | None]:
         return (COST_LIMIT, "", "agent") if limited else ("", "", None)
     last = failed_in or (steps[-1] if steps else result)
     return COST_LIMIT if limited else failed.exception_type, failed.exception_message, _phase(last, failed)
-
-
-def _metadata(contexts: Sequence[AgentContext]) -> Mapping[str, Any]:
-    """What the agent said of its last turn."""
-    return next((context.metadata for context in reversed(contexts) if context.metadata), {})
-
-
-def _waited(contexts: Sequence[AgentContext]) -> float | None:
-    """Seconds that the turns lost to the provider; None if an agent does not say."""
-    waits = [(context.metadata or {}).get("waited_seconds") for context in contexts]
-    return sum(filter(None, waits)) if waits and None not in waits else None
 
 
 def _phase(part: TrialResult | StepResult, failed: ExceptionInfo) -> Phase:

@@ -30,7 +30,6 @@ BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a 
 """The folder of base root file systems, unless the environment's argument `bases` names another."""
 
 VERSION: Final = 1  # version of the way of building; layers of other versions are not used
-
 _META: Final = "layer.json"
 _STEP_TIMEOUT: Final = 3600.0
 _TOLD: Final = 3000

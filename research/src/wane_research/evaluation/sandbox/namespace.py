@@ -30,7 +30,6 @@ Network: TypeAlias = Literal["host", "own", "none"]
 """Whether a namespace shares the host's network, has one of its own that leads outside, or none."""
 
 TOOLS: Final = ("unshare", "mount", "pivot_root", "tar")  # programs of the host that this needs
-
 _PYTHON: Final = (sys.executable, "-I", "-S", "-B", entering.__file__)
 
 _RESOLVER: Final = "10.0.2.3"  # slirp4netns answers there
