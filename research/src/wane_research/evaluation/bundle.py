@@ -81,29 +81,27 @@ def ensure() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     # Another process may be making it: waiting is quicker than making it twice.
     with FileLock(folder / ".lock"):
-        if not target.exists():
-            _clear(folder)
-            _make(target, packages)
+        if target.exists():
+            return target
+        # Bundles that nobody has begun to use for weeks go: each change of the source makes a new one.
+        oldest = time.time() - _KEPT
+        for old in folder.glob("*-*"):
+            if old.stat().st_mtime < oldest:
+                shutil.rmtree(old, ignore_errors=True)
+        new = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+        try:
+            _fill(new, packages)
+            command = [str(new / "bin" / "wane"), "--version"]
+            env = {"PATH": os.defpath}
+            started = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=env)  # noqa: S603
+            if started.returncode:
+                reason = (started.stderr or started.stdout).strip()[-1000:]
+                raise BundleError(f"the bundle does not start: {reason}")
+            new.chmod(0o755)
+            new.rename(target)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     return target
-
-
-def _make(target: Path, packages: dict[str, Distribution]) -> None:
-    new = Path(tempfile.mkdtemp(prefix="new-", dir=target.parent))
-    try:
-        _fill(new, packages)
-        _check(new)
-        new.chmod(0o755)
-        new.rename(target)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def _clear(folder: Path) -> None:
-    """Remove bundles that nobody has begun to use for weeks: each change of the source makes a new one."""
-    oldest = time.time() - _KEPT
-    for old in folder.glob("*-*"):
-        if old.stat().st_mtime < oldest:
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def _name(packages: dict[str, Distribution]) -> str:
@@ -198,16 +196,3 @@ def _add_libraries(new: Path) -> None:
     shutil.copy2(loader.resolve(), new / "lib" / "loader")
     for name, path in libraries.items():
         shutil.copy2(path.resolve(), new / "lib" / name)
-
-
-def _check(new: Path) -> None:
-    done = subprocess.run(  # noqa: S603 - what was just made
-        [str(new / "bin" / "wane"), "--version"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-        env={"PATH": os.defpath},
-    )
-    if done.returncode:
-        raise BundleError(f"the bundle does not start: {(done.stderr or done.stdout).strip()[-1000:]}")

@@ -135,7 +135,11 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         # Each step but a resumed one has a session of its own.
         self._session_id, self._skip = None, 0
         if self._chosen.session:
-            await self._go_on_with(Path(self._chosen.session), environment)
+            earlier = Path(self._chosen.session)
+            self._session_id = session_id(earlier)
+            self._skip = len(read(_only_session(earlier)).records)
+            await environment.upload_dir(earlier, self._sessions)
+            await environment.exec(f"chmod -R a+rwX {self._sessions}", user="root")
         try:
             await self._turn(f"{line}\n\n{instruction}" if line else instruction, environment, context)
         finally:
@@ -159,12 +163,6 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
     def _sessions(self) -> str:
         return f"{self.environment_logs_dir}/{SESSIONS}"
 
-    async def _go_on_with(self, earlier: Path, environment: BaseEnvironment) -> None:
-        self._session_id = session_id(earlier)
-        self._skip = len(read(_only_session(earlier)).records)
-        await environment.upload_dir(earlier, self._sessions)
-        await environment.exec(f"chmod -R a+rwX {self._sessions}", user="root")
-
     async def _turn(self, task: str, environment: BaseEnvironment, context: AgentContext) -> None:
         prompt = self.logs_dir / PROMPT
         prompt.parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +184,14 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         if result["session_id"] is None:
             raise StartError(f"wane did not start: {result['error']}")
         self._session_id = result["session_id"]
-        await self._write_trajectory(environment)
+        sessions = self.logs_dir / SESSIONS
+        try:
+            if not sessions.exists():  # an environment without mounts
+                await environment.download_dir(self._sessions, sessions)
+            write(_only_session(sessions), self._skip, self.logs_dir.parent.name, self.logs_dir / FILE)
+        except (WaneError, OSError, ValueError) as error:
+            # A trial counts even if it cannot be shown.
+            self.logger.warning("no trajectory was written: %s", error)
         context.n_input_tokens, context.n_output_tokens = usage["input_tokens"], usage["output_tokens"]
         context.n_cache_tokens, context.cost_usd = usage["cache_read_tokens"], usage["cost_usd"]
         context.metadata = {name: result[name] for name in (*_ABOUT, "usage", "session_usage", "view_tokens", "budget")}
@@ -197,16 +202,6 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         if result["outcome"] != "done":
             outcome = _OUTCOMES.get(result["outcome"], "it failed")
             raise NonZeroAgentExitCodeError(f"wane ended before the task was done: {outcome}: {result['error']}")
-
-    async def _write_trajectory(self, environment: BaseEnvironment) -> None:
-        sessions = self.logs_dir / SESSIONS
-        try:
-            if not sessions.exists():  # an environment without mounts
-                await environment.download_dir(self._sessions, sessions)
-            write(_only_session(sessions), self._skip, self.logs_dir.parent.name, self.logs_dir / FILE)
-        except (WaneError, OSError, ValueError) as error:
-            # A trial counts even if it cannot be shown.
-            self.logger.warning("no trajectory was written: %s", error)
 
     def _command(self) -> str:
         chosen = self._chosen

@@ -63,27 +63,24 @@ def write_longcli(source: Path, target: Path) -> tuple[str, ...]:
     for task in folders:
         if missing := [name for name in ("Dockerfile", "run-tests.sh", "tests") if not (task / name).exists()]:
             raise ConfigError(f"{task} is not a task of LongCLI-Bench: it has no {', '.join(missing)}")
-        _write(task, target / task.name)
+        new = target / task.name
+        about = load_yaml(task / "task.yaml")
+        shutil.copytree(
+            task,
+            new / "environment",
+            symlinks=True,
+            dirs_exist_ok=True,
+            ignore=lambda folder, _, root=str(task): _OTHER if folder == root else (),
+        )
+        shutil.copytree(task / "tests", new / "tests", symlinks=True, dirs_exist_ok=True)
+        shutil.copy2(task / "run-tests.sh", new / "tests")
+        try:
+            texts = _texts(about)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(f"{task / 'task.yaml'} is not that of a task of LongCLI-Bench: {error!r}") from error
+        for name, text in texts.items():
+            (new / name).write_text(text, encoding="utf-8")
     return tuple(task.name for task in folders)
-
-
-def _write(task: Path, new: Path) -> None:
-    about = load_yaml(task / "task.yaml")
-    shutil.copytree(
-        task,
-        new / "environment",
-        symlinks=True,
-        dirs_exist_ok=True,
-        ignore=lambda at, _: _OTHER if at == str(task) else (),
-    )
-    shutil.copytree(task / "tests", new / "tests", symlinks=True, dirs_exist_ok=True)
-    shutil.copy2(task / "run-tests.sh", new / "tests")
-    try:
-        texts = _texts(about)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{task / 'task.yaml'} is not that of a task of LongCLI-Bench: {error!r}") from error
-    for name, text in texts.items():
-        (new / name).write_text(text, encoding="utf-8")
 
 
 def _texts(about: Any) -> Mapping[str, str]:

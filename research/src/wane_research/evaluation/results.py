@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from wane.core.errors import FormatError
 from wane.journal.codec import SchemaError, decode, encode
@@ -114,8 +114,6 @@ grading, or the agent."""
 
 Phase: TypeAlias = Literal["set-up", "agent", "grading", "tear-down"]
 """Part of a trial: before the agent begins, while it works, while its work is graded, and after that."""
-
-T = TypeVar("T")
 
 
 class ResultsError(FormatError):
@@ -308,11 +306,20 @@ def read(path: Path) -> RunResults:
     lines = complete.split(b"\n") if complete else []
     if not lines:
         raise ResultsError(f"{path}: no results: its first line, the run's header, is missing")
-    run = _read_header(path, lines[0])
+    run: Run = _decoded(path, 1, lines[0], Run)
+    if not 0 <= run.margin <= 1:
+        raise ResultsError(f"{path}, line 1: margin: {run.margin:g} is not from 0 to 1")
+    if len(set(run.order)) != len(run.order):
+        raise ResultsError(f"{path}, line 1: order: a task is named twice")
     trials: dict[str, Trial] = {}
     abandoned: list[Abandoned] = []
     for number, line in enumerate(lines[1:], start=2):
-        record = _read_record(path, number, line, run)
+        record: Trial | Abandoned = _decoded(path, number, line, Trial, Abandoned)
+        if (record.arm, record.run) != (run.arm, run.run):
+            raise ResultsError(f"{path}, line {number}: a trial of another run than the file's header says")
+        wrong = _impossible(record) if record.task in run.order else f"task: {record.task!r} is not in the run's order"
+        if wrong:
+            raise ResultsError(f"{path}, line {number}: {wrong}")
         # A trial that had ended may be given up to be done again.
         trials.pop(record.task, None)
         if isinstance(record, Abandoned):
@@ -336,36 +343,6 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
                 yield file
 
 
-def _read_header(path: Path, line: bytes) -> Run:
-    data = _parsed(path, 1, line)
-    if data.pop("kind", None) != Run.kind:
-        raise ResultsError(f'{path}: not results of a run: it does not begin with {{"kind":"run",…}}')
-    if data.get("version") != VERSION:
-        raise ResultsError(
-            f"{path}: version {data.get('version')!r} of the format of results; this Wane reads version {VERSION}"
-        )
-    run = _decoded(path, 1, Run, data)
-    if not 0 <= run.margin <= 1:
-        raise ResultsError(f"{path}, line 1: margin: {run.margin:g} is not from 0 to 1")
-    if len(set(run.order)) != len(run.order):
-        raise ResultsError(f"{path}, line 1: order: a task is named twice")
-    return run
-
-
-def _read_record(path: Path, number: int, line: bytes, run: Run) -> Trial | Abandoned:
-    data = _parsed(path, number, line)
-    kind = data.pop("kind", None)
-    if kind not in (Trial.kind, Abandoned.kind):
-        raise ResultsError(f"{path}, line {number}: a record of unknown kind {kind!r}")
-    record = _decoded(path, number, Trial, data) if kind == Trial.kind else _decoded(path, number, Abandoned, data)
-    if (record.arm, record.run) != (run.arm, run.run):
-        raise ResultsError(f"{path}, line {number}: a trial of another run than the file's header says")
-    wrong = "" if record.task in run.order else f"task: {record.task!r} is not in the run's order"
-    if wrong := wrong or _impossible(record):
-        raise ResultsError(f"{path}, line {number}: {wrong}")
-    return record
-
-
 def _impossible(record: Trial | Abandoned) -> str:
     """What of a record cannot be: a single NaN would make every mean of a report NaN. "" if all can."""
     amounts = {f"usage: {name}": value for name, value in encode(record.usage).items()}
@@ -383,17 +360,24 @@ def _impossible(record: Trial | Abandoned) -> str:
     return ""
 
 
-def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def _decoded(path: Path, number: int, line: bytes, *kinds: type[Run | Trial | Abandoned]) -> Any:
+    """The record of one of these kinds in a line."""
     try:
         data = json.loads(line)
     except ValueError as error:
         raise ResultsError(f"{path}, line {number}: not JSON: {error}") from None
     if not isinstance(data, dict):
         raise ResultsError(f"{path}, line {number}: not a JSON object")
-    return data
-
-
-def _decoded(path: Path, number: int, cls: type[T], data: dict[str, Any]) -> T:
+    name = data.pop("kind", None)
+    cls = next((cls for cls in kinds if cls.kind == name), None)
+    if number == 1 and cls is None:
+        raise ResultsError(f'{path}: not results of a run: it does not begin with {{"kind":"run",…}}')
+    if cls is None:
+        raise ResultsError(f"{path}, line {number}: a record of unknown kind {name!r}")
+    if cls is Run and data.get("version") != VERSION:
+        raise ResultsError(
+            f"{path}: version {data.get('version')!r} of the format of results; this Wane reads version {VERSION}"
+        )
     try:
         return decode(cls, data)
     except SchemaError as error:

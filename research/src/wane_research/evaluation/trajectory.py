@@ -62,8 +62,11 @@ class _Steps:
 
     def add(self, parts: Iterable[Part], record: Record) -> None:
         parts = list(parts)
-        if results := [part for part in parts if part.kind is Kind.RESULT]:
-            self._observe(results)
+        results = [part for part in parts if part.kind is Kind.RESULT]
+        last = next((step for step in reversed(self.all) if step["source"] == "agent"), None)
+        if results and last is not None:
+            observed = last.setdefault("observation", {"results": []})["results"]
+            observed += [{"source_call_id": part.call_id, "content": part.text} for part in results]
         for part in parts:
             if part.kind in (Kind.USER, Kind.NOTICE):
                 self._step(record, source="user", message=part.text)
@@ -87,7 +90,13 @@ class _Steps:
         if calls:
             fields["tool_calls"] = calls
         if self.usage:
-            fields["metrics"] = _metrics(self.usage)
+            metrics = {
+                "prompt_tokens": self.usage.input_tokens,
+                "completion_tokens": self.usage.output_tokens,
+                "cached_tokens": self.usage.cache_read_tokens,
+                "cost_usd": self.usage.cost,
+            }
+            fields["metrics"] = {name: value for name, value in metrics.items() if value is not None}
             self.model = fields["model_name"] = self.usage.model
         if self.passes:
             figures = ("tokens_before", "tokens_after", "satisfied")
@@ -96,13 +105,6 @@ class _Steps:
             }
         self._step(record, source="agent", **fields)
         self.usage, self.passes = None, []
-
-    def _observe(self, results: list[Part]) -> None:
-        last = next((step for step in reversed(self.all) if step["source"] == "agent"), None)
-        if last is None:
-            return
-        observed = last.setdefault("observation", {"results": []})["results"]
-        observed += [{"source_call_id": part.call_id, "content": part.text} for part in results]
 
 
 def _joined(parts: list[Part], kind: Kind) -> str:
@@ -115,13 +117,3 @@ def _arguments(part: Part) -> Mapping[str, Any]:
     except ValueError:
         arguments = None
     return arguments if isinstance(arguments, dict) else {"arguments": part.arguments}
-
-
-def _metrics(usage: UsageRecord) -> dict[str, Any]:
-    metrics = {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "cached_tokens": usage.cache_read_tokens,
-        "cost_usd": usage.cost,
-    }
-    return {name: value for name, value in metrics.items() if value is not None}

@@ -42,21 +42,27 @@ def problems(config: Config, tasks: Sequence[Task], environ: Mapping[str, str] =
     `config`: its configuration.
     `environ`: this machine's environment, of which only names are looked at.
     """
-    problems = [*_harbor(), *_models(config, environ), *clients(config.models)]
-    if config.environment.type == "linux":
-        problems += _linux(config, tasks)
-    elif config.environment.type == "docker":
-        problems += _docker()
-    return [*problems, *_room(platformdirs.user_cache_path("wane", appauthor=False), _FOR_A_BUNDLE, "Wane's bundle")]
-
-
-def _harbor() -> Iterator[str]:
+    problems = []
     try:
         need_harbor("wane eval run")
     except WaneError as error:
-        yield str(error)
+        problems.append(str(error))
     if not sys.platform.startswith("linux"):
-        yield "Wane's bundle for the environments can only be made on Linux: run wane eval there"
+        problems.append("Wane's bundle for the environments can only be made on Linux: run wane eval there")
+    problems += [*_models(config, environ), *clients(config.models)]
+    if config.environment.type == "linux":
+        problems += _linux(config, tasks)
+    elif config.environment.type == "docker":
+        program = shutil.which("docker")
+        if program is None:
+            problems.append(
+                "environment: docker is not installed; install it, or use environment: {type: linux} as root"
+            )
+        elif subprocess.run([program, "info"], capture_output=True, check=False).returncode:  # noqa: S603
+            problems.append(
+                "environment: docker does not answer: start its daemon, or add this user to the group docker"
+            )
+    return [*problems, *_room(platformdirs.user_cache_path("wane", appauthor=False), _FOR_A_BUNDLE, "Wane's bundle")]
 
 
 def _models(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
@@ -145,14 +151,6 @@ def _linux(config: Config, tasks: Sequence[Task]) -> Iterator[str]:
             f"concurrency: {config.concurrency} tasks at once share this machine's ports, and their servers would "
             "collide; set concurrency: 1, or environment: {kwargs: {network: own}}"
         )
-
-
-def _docker() -> Iterator[str]:
-    program = shutil.which("docker")
-    if program is None:
-        yield "environment: docker is not installed; install it, or use environment: {type: linux} as root"
-    elif subprocess.run([program, "info"], capture_output=True, check=False).returncode:  # noqa: S603
-        yield "environment: docker does not answer: start its daemon, or add this user to the group docker"
 
 
 def _room(folder: Path, least: float, what: str) -> Iterator[str]:

@@ -64,12 +64,9 @@ def estimates(config: Config, tasks: int) -> tuple[Estimate, ...]:
 
     `config`: the configuration; results in its output folder are used.
     """
-    trials = _trials(Path(config.output)) if config.output else []
+    files = sorted(Path(config.output).rglob(FILE_NAME)) if config.output else []
+    trials = [trial for path in files for trial in read(path).trials]
     return tuple(_estimate(config, arm, tasks * config.runs, trials) for arm in config.arms())
-
-
-def _trials(folder: Path) -> list[Trial]:
-    return [trial for path in sorted(folder.rglob(FILE_NAME)) for trial in read(path).trials]
 
 
 def _estimate(config: Config, arm: Arm, count: int, trials: Sequence[Trial]) -> Estimate:

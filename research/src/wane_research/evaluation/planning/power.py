@@ -58,16 +58,7 @@ class Power:
             "runs_needed": self.needed,
             "widest": self.widest.arm,
             "sizes": [asdict(size) for size in self.sizes],
-            "arms": [
-                {
-                    "arm": spread.arm,
-                    "tasks": spread.tasks,
-                    "trials": spread.trials,
-                    "ungraded": spread.ungraded,
-                    "variance": spread.variance,
-                }
-                for spread in self.spreads
-            ],
+            "arms": [asdict(spread) for spread in self.spreads],
         }
 
 

@@ -157,8 +157,9 @@ class Config:
         for model in self.models or ("",):
             for strategy in self.strategies:
                 # Without a budget to keep, all budgets are the same; other agents do not take one.
-                free = strategy == "none" or (strategy.startswith(RIVAL) and kept_by_wane(strategy) is None)
-                marks = self.annotate if _is_marked(strategy) else ()
+                by_wane = kept_by_wane(strategy)
+                free = strategy == "none" or (strategy.startswith(RIVAL) and by_wane is None)
+                marks = self.annotate if traits(by_wane[1] if by_wane else strategy).marked else ()
                 for budget, protocol, annotate in product(self.budgets, self.protocols, marks or (None,)):
                     if strategy.startswith(RIVAL) and protocol == "single":
                         continue
@@ -261,12 +262,6 @@ def kept_by_wane(strategy: str) -> tuple[str, str] | None:
     """Return the agent and the strategy of `agent:NAME@STRATEGY`; None for anything else."""
     name, at, wane_strategy = strategy.removeprefix(RIVAL).partition(BY_WANE)
     return (name, wane_strategy) if at and strategy.startswith(RIVAL) else None
-
-
-def _is_marked(strategy: str) -> bool:
-    """Whether somebody marks episodes under a strategy, or under that of `wane run` for another agent."""
-    by_wane = kept_by_wane(strategy)
-    return traits(by_wane[1] if by_wane else strategy).marked
 
 
 def _check_by_wane(strategy: str, name: str, wane_strategy: str, annotate: Collection[str]) -> None:

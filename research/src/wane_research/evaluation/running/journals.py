@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -141,7 +140,7 @@ def figures_of(*journals: Path) -> JournalFigures:
     """Return the figures of some sessions, together."""
     calls: list[UsageRecord] = []
     views: list[int] = []
-    evicted: list[int] = []
+    evicted: list[int] = []  # tokens that each pass took
     work: list[ToolUse] = []
     unended: set[str] = set()
     again, complete = 0, True
@@ -150,12 +149,9 @@ def figures_of(*journals: Path) -> JournalFigures:
         calls += model_calls(file.records)
         views += [record.input_tokens for record in file.records if isinstance(record, UsageRecord)]
         session = session_of(file.header, file.records)
-        evicted += [
-            eviction.tokens_before - eviction.tokens_after for eviction in session.evictions if eviction.removed
-        ]
-        evicted += [
-            (compaction.tokens_before or 0) - (compaction.tokens_after or 0) for compaction in session.compactions
-        ]
+        passes = [eviction for eviction in session.evictions if eviction.removed]
+        evicted += [eviction.tokens_before - eviction.tokens_after for eviction in passes]
+        evicted += [(taken.tokens_before or 0) - (taken.tokens_after or 0) for taken in session.compactions]
         again += read_again(session)
         work += tool_uses(session)
         unended |= unended_episodes(session)
@@ -177,16 +173,12 @@ def usage_of(*journals: Path) -> Usage:
         return Usage()
 
 
-def estimate_of(*journals: Path) -> float:
-    """Return the dollars of some sessions together, with an estimate for the calls whose cost is not known.
-
-    `journals`: the session files. One that cannot be read counts nothing.
-    """
-    spent = 0.0
-    for journal in journals:
-        with suppress(WaneError):
-            spent += Account.of(read(journal).records).estimate
-    return spent
+def estimate_of(journal: Path) -> float:
+    """Return the dollars of a session, with an estimate for calls whose cost is not known; 0 if it cannot be read."""
+    try:
+        return Account.of(read(journal).records).estimate
+    except WaneError:
+        return 0.0
 
 
 def _summed(calls: Sequence[UsageRecord]) -> Usage:

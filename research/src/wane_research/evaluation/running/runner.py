@@ -28,7 +28,6 @@ from wane_research.evaluation.results import (
     Arm,
     ErrorKind,
     Run,
-    RunResults,
     Total,
     Trial,
     Usage,
@@ -188,27 +187,27 @@ class Evaluation:
         """
         for run in self._runs:
             self._open(run)
-        self._keep_config()
-        slots = asyncio.Semaphore(self._config.concurrency)
-        lanes = [lane for run in self._runs for lane in self._lanes(run)]
-        try:
-            async with asyncio.TaskGroup() as group:
-                for lane in lanes:
-                    group.create_task(self._lane(lane, slots))
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        if self._paused:
-            reasons = "; ".join(self._paused)
-            raise PausedError(f"paused, with {self.done} of {self.total} trials done: {reasons}")
-        if self._reasons:
-            reasons = "; ".join(filter(None, (*self._reasons, self.not_limited)))
-            raise StoppedError(f"{reasons}. {self.done} of {self.total} trials are done; raise it and go on")
-
-    def _keep_config(self) -> None:
-        """Keep the configuration beside the results, so that the evaluation can be resumed from there."""
+        # Kept beside the results, so that the evaluation can be resumed from there.
         new = self._folder / f"{CONFIG_FILE}.new"
         new.write_text(json.dumps(encode(self._config), indent=2), encoding="utf-8")
         new.replace(self._folder / CONFIG_FILE)
+        slots = asyncio.Semaphore(self._config.concurrency)
+        lanes: list[tuple[_OneRun, int | None]] = []
+        for run in self._runs:
+            # A session over tasks does them one after the other; isolated ones do not wait for each other.
+            positions = [None] if run.arm.protocol == "single" else [attempt.position for attempt in run.missing()]
+            lanes += [(run, position) for position in positions]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for run, position in lanes:
+                    group.create_task(self._lane(run, position, slots))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        if self._paused:
+            raise PausedError(f"paused, with {self.done} of {self.total} trials done: {'; '.join(self._paused)}")
+        if self._reasons:
+            reasons = "; ".join(filter(None, (*self._reasons, self.not_limited)))
+            raise StoppedError(f"{reasons}. {self.done} of {self.total} trials are done; raise it and go on")
 
     def _run(self, arm: Arm, number: int) -> _OneRun:
         words = [arm.model, arm.strategy, str(arm.budget or ""), arm.protocol, arm.annotate]
@@ -224,7 +223,14 @@ class Evaluation:
         if run.file.exists():
             results = read(run.file)
             ended = {trial.task: trial for trial in results.trials}
-            _check_same(results, header)
+            # Limits may differ, because they can be raised.
+            for name in ("arm", "run", "order", "new_environment", "margin"):
+                begun, wanted = getattr(results.run, name), getattr(header, name)
+                if begun != wanted:
+                    raise EvaluationError(
+                        f"{results.path} was begun with another {name}: {begun!r}, not {wanted!r}. Choose another "
+                        "output, or the configuration that it was begun with"
+                    )
             again = self._again if run.arm.protocol == "isolated" else ()
             run.done = {trial.task: trial for trial in results.trials if trial.ended_by not in again}
             paid = [*(trial.usage for trial in run.done.values()), *(trial.usage for trial in results.abandoned)]
@@ -244,14 +250,7 @@ class Evaluation:
         if attempt.directory.exists():  # not if the environment could not be made
             shutil.rmtree(attempt.directory)
 
-    def _lanes(self, run: _OneRun) -> list[tuple[_OneRun, int | None]]:
-        """A session over tasks does them one after the other; isolated ones do not wait for each other."""
-        if run.arm.protocol == "single":
-            return [(run, None)]
-        return [(run, attempt.position) for attempt in run.missing()]
-
-    async def _lane(self, lane: tuple[_OneRun, int | None], slots: asyncio.Semaphore) -> None:
-        run, position = lane
+    async def _lane(self, run: _OneRun, position: int | None, slots: asyncio.Semaphore) -> None:
         async with slots:
             self._busy += 1
             try:
@@ -314,15 +313,15 @@ class Evaluation:
 
     def _stop(self, run: _OneRun, scope: str) -> bool:
         limits = self._config.limits
+        reason = {
+            "run": f"the limit of ${limits.cost_per_run or 0:g} for a run is reached",
+            "total": f"the limit of ${limits.cost_total or 0:g} in total is reached",
+        }.get(scope, f"a limit of cost cannot be kept, because the price of {run.arm.model} is not known")
+        self._reasons[reason] = None
         if scope == "run":
             run.stopped = True
-            self._reasons[f"the limit of ${limits.cost_per_run:g} for a run is reached"] = None
-        elif scope == "total":
-            self._stopped = True
-            self._reasons[f"the limit of ${limits.cost_total:g} in total is reached"] = None
         else:
             self._stopped = True
-            self._reasons[f"a limit of cost cannot be kept, because the price of {run.arm.model} is not known"] = None
         return False
 
     def _allowance(self, run: _OneRun) -> tuple[float | None, str]:
@@ -368,19 +367,5 @@ def _header(config: Config, run: _OneRun) -> Run:
         created=datetime.now(UTC),
         benchmark_tasks=size_of(config.benchmark, Path(config.path)),
         versions={"wane": wane.__version__, "harbor": harbor, "python": platform.python_version()},
-        settings={
-            "limits": encode(config.limits),
-            "environment": config.environment.type,
-            "path": config.path,
-        },
+        settings={"limits": encode(config.limits), "environment": config.environment.type, "path": config.path},
     )
-
-
-def _check_same(results: RunResults, header: Run) -> None:
-    """Refuse to continue the results of another configuration. Limits may differ, because they can be raised."""
-    for name in ("arm", "run", "order", "new_environment", "margin"):
-        if getattr(results.run, name) != getattr(header, name):
-            raise EvaluationError(
-                f"{results.path} was begun with another {name}: {getattr(results.run, name)!r}, not "
-                f"{getattr(header, name)!r}. Choose another output, or the configuration that it was begun with"
-            )
