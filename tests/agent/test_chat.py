@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ from pydantic_ai.models import Model
 from rich.console import Console
 
 from tests.agent.provider import Serve
+from tests.agent.work import end, shell, start
 from wane.agent.models import ModelError
 from wane.agent.options import AgentOptions
 from wane.cli.chat.footer import footer, short
@@ -47,15 +49,29 @@ class Terminal:
     def say(self, line: str) -> None:
         self.type(f"{line}{ENTER}")
 
+    async def when(self, met: Callable[[], bool], what: str = "it") -> None:
+        """Wait until something is so."""
+        for _ in range(12_000):
+            if met():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{what} did not come; there was:\n{self._new}")
+
+    @property
+    def _new(self) -> str:
+        return self._screen.getvalue()[self._read :]
+
     async def until(self, *words: str) -> str:
         """Wait until the words have been written, since the last time; return all that has."""
-        for _ in range(12_000):
-            new = self._screen.getvalue()[self._read :]
-            if all(word in new for word in words):
-                self._read += len(new)
-                return new
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"{words} did not come; there was:\n{new}")
+        await self.when(lambda: all(word in self._new for word in words), str(words))
+        new = self._new
+        self._read += len(new)
+        return new
+
+    async def answers(self, line: str, *words: str) -> str:
+        """Say a line, and wait until the words have been written."""
+        self.say(line)
+        return await self.until(*words)
 
     def asks(self, words: str) -> bool:
         """Whether the prompt asks something in these words."""
@@ -63,21 +79,11 @@ class Terminal:
 
     async def shows(self, words: str) -> None:
         """Wait until the lines above the prompt hold these words."""
-        for _ in range(12_000):
-            if self.asks(words):
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"{words} did not come above the prompt")
-
-    async def there(self, path: Path) -> None:
-        """Wait until a command has made a file."""
-        while not path.exists():
-            await asyncio.sleep(0.01)
+        await self.when(lambda: self.asks(words), words)
 
     async def asked(self, words: str) -> str:
         new = await self.until(words)
-        while not self.chat._question.open:
-            await asyncio.sleep(0.01)
+        await self.when(lambda: self.chat._question.open)
         return new
 
 
@@ -106,10 +112,14 @@ def play(at: Terminal, scene: Scene) -> int:
     return asyncio.run(both())
 
 
-def converse(served: Serve, project: Path, script: Script, scene: Scene, **options: object) -> Sequence[Request]:
-    """Play a scene in a chat of its own, and return what the model was asked."""
-    with served(script) as server, terminal(server.model(), project, **options) as at:
-        assert play(at, scene) == 0
+def converse(
+    served: Serve, project: Path, script: Script, scene: Scene, *later: Scene, **options: object
+) -> Sequence[Request]:
+    """Play a scene in a chat of its own, and later ones in chats that continue it; return what the model was asked."""
+    with served(script) as server:
+        for number, played in enumerate((scene, *later)):
+            with terminal(server.model(), project, continue_last=number > 0, **options) as at:
+                assert play(at, played) == 0
     return server.requests
 
 
@@ -118,24 +128,18 @@ def words(request: Request) -> list[str]:
     return [text for text in request.texts(Kind.USER) if "<" not in text]
 
 
-def delimiter(**arguments: object) -> Call:
-    return Call("delimiter", arguments)
-
-
 def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path) -> None:
     replies = [
-        Reply(
-            "I look.\n", calls=(delimiter(action="start", name="look", type="expl"), Call("grep", {"pattern": "41"}))
-        ),
-        Reply(calls=(delimiter(action="end", description="app.py:2 returns 41"),)),
+        Reply("I look.\n", calls=(start("look", "expl"), Call("grep", {"pattern": "41"}))),
+        Reply(calls=(end("app.py:2 returns 41"),)),
         Reply(
             calls=(
-                delimiter(action="start", name="fix", type="act", dependencies=["look"]),
+                start("fix", "act", "look"),
                 Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),
                 Call("shell", {"command": "touch tested"}),
             )
         ),
-        Reply(calls=(delimiter(action="end"),)),
+        Reply(calls=(end(),)),
         Reply("It is \x1b[31m42 now.\nDone."),
     ]
 
@@ -149,58 +153,37 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         assert "■ look: app.py:2 returns 41" in shown
         at.say("y")
         await at.asked("touch tested")
-        at.say("use make test")
-        shown = await at.until("Done.", "5 model calls")
+        shown = await at.answers("use make test", "Done.", "5 model calls")
         assert r"It is \x1b[31m42 now." in shown
         assert "use make test" in shown
-        at.say("/context")
-        shown = await at.until("A pass runs when the view is full")
+        shown = await at.answers("/context", "A pass runs when the view is full")
         assert re.search(r"E +look +\d+ +\d+ +none +needed by fix", shown)
         assert "What the next pass would evict" in shown
-        at.say("/episodes")
-        await at.until("whole", "look", "fix")
-        at.say("/recall look")
-        await at.until("app.py:2:    return 41")
-        at.say("/recall nothing")
-        await at.until("no episode is named 'nothing'")
-        at.say("/search return 4[01]")
-        await at.until("was found in", 'in episode "look"')
-        at.say("/search")
-        await at.until("/search needs a text")
-        at.say("/budget 1k")
-        await at.until("of 1,000 tokens", "too little room")
+        await at.answers("/episodes", "whole", "look", "fix")
+        await at.answers("/recall look", "app.py:2:    return 41")
+        await at.answers("/recall nothing", "no episode is named 'nothing'")
+        await at.answers("/search return 4[01]", "was found in", 'in episode "look"')
+        await at.answers("/search", "/search needs a text")
+        await at.answers("/budget 1k", "of 1,000 tokens", "too little room")
         at.say("/context")
         shown = " ".join((await at.until("may be evicted: ", "user turns", "Set a budget of")).split())
         assert re.search(
             r"A pass is due before the next model call; it would free [\d,]+ tokens\. [\d,]+ tokens stay, ", shown
         )
         assert "over the budget of 1,000, and nothing more may be evicted: system prompt and tools " in shown
-        at.say("/budget 9k")
-        await at.until("of 9,000 tokens")
-        at.say("/budget lots")
-        await at.until("budget 'lots' is not understood")
-        at.say("/cwl off")
-        await at.until("not managed")
-        at.say("/cwl on")
-        await at.until("is managed")
-        at.say("/model")
-        await at.until("The model is openai:gpt-4.1")
-        at.say("/nonsense")
-        await at.until("there is no command /nonsense; /help lists all")
-        at.say("/permisions")
-        await at.until("there is no command /permisions; did you mean /permissions? /help lists all")
-        at.say("/new and fix it")
-        await at.until("/new takes nothing after it, but there is 'and fix it'")
-        at.say("/co")
-        await at.until("/co could be /context, /compact or /cost")
-        at.say("/cost")
-        await at.until("$0.", " for 5 model calls in this session", "Output: ")
-        at.say("/compact")
-        await at.until("There is nothing to compact", "/budget 4.5k", "/new")
-        at.say("/help")
-        await at.until("/context", "/new, /clear", "/quit, /exit", "Esc ", "Stop the turn.")
-        at.say("/exit")
-        await at.until("wane --resume")
+        await at.answers("/budget 9k", "of 9,000 tokens")
+        await at.answers("/budget lots", "budget 'lots' is not understood")
+        await at.answers("/cwl off", "not managed")
+        await at.answers("/cwl on", "is managed")
+        await at.answers("/model", "The model is openai:gpt-4.1")
+        await at.answers("/nonsense", "there is no command /nonsense; /help lists all")
+        await at.answers("/permisions", "there is no command /permisions; did you mean /permissions? /help lists all")
+        await at.answers("/new and fix it", "/new takes nothing after it, but there is 'and fix it'")
+        await at.answers("/co", "/co could be /context, /compact or /cost")
+        await at.answers("/cost", "$0.", " for 5 model calls in this session", "Output: ")
+        await at.answers("/compact", "There is nothing to compact", "/budget 4.5k", "/new")
+        await at.answers("/help", "/context", "/new, /clear", "/quit, /exit", "Esc ", "Stop the turn.")
+        await at.answers("/exit", "wane --resume")
 
     requests = converse(served, repository, replies, scene)
     refused = list(requests[3].results.values())[-1]
@@ -210,18 +193,13 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
 
 def test_clear_begins_an_empty_session_and_a_path_is_no_command(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
-        at.say("/clear")
-        assert "/resume" not in await at.until(GREETING)
-        at.say("first")
-        await at.until("One.", "1 model call")
+        assert "/resume" not in await at.answers("/clear", GREETING)
+        await at.answers("first", "One.", "1 model call")
         before = at.chat.session.id
-        at.say("/clear")
-        await at.until(f"To go back: /resume {before}")
+        await at.answers("/clear", f"To go back: /resume {before}")
         assert at.chat.session.history == []
-        at.say("/etc/hosts is a file")
-        await at.until("Two.", "1 model call")
-        at.say("exit")
-        await at.until("wane --resume")
+        await at.answers("/etc/hosts is a file", "Two.", "1 model call")
+        await at.answers("exit", "wane --resume")
 
     requests = converse(served, repository, [Reply("One."), Reply("Two.")], scene)
     assert words(requests[1]) == ["/etc/hosts is a file"]
@@ -229,45 +207,28 @@ def test_clear_begins_an_empty_session_and_a_path_is_no_command(served: Serve, r
 
 @pytest.mark.full
 def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:
-    echoes = tuple(Call("shell", {"command": f"echo needle {number}"}) for number in range(5))
-    with (
-        served([Reply(calls=echoes), Reply("Done.")]) as server,
-        terminal(server.model(), repository, yolo=True) as at,
-    ):
+    async def scene(at: Terminal) -> None:
+        await at.until("/help")
+        await at.answers("/search", "/search needs a text")
+        await at.answers("go", "Done.", "2 model calls")
+        shown = await at.answers("/search needle \\d", "2 more; /search shows them")
+        assert "was found in 10 places" in shown
+        assert "8. Message" in shown
+        assert "9. Message" not in shown
+        shown = await at.answers("/search", "10. Message", "needle 0")
+        assert "8. Message" not in shown
+        assert "more" not in shown
+        await at.answers("/search", "/search needs a text")
+        await at.answers("/search needle", "2 more; /search shows them")
+        await at.answers("/new", "/help")
+        await at.answers("/search", "/search needs a text")
 
-        async def scene(at: Terminal) -> None:
-            await at.until("/help")
-            at.say("/search")
-            await at.until("/search needs a text")
-            at.say("go")
-            await at.until("Done.", "2 model calls")
-            at.say("/search needle \\d")
-            shown = await at.until("2 more; /search shows them")
-            assert "was found in 10 places" in shown
-            assert "8. Message" in shown
-            assert "9. Message" not in shown
-            at.say("/search")
-            shown = await at.until("10. Message", "needle 0")
-            assert "8. Message" not in shown
-            assert "more" not in shown
-            at.say("/search")
-            await at.until("/search needs a text")
-            at.say("/search needle")
-            await at.until("2 more; /search shows them")
-            at.say("/new")
-            await at.until("/help")
-            at.say("/search")
-            await at.until("/search needs a text")
-            at.say("/quit")
-
-        assert play(at, scene) == 0
+    echoes = shell(*(f"echo needle {number}" for number in range(5)))
+    converse(served, repository, [echoes, Reply("Done.")], scene, yolo=True)
 
 
 @pytest.mark.full
 def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(served: Serve, repository: Path) -> None:
-    def shell(command: str) -> Reply:
-        return Reply(calls=(Call("shell", {"command": command}),))
-
     async def scene(at: Terminal) -> None:
         at.say("go")
         shown = await at.asked("e  ask about each part")
@@ -275,8 +236,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         assert "y  yes, this whole line, once\n" in shown
         assert "a  always, as shown above, until the session ends" in shown
         assert at.asks("Allow it? y/a/p/s/e/n, or")
-        at.say("v")
-        await at.until("Answer with one of the letters above, or in your own words.")
+        await at.answers("v", "Answer with one of the letters above, or in your own words.")
         at.say("e")
         shown = await at.asked("v  never: touch with any arguments, in this project for good")
         assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
@@ -288,12 +248,11 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         assert "  allowed  seq 3  (seq *)\n" in shown
         assert "always" not in shown.partition("xargs rm")[2]
         assert at.asks("Allow it? y/s/n, or")
-        at.say("a")
-        await at.until("Answer with one of the letters above, or in your own words.")
-        at.say("n")
-        await at.until("One.")
-        at.say("/permissions")
-        shown = await at.until("for good", "The agent asks before other commands, file changes, calls of MCP tools.")
+        await at.answers("a", "Answer with one of the letters above, or in your own words.")
+        await at.answers("n", "One.")
+        shown = await at.answers(
+            "/permissions", "for good", "The agent asks before other commands, file changes, calls of MCP tools."
+        )
         assert re.search(r"1 +allow +touch \* +this project, for good", shown)
         assert re.search(r"allow +seq \* +an answer, until the session ends", shown)
 
@@ -302,41 +261,27 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         shown = await at.asked("  asks     seq 3\n")
         assert "  allowed  touch y  (touch *)\n" in shown
         assert "a  always: seq with any arguments, until the session ends" in shown
-        at.say("v")
-        await at.until("Two.")
-        at.say("/permissions forget 2")
-        shown = await at.until("1  deny  seq *")
+        await at.answers("v", "Two.")
+        shown = await at.answers("/permissions forget 2", "1  deny  seq *")
         assert "touch" not in shown
         for number in ("7", "\u0661"):  # one that there is not, and a digit of another script
-            at.say(f"/permissions forget {number}")
-            await at.until(f"forget {number} is not understood")
+            await at.answers(f"/permissions forget {number}", f"forget {number} is not understood")
 
-    replies = [
-        shell("touch x && seq 3"),
-        shell("seq 3 | xargs rm"),
-        Reply("One."),
-        shell("touch y && seq 3"),
-        Reply("Two."),
-    ]
-    with served(replies) as server:
-        with terminal(server.model(), repository) as at:
-            play(at, scene)
-        assert (repository / "x").exists()
-        with terminal(server.model(), repository) as at:
-            play(at, later)
+    first = [shell("touch x && seq 3"), shell("seq 3 | xargs rm"), Reply("One.")]
+    converse(served, repository, [*first, shell("touch y && seq 3"), Reply("Two.")], scene, later)
+    assert (repository / "x").exists()
     assert not (repository / "y").exists()
 
 
 def test_a_delimiter_call_that_is_refused_is_told_in_a_line(served: Serve, repository: Path) -> None:
     replies = [
-        Reply(calls=(delimiter(action="end"), delimiter(action="start", name="a\x1b[1m", type="expl"))),
-        Reply(calls=(delimiter(action="start", name="b", type="expl"),)),
+        Reply(calls=(end(), start("a\x1b[1m", "expl"))),
+        Reply(calls=(start("b", "expl"),)),
         Reply("Done."),
     ]
 
     async def scene(at: Terminal) -> None:
-        at.say("go")
-        shown = await at.until("Done.", "3 model calls")
+        shown = await at.answers("go", "Done.", "3 model calls")
         assert [line.rstrip() for line in shown.splitlines() if "refused:" in line] == [
             "  └ delimiter refused: no episode is active, so there is nothing to end",
             r'  └ delimiter refused: episode "a\u001b[1m" is still active, and there is one at a time',
@@ -347,23 +292,21 @@ def test_a_delimiter_call_that_is_refused_is_told_in_a_line(served: Serve, repos
 
 
 def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path) -> None:
-    replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
+    replies = [shell("touch begun; sleep 60"), Reply("Again.")]
 
     async def scene(at: Terminal) -> None:
         at.say("wait")
-        await at.there(repository / "begun")
+        await at.when((repository / "begun").exists)
         at.say("later")
         await at.shows("next: later")
-        at.say("/episodes")
-        await at.until("not finished")
+        await at.answers("/episodes", "not finished")
         at.type(CTRL_C)
         await at.until("Stopped. What was done")
         at.type("half a word")
         at.type(CTRL_C)
         at.type(CTRL_C)
         await at.until("Press Ctrl-C again to quit")
-        at.say("go on")
-        await at.until("Again.")
+        await at.answers("go on", "Again.")
         at.type(CTRL_D)
         await at.until("wane --resume")
 
@@ -379,7 +322,7 @@ def test_a_key_that_stops_refuses_what_is_asked(served: Serve, repository: Path,
         at.type(key)
         await at.until("Stopped")
 
-    requests = converse(served, repository, [Reply(calls=(Call("shell", {"command": "touch made"}),))], scene)
+    requests = converse(served, repository, [shell("touch made")], scene)
     assert len(requests) == 1
     assert not (repository / "made").exists()
 
@@ -391,10 +334,9 @@ def test_what_was_being_typed_is_not_the_answer(served: Serve, repository: Path)
         at.type("and then ")
         await at.asked("touch made")
         at.say("a")
-        at.say("more")
-        await at.until("First.", "Second.")
+        await at.answers("more", "First.", "Second.")
 
-    replies = [Reply(calls=(Call("shell", {"command": "touch made"}),), delay=0.3), Reply("First."), Reply("Second.")]
+    replies = [replace(shell("touch made"), delay=0.3), Reply("First."), Reply("Second.")]
     requests = converse(served, repository, replies, scene)
     assert "and then more" in requests[-1].texts(Kind.USER)
     assert (repository / "made").exists()
@@ -402,48 +344,35 @@ def test_what_was_being_typed_is_not_the_answer(served: Serve, repository: Path)
 
 def test_sessions_are_listed_and_changed(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
-        at.say("first")
-        await at.until("One.", "1 model call")
+        await at.answers("first", "One.", "1 model call")
         first = at.chat.session.id
-        at.say("/new")
-        await at.until("/help")
-        at.say("second")
-        await at.until("Two.", "1 model call")
+        await at.answers("/new", "/help")
+        await at.answers("second", "Two.", "1 model call")
         second = at.chat.session.id
         assert second != first
-        at.say("/sessions")
-        assert "*1" in await at.until("first", "second")
-        at.say("/resume 2")
-        shown = await at.until("/help lists", "One.")
+        assert "*1" in await at.answers("/sessions", "first", "second")
+        shown = await at.answers("/resume 2", "/help lists", "One.")
         title, counts, answer = shown.splitlines()[-3:]
         assert (title, answer) == ("first", "One.")
         assert "1 turn  0 passes" in counts
         assert at.chat.session.id == first
-        at.say(f"/resume {first}")
-        await at.until("you are in this session already")
-        at.say("/resume")
-        await at.until("*2", "second")
+        await at.answers(f"/resume {first}", "you are in this session already")
+        await at.answers("/resume", "*2", "second")
         assert at.asks("Resume which one?")
-        at.say("zz")
-        await at.until("no session has an id that begins with 'zz'")
+        await at.answers("zz", "no session has an id that begins with 'zz'")
         assert at.asks("Resume which one?")
         # What was typed is there to be changed.
         at.type("\x7f\x7f1\r")
         await at.until("/help lists", "Two.")
         assert at.chat.session.id == second
         for leave in (ENTER, CTRL_C, f"/help{ENTER}"):
-            at.say("/resume")
-            await at.until("*")
+            await at.answers("/resume", "*")
             at.type(leave)
-            while at.asks("Resume which one?"):
-                await asyncio.sleep(0.01)
+            await at.when(lambda: not at.asks("Resume which one?"))
         assert at.chat.session.id == second
-        at.say("/resume")
-        await at.until("*")
-        at.say(str(first))
-        await at.until("/help lists", "One.")
-        at.say("2")
-        await at.until("Three.")
+        await at.answers("/resume", "*")
+        await at.answers(str(first), "/help lists", "One.")
+        await at.answers("2", "Three.")
 
     requests = converse(served, repository, [Reply("One."), Reply("Two."), Reply("Three.")], scene)
     assert words(requests[2]) == ["first", "2"]
@@ -458,8 +387,7 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         assert shown.endswith(GREETING)
         at.type(f"\x1b[200~{long}\x1b[201~{ENTER}")
         await at.until("Then it joins.", "1 model call")
-        at.say("fix it")
-        await at.until("Now it is fixed.", "1 model call")
+        await at.answers("fix it", "Now it is fixed.", "1 model call")
 
     async def fail(at: Terminal) -> None:
         title, counts, asked, answer = (await at.until("Now it is fixed.")).partition(GREETING)[2].splitlines()
@@ -468,27 +396,20 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         assert title.endswith("…")
         assert re.fullmatch(r"last used \d{4}-\d\d-\d\d \d\d:\d\d  2 turns  0 passes  view [\d.]+k/80k", counts)
         assert (asked, answer) == ("> fix it", "Now it is fixed.")
-        at.say("and now?")
-        await at.until("HTTP 400")
+        await at.answers("and now?", "HTTP 400")
 
     async def look(at: Terminal) -> None:
         _, counts, *rest = (await at.until("cut off")).partition(GREETING)[2].splitlines()
         assert "  3 turns  " in counts
         assert rest == ["> and now?", "The last turn was cut off before an answer."]
 
-    with served(script) as server:
-        with terminal(server.model(), repository) as at:
-            play(at, talk)
-        for scene in (fail, look):
-            with terminal(server.model(), repository, continue_last=True) as at:
-                play(at, scene)
+    converse(served, repository, script, talk, fail, look)
 
 
 @pytest.mark.full
 def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
-        at.say("go")
-        shown = await at.until("Given up after", "0 model calls")
+        shown = await at.answers("go", "Given up after", "0 model calls")
         assert shown.count("slow down") == 1
         assert "trying again" not in shown, "that is the business of the line above the prompt"
 
@@ -498,24 +419,16 @@ def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repos
 
 def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
-        at.say("wait")
-        await at.until("● shell sleep 60")
+        await at.answers("wait", "● shell sleep 60")
         at.type(CTRL_D)
         await at.until("Stopped", "wane --resume")
 
-    with served([Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("ok")]) as server:
-        with terminal(server.model(), repository, yolo=True) as at:
-            play(at, scene)
+    async def again(at: Terminal) -> None:
+        await at.until("wait", "1 turn  0 passes", "The last turn was cut off before an answer.")
+        await at.answers("what happened?", "ok")
 
-        async def again(at: Terminal) -> None:
-            await at.until("wait", "1 turn  0 passes", "The last turn was cut off before an answer.")
-            at.say("what happened?")
-            await at.until("ok")
-            at.type(CTRL_D)
-
-        with terminal(server.model(), repository, continue_last=True) as at:
-            play(at, again)
-        assert "Interrupted" in next(iter(server.requests[1].results.values()))
+    requests = converse(served, repository, [shell("sleep 60"), Reply("ok")], scene, again, yolo=True)
+    assert "Interrupted" in next(iter(requests[1].results.values()))
 
 
 def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository: Path) -> None:
@@ -529,8 +442,7 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
         at.say("later")
         await at.shows("next: later")
         at.type("\x1b[A")  # up
-        while at.asks("next: later"):
-            await asyncio.sleep(0.01)
+        await at.when(lambda: not at.asks("next: later"))
         at.say(" or now")
         await at.shows("next: later or now")
         (repository / "go").touch()
@@ -541,7 +453,7 @@ def test_what_is_not_finished_stands_above_the_prompt(served: Serve, repository:
         at.type("\x0f")  # Ctrl-O
         await at.until("    1\n    2\n", "    end\n")
 
-    replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("First."), Reply("Second.")]
+    replies = [shell(command), Reply("First."), Reply("Second.")]
     requests = converse(served, repository, replies, scene, yolo=True)
     assert "later or now" in requests[-1].texts(Kind.USER)
 
@@ -553,7 +465,7 @@ def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve
     async def scene(at: Terminal) -> None:
         at.say("work")
         await at.shows("(14 lines above)\n    15\n")
-        await at.there(repository / "begun")
+        await at.when((repository / "begun").exists)
         # Keys whose bytes begin with the same one: left, up, Alt-Enter, Alt-b.
         for keys in ("then", "\x1b[D", "\x1b[A", "\x1b\r", "\x1bb"):
             at.type(keys)
@@ -564,16 +476,15 @@ def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve
         assert "  └ (14 lines above)\n    15\n    16\n    17\n    18\n    19\n    20\nStopped." in shown
         assert not at.asks("lines above")
         at.type(CTRL_C)  # clears the line
-        at.say("and now?")
-        await at.until("Well.")
+        await at.answers("and now?", "Well.")
         assert not at.asks("20")
         at.type(ESC)  # nothing runs
         at.say("!touch again; exec sleep 60")
-        await at.there(repository / "again")
+        await at.when((repository / "again").exists)
         at.type(ESC)
         await at.until("[exit code: -2]")
 
-    replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("Well.")]
+    replies = [shell(command), Reply("Well.")]
     converse(served, repository, replies, scene, yolo=True)
 
 
@@ -589,10 +500,9 @@ def test_long_pastes_new_lines_and_an_empty_answer(served: Serve, repository: Pa
         shown = await at.asked("touch made")
         assert "\n> look at [Pasted #2: 30 lines] now\nand\nhere\n" in shown
         at.type(ENTER)
-        at.say("y")
-        await at.until("Done.")
+        await at.answers("y", "Done.")
 
-    replies = [Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply("Done.")]
+    replies = [shell("touch made"), Reply("Done.")]
     requests = converse(served, repository, replies, scene)
     assert f"look at {pasted} now\nand\nhere" in requests[0].texts(Kind.USER)
     assert (repository / "made").exists()
@@ -602,20 +512,14 @@ def test_a_command_at_a_question_is_no_answer(served: Serve, repository: Path) -
     async def scene(at: Terminal) -> None:
         at.say("work")
         await at.asked("touch made")
-        at.say("/cost")
-        await at.until("for 1 model call")
-        at.say("/permissions")
-        await at.until("The agent asks before")
-        at.say("/permissions forget 1")
-        await at.until("Answer the question first")
-        at.say("/cots")
-        await at.until("did you mean /cost?")
-        at.say("/quit")
-        await at.until("Answer the question first")
-        at.say("y")
-        await at.until("Done.")
+        await at.answers("/cost", "for 1 model call")
+        await at.answers("/permissions", "The agent asks before")
+        await at.answers("/permissions forget 1", "Answer the question first")
+        await at.answers("/cots", "did you mean /cost?")
+        await at.answers("/quit", "Answer the question first")
+        await at.answers("y", "Done.")
 
-    replies = [Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply("Done.")]
+    replies = [shell("touch made"), Reply("Done.")]
     converse(served, repository, replies, scene)
     assert (repository / "made").exists()
 
@@ -635,7 +539,7 @@ def test_the_time_of_a_turn_leaves_out_what_the_user_takes_to_answer(served: Ser
         await at.until("Done.")
 
     replies = [
-        Reply(calls=(Call("shell", {"command": "touch x; until test -e go; do sleep 0.05; done"}),)),
+        shell("touch x; until test -e go; do sleep 0.05; done"),
         Reply("Done."),
     ]
     converse(served, repository, replies, scene)
@@ -653,8 +557,7 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("go")
         assert "● edit_file app.py\n" in await at.asked("+    return 42")
-        at.say("s")
-        shown = await at.until("Done.")
+        shown = await at.answers("s", "Done.")
         assert "● edit_file app.py\n  └ old_text not found in app.py" in shown
         assert "● write_file new.py\n" in shown
         assert "+    return 42" not in shown
@@ -666,26 +569,21 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
 
 def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
-        at.say("!")
-        await at.until("! needs a command to run")
-        at.say("!echo one; exit 3")
-        await at.until("one\n    [exit code: 3]")
+        await at.answers("!", "! needs a command to run")
+        await at.answers("!echo one; exit 3", "one\n    [exit code: 3]")
         # `exec`, because dash may lose a Ctrl-C that comes while it starts another program.
         at.say("!touch begun; exec sleep 60")
-        await at.there(repository / "begun")
+        await at.when((repository / "begun").exists)
         at.type(CTRL_C)
         await at.until("[exit code: -2]")
-        at.say("what was that?")
-        await at.until("An error.")
+        await at.answers("what was that?", "An error.")
 
     async def look(at: Terminal) -> None:
         title, counts, *_ = (await at.until("An error.")).partition(GREETING)[2].splitlines()
         assert title == "what was that?"
         assert "  1 turn  " in counts, "what a command printed is no turn"
 
-    (request,) = converse(served, repository, [Reply("An error.")], scene)
-    with served([]) as server, terminal(server.model(), repository, continue_last=True) as at:
-        play(at, look)
+    (request,) = converse(served, repository, [Reply("An error.")], scene, look)
     texts = request.texts(Kind.USER)
     assert "<local-command-stdout>\nThe user ran: echo one; exit 3\none\n[exit code: 3]" in texts[0]
     assert "what was that?" in texts[-1]
@@ -697,12 +595,9 @@ def test_the_users_own_commands(served: Serve, repository: Path) -> None:
     (repository / ".wane" / "commands" / "quit.md").write_text("The chat's own commands come first.")
 
     async def scene(at: Terminal) -> None:
-        at.say("/help")
-        await at.until("/fix", "Fix $ARGUMENTS, and test it.")
-        at.say("/fix the login")
-        await at.until("> /fix the login", "Done.")
-        at.say("/quit")
-        await at.until("wane --resume")
+        await at.answers("/help", "/fix", "Fix $ARGUMENTS, and test it.")
+        await at.answers("/fix the login", "> /fix the login", "Done.")
+        await at.answers("/quit", "wane --resume")
 
     requests = converse(served, repository, [Reply("Done.")], scene)
     assert "Fix the login, and test it." in requests[0].texts(Kind.USER)
@@ -710,12 +605,10 @@ def test_the_users_own_commands(served: Serve, repository: Path) -> None:
 
 def test_ctrl_c_twice_at_an_empty_prompt_quits(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
-        at.say("go")
-        await at.until("One.")
+        await at.answers("go", "One.")
         at.type(CTRL_C)
         await at.until("Press Ctrl-C again to quit")
-        at.say("/budget")
-        await at.until("of 80,000 tokens")
+        await at.answers("/budget", "of 80,000 tokens")
         at.type(CTRL_C)
         await at.until("Press Ctrl-C again to quit")
         at.type(CTRL_C)
@@ -728,17 +621,15 @@ def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: 
     async def scene(at: Terminal) -> None:
         at.say("first thing")
         await at.asked("touch a")
-        at.say("y")
-        await at.until("Done.")
+        await at.answers("y", "Done.")
         at.type("\x12thing")  # Ctrl-R
         at.type(f"{ENTER}{ENTER}")
         await at.until("Again.")
         at.type("\x1b[A")
-        at.say("!")
-        await at.until("And again.")
+        await at.answers("!", "And again.")
 
     replies = [
-        Reply(calls=(Call("shell", {"command": "touch a"}),)),
+        shell("touch a"),
         Reply("Done."),
         Reply("Again."),
         Reply("And again."),
@@ -750,13 +641,12 @@ def test_answers_to_questions_are_not_in_the_history(served: Serve, repository: 
 def test_the_footer(served: Serve, repository: Path) -> None:
     usage = Usage(input=12_345, output=678, cache_read=10_000, cache_write=2_000)
     replies = [
-        Reply(calls=(delimiter(action="start", name="look", type="expl"),), usage=usage),
+        Reply(calls=(start("look", "expl"),), usage=usage),
         Reply("ok", usage=usage),
     ]
 
     async def scene(at: Terminal) -> None:
-        at.say("go")
-        await at.until("2 model calls")
+        await at.answers("go", "2 model calls")
         assert re.fullmatch(
             r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look  openai:gpt-4\.1", footer(at.chat.session)
         )

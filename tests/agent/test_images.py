@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.provider import Serve
-from tests.agent.test_chat import Terminal, play, terminal
+from tests.agent.provider import Serve, serve
+from tests.agent.test_chat import Terminal, converse
 from tests.agent.work import working
 from wane.agent.images import MAX_BYTES, images_in, media_type
-from wane.testing import Reply, ScriptedServer
+from wane.testing import Reply
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 
@@ -55,22 +55,16 @@ def test_the_model_sees_the_image_also_in_a_resumed_session(repository: Path) ->
     (repository / "shot.png").write_bytes(PNG)
 
     async def scene(at: Terminal) -> None:
-        at.say("what is in @shot.png?")
-        shown = await at.until("A cat.")
+        shown = await at.answers("what is in @shot.png?", "A cat.")
         # A long path fills several lines.
         assert f"(image{repository / 'shot.png'})" in "".join(shown.split())
 
     async def again(at: Terminal) -> None:
-        at.say("and its colour?")
-        await at.until("Grey.")
+        await at.answers("and its colour?", "Grey.")
 
     data = base64.b64encode(PNG).decode()
-    with ScriptedServer([Reply("A cat."), Reply("Grey.")]) as server:
-        with terminal(server.openai_model(), repository) as at:
-            play(at, scene)
-        with terminal(server.openai_model(), repository, continue_last=True) as at:
-            play(at, again)
-        assert [data in str(request.body) for request in server.requests] == [True, True]
+    requests = converse(serve("openai_model"), repository, [Reply("A cat."), Reply("Grey.")], scene, again)
+    assert [data in str(request.body) for request in requests] == [True, True]
 
 
 def test_an_image_that_has_gone_is_left_out(served: Serve, repository: Path) -> None:

@@ -59,8 +59,7 @@ def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, reposito
 
     async def scene(at: Terminal) -> None:
         await at.until("the MCP server sad does not work: Connection closed.")
-        at.say("/mcp")
-        await at.until("set TOKEN first")
+        await at.answers("/mcp", "set TOKEN first")
 
     with served([]) as server, terminal(server.model(), repository, mcp=[str(file)]) as at:
         play(at, scene)
@@ -73,15 +72,13 @@ def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, reposito
 def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, servers: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.until("the MCP server gone does not work")
-        at.say("/mcp")
-        await at.until("sums_add, sums_fail, sums_count", "does not work: ")
+        await at.answers("/mcp", "sums_add, sums_fail, sums_count", "does not work: ")
         at.say("add")
         shown = await at.asked("v  never: the tool sums_add, in this project for good")
         assert 'The agent wants to call sums_add:\n  {\n    "a": 1,\n    "b": 41\n  }\n' in shown
         at.say("a")
         await at.asked("wants to call sums_count")
-        at.say("n")
-        await at.until("Done.")
+        await at.answers("n", "Done.")
 
     with served([Reply(calls=(ADD, ADD, COUNT)), Reply("Done.")]) as server:
         with terminal(server.model(), repository, mcp=[str(servers)]) as at:

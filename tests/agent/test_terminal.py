@@ -22,7 +22,7 @@ from prompt_toolkit.output import DummyOutput
 
 from tests.agent.provider import serve
 from tests.agent.test_chat import CTRL_C, CTRL_D, Terminal, play, terminal, words
-from tests.agent.work import working
+from tests.agent.work import shell, working
 from wane.agent.options import AgentOptions
 from wane.cli.chat.interactive import run_chat
 from wane.cli.chat.typed import keyboard
@@ -88,15 +88,14 @@ def pty(server: ScriptedServer, directory: Path) -> Iterator[Pty]:
 def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("wait")
-        await at.there(repository / "begun")
+        await at.when((repository / "begun").exists)
         os.kill(os.getpid(), signal.SIGINT)
         await at.until("Stopped. What was done")
         os.kill(os.getpid(), signal.SIGINT)
         await at.until("Press Ctrl-C again to quit")
-        at.say("go on")
-        await at.until("Again.")
+        await at.answers("go on", "Again.")
 
-    replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
+    replies = [shell("touch begun; sleep 60"), Reply("Again.")]
     with ScriptedServer(replies) as server, terminal(server.openai_model(), repository, yolo=True) as at:
         assert play(at, scene) == 0
 
