@@ -6,29 +6,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
 import wane.journal
 from tests.strategies import policies
-from wane.core import Level, Mark, Step
-from wane.journal import (
-    ConfigRecord,
-    Header,
-    Journal,
-    MessageRecord,
-    NoteRecord,
-    PassRecord,
-    PlacedMark,
-    Record,
-    StrategyRecord,
-    UsageRecord,
-)
-from wane.journal.records import VERSION, ReminderRecord, RequestRecord
+from wane.core import EvictedIndex, Level, Mark, Step
+from wane.journal import Header, Journal, MessageRecord, PlacedMark, Record
+from wane.journal.records import RECORDS, VERSION
+
+T = TypeVar("T")
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 SOURCE = Path(wane.journal.__file__).parents[2]
@@ -109,63 +101,30 @@ steps = st.builds(
     tokens_after=counts,
     removed=st.lists(counts, max_size=5).map(tuple),
 )
-records: st.SearchStrategy[Record] = st.one_of(
-    st.builds(
-        MessageRecord,
-        message=objects,
-        marks=st.lists(st.builds(PlacedMark, item=counts, mark=st.builds(Mark, name=names)), max_size=3).map(tuple),
-        at=moments,
-    ),
-    st.builds(
-        PassRecord,
-        items=counts,
-        budget=counts,
-        tokens_before=counts,
-        tokens_after=counts,
-        satisfied=st.booleans(),
-        overflowed=st.booleans(),
-        trace=st.lists(steps, max_size=3).map(tuple),
-        at=moments,
-    ),
-    st.builds(
-        UsageRecord,
-        items=counts,
-        input_tokens=counts,
-        output_tokens=counts,
-        cache_read_tokens=counts,
-        cache_write_tokens=counts,
-        cost=st.none() | st.floats(0, 1e6),
-        model=texts,
-        anchors=st.booleans(),
-        at=moments,
-    ),
-    st.builds(
-        ConfigRecord,
-        budget=counts,
-        policy=policies(),
-        tool_classes=st.dictionaries(names, st.sampled_from(("bulk", "artifact", "durable")), max_size=3),
-        overhead=counts,
-        required=counts,
-        strategy=names,
-        annotate=st.sampled_from(("model", "infer")),
-        at=moments,
-    ),
-    st.builds(ReminderRecord, items=counts, text=texts, at=moments),
-    st.builds(
-        RequestRecord,
-        url=texts,
-        layer=st.sampled_from(("http", "model")),
-        size=counts,
-        digest=texts,
-        salt=texts,
-        chain=texts,
-        pieces=st.none() | st.lists(json_values, max_size=4).map(tuple),
-        deleted=moments,
-        at=moments,
-    ),
-    st.builds(StrategyRecord, items=counts, strategy=names, done=objects, at=moments),
-    st.builds(NoteRecord, topic=texts, data=objects, at=moments),
-)
-headers = st.builds(
-    Header, version=st.just(VERSION), id=names, created=moments.filter(bool), cwd=texts, format=names, wane=names
-)
+marks = st.builds(PlacedMark, item=counts, mark=st.builds(Mark, name=names))
+BY_TYPE: dict[object, st.SearchStrategy[Any]] = {
+    "int": counts,
+    "bool": st.booleans(),
+    "str": texts,
+    "float | None": st.none() | st.floats(0, 1e6),
+    "datetime": moments.filter(bool),
+    "datetime | None": moments,
+    "Mapping[str, Any]": objects,
+    "Layer": st.sampled_from(("http", "model")),
+    "Policy": policies(),
+    "tuple[PlacedMark, ...]": st.lists(marks, max_size=3).map(tuple),
+    "tuple[Step, ...]": st.lists(steps, max_size=3).map(tuple),
+    "tuple[Any, ...] | None": st.none() | st.lists(json_values, max_size=4).map(tuple),
+    "EvictedIndex | None": st.none() | st.builds(EvictedIndex, texts, counts, counts),
+    "Mapping[str, str]": st.dictionaries(names, st.sampled_from(("bulk", "artifact", "durable")), max_size=3),
+    "Literal['model', 'infer', 'host']": st.sampled_from(("model", "infer", "host")),
+}
+"""What the fields of records hold, by their types."""
+
+
+def any_of(cls: type[T]) -> st.SearchStrategy[T]:
+    return st.builds(cls, **{spec.name: BY_TYPE[str(spec.type).replace('"', "'")] for spec in fields(cls)})  # type: ignore[arg-type]
+
+
+records: st.SearchStrategy[Record] = st.one_of(*map(any_of, RECORDS.values()))
+headers = any_of(Header).map(lambda header: replace(header, version=VERSION))

@@ -67,12 +67,6 @@ def test_a_header_comes_back_as_it_was(header: Header) -> None:
     assert read_header(write_line(header), "a file") == header
 
 
-@pytest.mark.parametrize("text", ["\ud800", "\udc00\ud800", "\x00", "\u2028", "\u00fc", "\U0001f600", "\r\n"])
-def test_any_text_comes_back_as_it_was(text: str) -> None:
-    record = MessageRecord(message={text: text})
-    assert read_record(write_line(record), 0) == record
-
-
 def test_numbers_that_json_lacks_come_back() -> None:
     record = MessageRecord(message={"a": float("inf"), "b": float("nan"), "c": 10**300})
     back = read_record(write_line(record), 0)
@@ -164,14 +158,19 @@ def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
         read_record(b'{"kind":"hologram"}\n', 0)
 
 
-def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(JournalVersionError, match=r"version 7 of .* reads version 6\. .* pip install --upgrade"):
-        read_header(b'{"kind":"session","version":7,"shape":"other"}\n', "a file")
-
-
-def test_an_older_header_is_refused_too() -> None:
-    with pytest.raises(JournalVersionError, match=r"version 1 of .* An earlier Wane wrote it; begin a new session"):
-        read_header(b'{"kind":"session","version":1}\n', "a file")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            b'{"kind":"session","version":7,"shape":"other"}\n',
+            r"version 7 of .* reads version 6\. .* pip install --upgrade",
+        ),
+        (b'{"kind":"session","version":1}\n', r"version 1 of .* An earlier Wane wrote it; begin a new session"),
+    ],
+)
+def test_a_header_of_another_version_is_refused_whatever_else_it_holds(line: bytes, words: str) -> None:
+    with pytest.raises(JournalVersionError, match=words):
+        read_header(line, "a file")
 
 
 @pytest.mark.parametrize(

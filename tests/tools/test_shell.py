@@ -35,15 +35,10 @@ def test_simple_commands(line: str, words: list[list[str]]) -> None:
 
 
 def test_redirections() -> None:
-    (simple,) = parse("cmd <in 2>err.log >> out.txt >&2 2>&1 &> both >| forced")
-    assert simple.words == ["cmd"]
+    (simple,) = parse("cmd -n 5 <in 2>err.log >> out.txt >&2 2>&1 &> both >| forced")
+    assert simple.words == ["cmd", "-n", "5"]
     assert simple.reads == ["in"]
     assert simple.writes == ["err.log", "out.txt", "both", "forced"]
-
-
-def test_a_number_that_is_no_descriptor_is_a_word() -> None:
-    (simple,) = parse("head -n 5 > out")
-    assert simple.words == ["head", "-n", "5"]
 
 
 def test_here_documents_are_no_commands() -> None:
