@@ -64,18 +64,10 @@ def dumped(data: object) -> bytes:
 def new_header(
     session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now, owner: str = "", parent: str = ""
 ) -> Header:
-    """Return the header of a session that begins now.
-
-    Args:
-        session_id: 1 to 64 letters, digits, `-` and `_`.
-        cwd: the directory that the agent works in.
-        message_format: name of the messages' format.
-        clock: gives the time, in any time zone.
-        owner: the name to which it belongs; empty for none.
-        parent: the id of the session that started it, for a sub-agent's.
+    """Return the header of a session that begins now; see `Header`.
 
     Raises:
-        JournalError: if the id is malformed.
+        JournalError: if the id is not 1 to 64 letters, digits, `-` and `_`.
     """
     if not _SESSION_ID.fullmatch(session_id):
         raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
@@ -84,11 +76,7 @@ def new_header(
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
-    """Return a header or record as a line, with its newline.
-
-    Args:
-        record: the header or record.
-        after: checksum of the line before; 0 for a header.
+    """Return a header, or a record after a line with a checksum, as a line with its newline.
 
     Raises:
         ValueError: for a value that JSON cannot hold, or that is nested too deeply.
@@ -101,13 +89,7 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
 
 
 def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now, dumps: Dumps = dumped) -> list[bytes]:
-    """Return records as lines, each with its newline, stamped with the time unless they have one.
-
-    Args:
-        records: the records.
-        after: checksum of the line before the first.
-        clock: gives the time, in any time zone.
-        dumps: writes JSON, in ASCII or UTF-8.
+    """Return records after a line with a checksum as lines with newlines, stamped with the time unless they have one.
 
     Raises:
         JournalError: if a record cannot be written as JSON.
@@ -132,11 +114,7 @@ def _line(data: dict[str, Any], after: int, dumps: Dumps) -> bytes:
 
 
 def read_header(line: bytes, name: str) -> Header:
-    """Return the header in the first line of a file.
-
-    Args:
-        line: the line, with its newline.
-        name: name of the session, for errors.
+    """Return the header in the first line of a file, whose name is for errors.
 
     Raises:
         CorruptJournalError: if it is not a header, or a damaged one.
@@ -158,12 +136,7 @@ def read_header(line: bytes, name: str) -> Header:
 
 
 def read_record(line: bytes, after: int, name: str = "the line") -> Record:
-    """Return the record of a line.
-
-    Args:
-        line: the line, with its newline.
-        after: checksum of the line before.
-        name: name of the session and number of the line, for errors.
+    """Return the record of a line, with its newline, after a line with a checksum; the name is for errors.
 
     Raises:
         CorruptJournalError: if the line is not as it was written.
@@ -178,13 +151,9 @@ def read_record(line: bytes, after: int, name: str = "the line") -> Record:
 
 
 def read_lines(lines: Sequence[bytes], after: int, *, first: int, name: str) -> list[Record]:
-    """Return the records of lines.
+    """Return the records of lines, with their newlines, after a line with a checksum.
 
-    Args:
-        lines: whole lines, each with its newline.
-        after: checksum of the line before the first.
-        first: number of the first line; the header's is 1.
-        name: name of the session in errors.
+    For errors, `first` is the number of the first line (the header's is 1), and `name` that of the session.
 
     Raises:
         CorruptJournalError: if a line is damaged, or does not continue the one before it.
@@ -234,11 +203,6 @@ def _parse(line: bytes, name: str) -> dict[str, Any]:
     return data
 
 
-def _check(line: bytes, after: int, name: str) -> None:
-    if not is_whole(line, after):
-        raise _damaged(name, "its checksum is wrong: it, or a line before it, was changed or is missing")
-
-
 def decoded(cls: type[T], data: dict[str, Any]) -> T:
     """Return a header or record of a line's data, which is changed.
 
@@ -247,6 +211,11 @@ def decoded(cls: type[T], data: dict[str, Any]) -> T:
     """
     del data["kind"], data["crc"]
     return decode(cls, data)
+
+
+def _check(line: bytes, after: int, name: str) -> None:
+    if not is_whole(line, after):
+        raise _damaged(name, "its checksum is wrong: it, or a line before it, was changed or is missing")
 
 
 def _decode(cls: type[T], data: dict[str, Any], name: str) -> T:

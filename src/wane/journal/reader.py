@@ -15,14 +15,11 @@ from wane.journal.records import Header, Record
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:
-    """The contents of a session file when it was read.
+    """The header and all whole records of a session file when it was read.
 
     Attributes:
-        path: the file.
-        header: its first line.
-        records: all whole records after it, in order.
-        size: bytes of the header and the whole records.
-        checksum: checksum of the last whole line.
+        size: their bytes.
+        checksum: that of the last whole line.
         torn_bytes: bytes after that, of a last record that was cut short while it was written; usually 0.
         torn_line: whether these bytes end in a newline: it is written last, so the record was whole once, or is no
             record. A power failure can leave that, and damage can.
@@ -43,9 +40,7 @@ class SessionFile:
 
 
 def read(path: Path) -> SessionFile:
-    """Read a session; another process may be writing it.
-
-    A last line that was cut short is left out and counted in `torn_bytes`.
+    """Read a session, which another process may be writing. A last line that was cut short is left out.
 
     Raises:
         SessionNotFoundError: if there is no such file.
@@ -78,12 +73,7 @@ def open_session(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
-    """Read a session from its open file; `path` names it in errors.
-
-    Raises:
-        CorruptJournalError: if it is not a session, or a line in the middle is damaged.
-        JournalVersionError: if another version of Wane wrote it, or a record in it.
-    """
+    """Read a session from its open file, with the errors of `read`."""
     header, checksum = read_header_of(stream, path)
     size, number = stream.tell(), 1
     records: list[Record] = []
@@ -105,12 +95,7 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
 
 
 def read_header_of(stream: BinaryIO, path: Path) -> tuple[Header, int]:
-    """Return the header of a session's open file and its line's checksum; `path` names the file in errors.
-
-    Raises:
-        CorruptJournalError: if it is not the header of a session.
-        JournalVersionError: if another version of Wane wrote it.
-    """
+    """Return the header of a session's open file and its line's checksum, with the errors of `read_header`."""
     line = stream.readline()
     if not line:
         raise CorruptJournalError(f"{path} is empty: the session never began; delete the file")

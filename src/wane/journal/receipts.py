@@ -43,9 +43,6 @@ class Receipts:
     """Makes the records of a journal's requests, and rebuilds them. It must see all records, in order (`follow`).
 
     It takes some 200 bytes for each piece, and the pieces themselves if it is to rebuild.
-
-    Args:
-        rebuilds: whether it can rebuild requests.
     """
 
     def __init__(self, *, rebuilds: bool = False) -> None:
@@ -73,13 +70,9 @@ class Receipts:
                     self._number(string)
 
     def of(self, body: bytes, url: str, *, layer: Layer = "http", keep: bool = True) -> RequestRecord:
-        """Return the record of a request that is about to be sent. `follow` has to see it too.
+        """Return the record of a request that is about to be sent, with the exact bytes of its body.
 
-        Args:
-            body: the exact bytes of its body.
-            url: where it goes, without a query.
-            layer: what the bytes are; see `RequestRecord`.
-            keep: whether its content is kept too, not only its digest. Content that is not UTF-8 is not kept.
+        `follow` has to see it too. Content that is not UTF-8 is not kept, only its digest; nor is any unless `keep`.
         """
         salt = secrets.token_hex(16)
         digest = digest_of(body, salt)
@@ -170,9 +163,7 @@ class SentRequest:
     Attributes:
         number: its number in the session, from 1.
         line: the line of its record in the journal, whose header is line 1.
-        record: its record.
-        state: whether it is what was sent.
-        body: its bytes; without what was deleted, if something was. None if they are not in the journal.
+        body: its bytes, without what was deleted. None if they are not in the journal.
         problem: what is wrong; empty unless the state is `wrong`.
     """
 
@@ -185,11 +176,7 @@ class SentRequest:
 
 
 def sent_requests(records: Iterable[Record]) -> Iterator[SentRequest]:
-    """Rebuild the requests of a session from its records, and compare each with its digest.
-
-    Args:
-        records: all records of the session, in order.
-    """
+    """Rebuild the requests of a session from all its records, and compare each with its digest."""
     receipts, chain, number = Receipts(rebuilds=True), "", 0
     for line, record in enumerate(records, start=2):
         problem = ""

@@ -35,7 +35,7 @@ class Header:
         id: the session's id, as in its file's name.
         created: when it began, in UTC.
         cwd: absolute path of the directory that the agent works in.
-        format: name of the message format of its messages, such as `pydantic_ai`.
+        format: name of the format of its messages, such as `pydantic_ai`.
         wane: version of Wane that created it.
         owner: the name to which a session of a team's proxy belongs; empty, and not in the file, for any other.
         parent: for a sub-agent's session of the proxy, the id of the session that started it, or `UNKNOWN_PARENT`;
@@ -69,12 +69,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class PlacedMark:
-    """A mark at its place: an inferred one, or the host's.
-
-    Attributes:
-        item: index of the item right after it.
-        mark: the mark.
-    """
+    """A mark, inferred or the host's, right ahead of the item with that index."""
 
     item: int
     mark: Mark
@@ -144,12 +139,7 @@ class PassRecord(Record):
 
     @classmethod
     def of(cls, report: FitReport, items: int) -> PassRecord:
-        """Return the record of a pass.
-
-        Args:
-            report: what it did.
-            items: number of items in the history when it ran.
-        """
+        """Return the record of a pass that ran when the history had so many items."""
         return cls(
             items=items,
             budget=report.budget,
@@ -245,12 +235,7 @@ class ConfigRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class ReminderRecord(Record):
-    """A note to the model at the end of one request, which is not in the history.
-
-    Attributes:
-        items: number of items in the history at the request.
-        text: the note.
-    """
+    """A note to the model at the end of one request, which is not in the history; it had so many items then."""
 
     kind: ClassVar[str] = "reminder"
 
@@ -289,12 +274,7 @@ class RequestRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class NoteRecord(Record):
-    """Anything that does not change the view: a title, a model switch, an error shown to the user.
-
-    Attributes:
-        topic: subject of the note.
-        data: content of the note, as JSON data.
-    """
+    """Anything that does not change the view: a title, a model switch, an error shown to the user."""
 
     kind: ClassVar[str] = "note"
 

@@ -50,12 +50,7 @@ def without_messages(records: Sequence[Record], numbers: Collection[int], at: da
     All texts of the messages go, and those of at least 16 characters wherever they are quoted. Shorter ones go from
     requests and notes where they are a whole string, which may be another message's. Requests that showed any of it
     keep their digest and their link of the chain, but can no longer be rebuilt. Roles, ids, times, and names of tools
-    and episodes stay.
-
-    Args:
-        records: all records, in order.
-        numbers: numbers of the messages, from 0.
-        at: the time of the deletion.
+    and episodes stay. Messages are numbered from 0; `at` is the time of the deletion.
     """
     messages = [record.message for record in records if isinstance(record, MessageRecord)]
     texts = set[str]()

@@ -143,13 +143,7 @@ class SessionStore:
         return sorted(infos, key=lambda info: (info.modified, info.path.name), reverse=True)
 
     def find(self, prefix: str, cwd: Path | None = None) -> Path:
-        """Return the file of the only session whose id begins with `prefix`.
-
-        Sessions of a proxy that began alike share the first part of their id, so the part after the `-` is enough too.
-
-        Args:
-            prefix: the id, or enough of its beginning to be unique.
-            cwd: only sessions of this working directory; all if None.
+        """Return the file of the only session, of a working directory or of all, whose id matches (`matching_ids`).
 
         Raises:
             SessionNotFoundError: if no session or several match; the message names the candidates.
@@ -166,11 +160,7 @@ class SessionStore:
         )
 
     def matching(self, prefix: str, cwd: Path | None = None) -> dict[Path, str]:
-        """Return the file and id of the session with the id `prefix`, or else of those whose id begins with it.
-
-        Args:
-            prefix: see `find`.
-            cwd: only sessions of this working directory; all if None.
+        """Return the files and ids of the sessions, of a working directory or of all, that match (`matching_ids`).
 
         Raises:
             JournalError: if the directory cannot be listed.
@@ -183,11 +173,7 @@ class SessionStore:
         """Return the last written session of a working directory that has a message.
 
         A session that is damaged, or that another version of Wane wrote, is not skipped: it is returned with its
-        `problem`.
-
-        Args:
-            cwd: the working directory.
-            message_format: only sessions with messages of this format, if the header can be read; any if None.
+        `problem`. One whose header can be read is, if its messages have another format than the one that is asked for.
 
         Raises:
             SessionNotFoundError: if there is none.
@@ -201,17 +187,7 @@ class SessionStore:
         raise SessionNotFoundError(f"there is no session to go on with in {self._folder(cwd)}")
 
     def delete(self, path: Path, *, dry: bool = False) -> int:
-        """Delete a session's file, and what belongs to it; return the bytes that this frees.
-
-        Args:
-            path: the session's file.
-            dry: whether to delete nothing, and only return what it would free.
-
-        Raises:
-            SessionNotFoundError: if there is no such file.
-            SessionLockedError: if a process writes it.
-            JournalError: if it cannot be deleted.
-        """
+        """Delete a session's file, and what belongs to it, as `delete_session` does, and remember that it was there."""
         deleted = None
         if not dry:
             with suppress(OSError), path.open("rb") as lines:
@@ -225,11 +201,7 @@ class SessionStore:
         return freed
 
     def unwritten_since(self, time: datetime, cwd: Path | None = None) -> list[Path]:
-        """Return the files of the sessions that nobody has written to since a time, the oldest first.
-
-        Args:
-            time: in any time zone.
-            cwd: only sessions of this working directory; all if None.
+        """Return the files of the sessions, of a working directory or of all, not written since a time; oldest first.
 
         Raises:
             JournalError: if the directory cannot be listed.
@@ -316,12 +288,7 @@ def deleted_sessions(root: Path) -> list[Deleted]:
 
 
 def deleted_of(session_id: str, lines: Iterable[bytes]) -> Deleted:
-    """Return what is remembered of a session that is deleted now.
-
-    Args:
-        session_id: its id.
-        lines: its lines, which may be damaged.
-    """
+    """Return what is remembered of a session that is deleted now; its lines may be damaged."""
     requests, last = 0, b""
     for line in lines:
         if line.startswith(REQUEST_PREFIX):

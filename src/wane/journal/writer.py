@@ -85,10 +85,10 @@ class Journal:
         owner: str = "",
         parent: str = "",
     ) -> Journal:
-        """Begin a session in `directory`, which is created if needed, readable by its owner alone.
+        """Begin a session, in a directory that only its owner can read.
 
         Args:
-            directory: directory of the file, whose name is made of the time and the id.
+            directory: where the file is, whose name is made of the time and the id; created if needed.
             cwd: the directory that the agent works in.
             message_format: name of the messages' format, such as `pydantic_ai`.
             session_id: letters, digits, `-` and `_`; random if None.
@@ -96,8 +96,7 @@ class Journal:
             fsync: whether `commit` waits for the disk.
             committed: whether the header is committed at once, or with the first `commit`.
             dumps: writes the records' JSON, in ASCII or UTF-8.
-            owner: the name to which the session belongs; empty for none.
-            parent: the id of the session that started it, for a sub-agent's.
+            owner, parent: see `Header`.
 
         Raises:
             JournalError: if the directory cannot be written, or the id is malformed or taken.
@@ -137,13 +136,7 @@ class Journal:
         """Continue a session. `contents` has its records; `repaired` says if its last record was cut short.
 
         Such a record is moved to `<file>.torn`, so that nothing is lost. A file with any other damage is refused and
-        not changed.
-
-        Args:
-            path: the session file.
-            clock: gives the time, in any time zone.
-            fsync: whether `commit` waits for the disk.
-            dumps: writes the records' JSON, in ASCII or UTF-8.
+        not changed. The other arguments are those of `create`.
 
         Raises:
             SessionNotFoundError: if there is no such file.
@@ -297,9 +290,7 @@ class Journal:
 def delete_session(path: Path, *, dry: bool = False) -> int:
     """Delete a session's file, what was put aside of it, and its lock; return the bytes that this frees.
 
-    Args:
-        path: the session's file.
-        dry: whether to delete nothing, and only return what it would free.
+    A dry run deletes nothing.
 
     Raises:
         SessionNotFoundError: if there is no such file.
