@@ -96,7 +96,8 @@ class Journal:
             fsync: whether `commit` waits for the disk.
             committed: whether the header is committed at once, or with the first `commit`.
             dumps: writes the records' JSON, in ASCII or UTF-8.
-            owner, parent: see `Header`.
+            owner: see `Header`.
+            parent: see `Header`.
 
         Raises:
             JournalError: if the directory cannot be written, or the id is malformed or taken.
