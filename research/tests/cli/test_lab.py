@@ -44,10 +44,7 @@ class TestLab:
         text = flat(done.out)
         assert "In all, 6 calls that read " in text
         assert "1 session left out: they record no cache reads." in text
-
-    def test_validate_as_json(self, run: Run, pi: Path) -> None:
-        data = json.loads(run("lab", "validate", pi, "--json").out)
-        [session] = data["sessions"]
+        [session] = json.loads(run("lab", "validate", pi, "--json").out)["sessions"]
         assert (session["name"], session["calls"], len(session["rows"])) == ("pi", 6, 6)
 
     def test_validate_lists_the_calls_that_differ(self, run: Run, pi: Path) -> None:
@@ -66,8 +63,6 @@ class TestLab:
         data = json.loads(run("lab", "annotations", marked, chat, "--json").out)
         assert [it["marked"] for it in data["sessions"]] == [1, 0]
         assert data["total"]["marks"] == data["sessions"][0]["marks"] == 5
-
-    def test_annotations_of_an_agent_that_marks_nothing(self, run: Run, chat: Path) -> None:
         assert "No episode was marked in 1 session." in run("lab", "annotations", chat).out
 
     def test_nothing_to_compare_with(self, run: Run, chat: Path) -> None:

@@ -58,13 +58,8 @@ def test_it_reads_what_it_does_not_see_and_uses_what_it_sees() -> None:
     assert [tool for tool, _ in calls(reply)] == [DELIMITER, DELIMITER, "edit_file"]
     assert calls(reply)[0][1]["name"] == "t9-look"
     assert "    return 41\n" in written(reply)
-
-
-def test_nothing_is_remembered_from_one_request_to_the_next() -> None:
-    whole = (user(TASK), *LOOKED, *read(B, 41), *read(A, 7))
-    assert written(decide(request(*whole)))
-    evicted = (user(TASK), *LOOKED, *read(A, 7))
-    assert calls(decide(request(*evicted))) == [("read_file", {"path": B})]
+    # Nothing is remembered from one request to the next.
+    assert calls(decide(request(user(TASK), *LOOKED, *read(A, 7)))) == [("read_file", {"path": B})]
 
 
 def test_what_only_the_user_said_is_used_as_long_as_it_is_in_view() -> None:

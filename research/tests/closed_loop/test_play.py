@@ -117,7 +117,8 @@ def test_a_strategy_that_there_is_none_of_is_refused(capsys: pytest.CaptureFixtu
     with pytest.raises(ConfigError, match="'magic' is unknown"):
         ClosedLoop(LoopOptions(strategy="magic"))
     assert main(["lab", "closed-loop", "--strategy", "magic"]) == 2
-    assert main(["lab", "closed-loop", "--tasks", "0"]) == 2
+    for tasks in ("0", "201"):
+        assert main(["lab", "closed-loop", "--tasks", tasks]) == 2
     assert "1 to 200 tasks" in capsys.readouterr().err
 
 

@@ -49,25 +49,20 @@ def test_a_single_value_may_stand_for_a_list() -> None:
     ("changes", "told"),
     [
         ({"strategy": "cwl"}, "unknown field 'strategy'"),
-        ({"runs": "five"}, "runs: 'five' is not of type int"),
         ({"runs": 0}, "runs: 0 is less than 1"),
         ({"strategies": ["forget"]}, "strategies: 'forget' is not one of none, truncate"),
         ({"strategies": []}, "strategies: at least one is needed"),
         ({"budgets": ["80"]}, "budgets: budget '80' has no unit; did you mean 80k?"),
         ({"budgets": ["50%"]}, "budgets: budget '50%' is a share of the model's window"),
         ({"models": ["claude"]}, "models: 'claude' is not written as provider:model"),
-        ({"models": ["openai:"]}, "models: 'openai:' is not written as provider:model"),
         ({"benchmark": " "}, "benchmark: it is empty"),
         ({"path": ""}, "path: it is empty"),
         ({"env": {"": "x"}}, "env: '' is not a variable's name"),
         ({"models": []}, "models: at least one is needed"),
         ({"annotate": "nobody"}, "annotate: 'nobody' is not one of 'model', 'infer'"),
-        ({"protocols": ["both"]}, "protocols: 'both' is not one of 'isolated', 'single'"),
         ({"limits": {"cost_total": -1}}, "limits: cost_total: -1 is not a number above 0"),
         ({"limits": {"cost_total": float("nan")}}, "limits: cost_total: nan is not a number above 0"),
         ({"limits": {"minutes_per_task": float("inf")}}, "limits: minutes_per_task: inf is not a number above 0"),
-        ({"limits": {"cost": 1}}, "limits: unknown field 'cost'"),
-        ({"sample": {"count": 3}}, "sample: the field 'seed' is missing"),
         ({"margin": 3}, "margin: 3 is not from 0 to 1"),
         ({"env": {"ANTHROPIC_API_KEY": "written-here"}}, "env: ANTHROPIC_API_KEY: a key does not belong in a file"),
     ],
@@ -92,16 +87,13 @@ def test_a_missing_field_shows_the_whole_minimal_file(absent: str) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml cannot be read"):
         load(tmp_path / "nowhere.yaml")
-    (tmp_path / "bad.yaml").write_text("a: [", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"bad\.yaml is not YAML"):
-        load(tmp_path / "bad.yaml")
-
-
-def test_a_key_that_is_written_twice_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "twice.yaml"
-    path.write_text("benchmark: a\npath: b\nlimits: {patience: 3, patience: 4}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"twice\.yaml is not YAML: line 3 .* 'patience' twice"):
-        load(path)
+    for text, why in (
+        ("a: [", ""),
+        ("benchmark: a\npath: b\nlimits: {patience: 3, patience: 4}\n", ": line 3 .* twice"),
+    ):
+        (tmp_path / "bad.yaml").write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match=rf"bad\.yaml is not YAML{why}"):
+            load(tmp_path / "bad.yaml")
 
 
 def test_arms_are_all_combinations_each_once() -> None:
@@ -146,12 +138,8 @@ def test_each_run_has_an_order_of_its_own_by_the_seed() -> None:
     assert first == in_order(tasks, 7, 1)
     assert len({first, in_order(tasks, 7, 2), in_order(tasks, 8, 1), tasks}) == 4
     assert in_order(tasks, None, 2) == tasks
-
-
-def test_leaving_tasks_out_keeps_the_order_of_others() -> None:
-    tasks = tuple("abcdefgh")
-    whole = in_order(tasks, 7, 1)
-    assert in_order(tasks[2:], 7, 1) == tuple(task for task in whole if task in tasks[2:])
+    # Leaving tasks out keeps the order of the others.
+    assert in_order(tasks[2:], 7, 1) == tuple(task for task in first if task in tasks[2:])
 
 
 def test_a_sample_is_drawn_by_its_own_seed() -> None:

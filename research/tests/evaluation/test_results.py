@@ -105,14 +105,12 @@ def test_a_run_is_not_begun_twice(tmp_path: Path) -> None:
         append(tmp_path / "none.jsonl", FULL)
 
 
-def test_of_a_task_tried_again_the_last_trial_counts(tmp_path: Path) -> None:
-    again = Trial(ARM, 1, 1, "a", 0.0)
-    assert read(written(tmp_path, FULL, again)).trials == (again,)
-
-
-def test_a_trial_that_was_given_up_later_is_no_result(tmp_path: Path) -> None:
-    given_up = Abandoned(ARM, 1, "a", "again", FULL.usage)
-    found = read(written(tmp_path, FULL, given_up))
+def test_of_a_task_tried_again_the_last_trial_counts_unless_it_was_given_up(tmp_path: Path) -> None:
+    again, given_up = Trial(ARM, 1, 1, "a", 0.0), Abandoned(ARM, 1, "a", "again", FULL.usage)
+    path = written(tmp_path, FULL, again)
+    assert read(path).trials == (again,)
+    append(path, given_up)
+    found = read(path)
     assert (found.trials, found.abandoned, found.missing) == ((), (given_up,), ("a", "b", "c"))
 
 
@@ -122,7 +120,6 @@ def test_a_trial_that_was_given_up_later_is_no_result(tmp_path: Path) -> None:
         (b"", "header, is missing"),
         (b'{"kind":"run"', "header, is missing"),
         (b'{"kind":"session","version":2}\n', "does not begin with"),
-        (b'{"kind":"run","version":99}\n', "version 99"),
         (b'{"kind":"run","version":1}\n', "version 1 of the format of results; this Wane reads version 2"),
         (b"[]\n", "not a JSON object"),
     ],
@@ -138,11 +135,8 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes, said: str) -> N
     ("record", "said"),
     [
         (replace(FULL, reward=float("nan")), "reward: nan is not from 0 to 1"),
-        (replace(FULL, reward=2.0), "reward: 2 is not from 0 to 1"),
         (replace(FULL, steps=(StepReward("first", -1.0),)), "steps: first: reward: -1 is not from 0 to 1"),
         (replace(FULL, usage=Usage(cost=-0.5)), "usage: cost: -0.5 is not a number from 0"),
-        (replace(FULL, usage=Usage(cost=float("nan"))), "usage: cost: nan is not a number from 0"),
-        (replace(FULL, usage=Usage(input_tokens=-1)), "usage: input_tokens: -1 is not a number from 0"),
         (replace(FULL, seconds=float("inf")), "seconds: inf is not a number from 0"),
         (replace(FULL, context=ContextFigures(passes=-1)), "context: passes: -1 is not a number from 0"),
         (replace(FULL, position=0), "position: 0 is less than 1"),
@@ -196,9 +190,6 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) 
     path.write_bytes(lines[0] + lines[1][:30] + b"\n" + lines[2])
     with pytest.raises(ResultsError, match="line 2: not JSON"):
         read(path)
-    path.write_bytes(lines[0] + lines[1].replace(b'"run":1', b'"run":2') + lines[2])
-    with pytest.raises(ResultsError, match="line 2: a trial of another run"):
-        read(path)
 
 
 def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
@@ -209,25 +200,14 @@ def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("AgentTimeoutError", "timeout"),
-        ("VerifierTimeoutError", "verifier"),
-        ("RewardFileNotFoundError", "verifier"),
-        ("EnvironmentStartTimeoutError", "environment"),
-        ("DaytonaError", "environment"),
-        ("CancelledError", "cancelled"),
-        ("CostLimitError", "limit"),
-        ("NonZeroAgentExitCodeError", "agent"),
-    ],
-)
-def test_errors_have_kinds(name: str, kind: str) -> None:
-    assert Trial(ARM, 1, 1, "a", None, error=name).ended_by == kind
-
-
-@pytest.mark.parametrize(
     ("name", "phase", "kind"),
     [
+        # Without a phase the name decides.
+        ("AgentTimeoutError", None, "timeout"),
+        ("VerifierTimeoutError", None, "verifier"),
+        ("RewardFileNotFoundError", None, "verifier"),
+        ("EnvironmentStartTimeoutError", None, "environment"),
+        ("DaytonaError", None, "environment"),
         # Before the agent begins it is the environment's, whatever it is called.
         ("AgentSetupTimeoutError", "set-up", "environment"),
         ("RuntimeError", "set-up", "environment"),
@@ -241,7 +221,7 @@ def test_errors_have_kinds(name: str, kind: str) -> None:
         ("OSError", "tear-down", "environment"),
     ],
 )
-def test_where_an_error_was_raised_counts_for_more_than_its_name(name: str, phase: Phase, kind: str) -> None:
+def test_where_an_error_was_raised_counts_for_more_than_its_name(name: str, phase: Phase | None, kind: str) -> None:
     assert Trial(ARM, 1, 1, "a", None, error=name, phase=phase).ended_by == kind
 
 

@@ -120,17 +120,21 @@ def test_one_session_goes_through_all_tasks_in_the_order_of_the_run(config: Conf
     assert (evaluation.done, evaluation.total, evaluation.spent.exact) == (4, 4, 4 * COST)
 
 
-@pytest.mark.parametrize("changes", [{"tasks": ("a", "c")}, {"exclude": ("b", "d")}, {"sample": Sample(2, 1)}])
-def test_how_many_tasks_the_benchmark_has_is_kept(config: Config, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("changes", "tasks", "whole"),
+    [
+        ({"tasks": ("a", "c")}, 2, 4),
+        ({"exclude": ("b", "d")}, 2, 4),
+        ({"sample": Sample(2, 1)}, 2, 4),
+        ({"benchmark": "swe-bench-lite"}, 4, 300),
+    ],
+)
+def test_how_many_tasks_the_benchmark_has_is_kept(
+    config: Config, changes: dict[str, Any], tasks: int, whole: int
+) -> None:
     run(replace(config, **changes), Tasks())
     (found,) = results(config)
-    assert (len(found.run.order), found.run.benchmark_tasks) == (2, 4)
-
-
-def test_a_known_benchmark_may_be_on_disk_in_part(config: Config) -> None:
-    run(replace(config, benchmark="swe-bench-lite"), Tasks())
-    (found,) = results(config)
-    assert (len(found.run.order), found.run.benchmark_tasks) == (4, 300)
+    assert (len(found.run.order), found.run.benchmark_tasks) == (tasks, whole)
 
 
 def test_isolated_tasks_have_sessions_of_their_own(config: Config) -> None:
@@ -160,16 +164,11 @@ def test_a_task_that_was_killed_is_rolled_back(config: Config, place: int) -> No
     assert usage_of(journal).model_calls == 4
 
 
-def test_what_is_done_is_not_done_again(config: Config) -> None:
-    run(config, Tasks())
-    tasks = Tasks()
-    assert run(config, tasks).spent.exact == 4 * COST
-    assert tasks.tried == []
-
-
 def test_errors_of_a_kind_are_tried_again_where_nothing_built_on_them(config: Config) -> None:
     isolated = replace(config, protocols=("isolated",), limits=Limits(cost_per_task=0.25, cost_total=50))
     run(isolated, Tasks())
+    (found,) = results(config)
+    assert [(trial.ended_by, trial.usage.cost) for trial in found.trials] == [("limit", 0.25)] * 4
     tasks = Tasks()
     evaluation = run(replace(isolated, limits=Limits()), tasks, again=("limit",))
     assert len(tasks.tried) == 4
@@ -278,7 +277,9 @@ def test_nothing_is_known_of_a_session_that_is_not_here(config: Config) -> None:
     run(config, Tasks())
     (found,) = results(config)
     (task, *_) = find_tasks(Path(config.path), (), ())
-    attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent)
+    earlier = found.path.parent / found.trials[-1].journal
+    assert estimate_of(earlier) == 4 * COST
+    attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent, earlier)
     # Killed in an environment that is not on this machine: its logs are not here yet.
     (attempt.directory / "agent").mkdir(parents=True)
     assert attempt.spent() == NOTHING
@@ -286,16 +287,6 @@ def test_nothing_is_known_of_a_session_that_is_not_here(config: Config) -> None:
     assert attempt.spent() == Usage()
     by_wane = replace(attempt, arm=replace(attempt.arm, strategy="agent:codex@cwl"))
     assert by_wane.spent() == by_wane.figures()[0] == Usage()
-
-
-def test_a_trial_without_a_session_took_nothing(config: Config) -> None:
-    run(config, Tasks())
-    (found,) = results(config)
-    earlier = found.path.parent / found.trials[-1].journal
-    (task, *_) = find_tasks(Path(config.path), (), ())
-    attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent, earlier)
-    assert estimate_of(earlier) == 4 * COST
-    assert (attempt.spent().model_calls, attempt.spent().cost) == (0, 0.0)
 
 
 def test_two_processes_do_not_share_a_folder(config: Config) -> None:
@@ -338,13 +329,6 @@ def test_a_limit_of_a_run_stops_that_run_alone(config: Config) -> None:
     with pytest.raises(StoppedError, match=r"the limit of \$2 for a run is reached. 4 of 8"):
         run(replace(config, runs=2, limits=Limits(cost_per_run=2)), tasks)
     assert [len(found.trials) for found in results(config)] == [2, 2]
-
-
-def test_a_limit_of_a_task_ends_the_task(config: Config) -> None:
-    tasks = Tasks()
-    run(replace(config, limits=Limits(cost_per_task=0.25, cost_total=50)), tasks)
-    (found,) = results(config)
-    assert [(trial.ended_by, trial.usage.cost) for trial in found.trials] == [("limit", 0.25)] * 4
 
 
 def test_concurrency_is_over_runs(config: Config) -> None:
