@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from own_job import OwnJob
+from frame import OwnJob
 from wane.core import Added, Item
 from wane.formats.base import Part
 from wane.lab.loss.index import NONE, Index

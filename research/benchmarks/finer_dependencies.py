@@ -2,27 +2,213 @@
 
     python research/benchmarks/finer_dependencies.py ../shared/sessions
 
-Acts are bursts of edits (bursts.py), and rest on what edit grounding counts. They declare nothing, the explorations, or
-the reads alone. Deterministic: the same sessions give the same figures.
+Acts are bursts of edits, whose dependencies are known. An act begins with a call that changes something, and ends at
+the next call that explores, at the user's next turn, or once it holds 6,000 tokens; what lies between acts is
+exploration. The reads that an act rests on are those that `wane.lab.loss` counts for edit grounding. They are found
+with the rest of the recording at hand, as an agent that declares them ahead of its edits would know what it is about
+to edit. Acts declare nothing, the explorations, or the reads alone. Deterministic: the same sessions give the same
+figures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from operator import attrgetter
+from random import Random
 from statistics import geometric_mean, mean
+from typing import Literal
 
-from bursts import Burst, DeclaredJob, Edges, bursts
-from frame import parser_of_folder, table_head, table_row
-from paired import Curve, Figures, at_views, gap, interval, points, policies
+from frame import OwnJob, parser_of_folder, table_head, table_row
+from paired import Curve, Figures, at_views, curves_of, gap, interval, points
 from policy import PRICES, counted, fitting, sets
 from wane import Policy
-from wane.core import EpisodeType
-from wane.lab.replaying.engine import Job, Processes
+from wane.core import Added, ContextWindow, EpisodeType, Item, Kind, Mark
+from wane.formats.base import Part
+from wane.inference import Annotator, Limits
+from wane.lab.loss.index import NONE
+from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, Subject
-from wane.strategies.base import Settings
+from wane.strategies.base import Settings, Strategy
+from wane.strategies.window import WindowStrategy
+from wane.tools.calls import judge_call
+from wane.tools.judgement import Activity
+
+LATEST = 8  # explorations from which a wrong name is drawn: as many as the tool's errors list
+
+Edges = Literal["none", "whole", "only"]
+"""What an act declares: nothing, whole explorations, or the reads of them that it rests on."""
+
+
+@dataclass(slots=True)
+class Burst:
+    """An episode."""
+
+    number: int  # its place in the order of starts
+    type: EpisodeType  # whether it explores or acts
+    first: int  # its first item
+    stop: int = -1  # the item ahead of which it ends
+    edits: list[int] = field(default_factory=list)  # its calls that change something
+    reads: list[int] = field(default_factory=list)  # results of its calls that explore
+    # For an act, by number of an exploration, the results of it that the act's edits rest on
+    rests_on: dict[int, list[int]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.type.value}-{self.number}"
+
+
+def bursts(subject: Subject) -> list[Burst]:
+    """Return the episodes of a session, with what each act rests on."""
+    episodes: list[Burst] = []
+    current: Burst | None = None
+    tokens = 0
+    for index, (item, part) in enumerate(zip(subject.material.items, subject.material.session.parts, strict=True)):
+        if item.kind is Kind.USER and current is not None:
+            current.stop, current = index, None
+        activity = judge_call(part.tool or "", part.arguments).activity if item.kind is Kind.CALL else None
+        type_ = None if activity is None else _begun(activity, current, full=tokens > Limits().episode)
+        if type_ is not None:
+            if current is not None:
+                current.stop = index
+            current, tokens = Burst(len(episodes), type_, index), 0
+            episodes.append(current)
+        if current is not None:
+            tokens += item.tokens
+            _note(current, index, activity, subject.index.partner[index])
+    if current is not None:
+        current.stop = len(subject.material.items)
+    _rest(episodes, subject)
+    return episodes
+
+
+def _begun(activity: Activity, current: Burst | None, *, full: bool) -> EpisodeType | None:
+    """The type of the episode that a call begins; None if it begins none."""
+    if activity is Activity.ACT:
+        type_ = EpisodeType.ACT
+    elif activity is Activity.EXPLORE or (current is None and activity is not Activity.NEUTRAL):
+        type_ = EpisodeType.EXPL
+    else:
+        return None
+    return None if current is not None and current.type is type_ and not full else type_
+
+
+def _note(current: Burst, index: int, activity: Activity | None, result: int) -> None:
+    if activity is Activity.ACT:
+        current.edits.append(index)
+    elif activity is Activity.EXPLORE and result != NONE:
+        current.reads.append(result)
+
+
+def _rest(episodes: Sequence[Burst], subject: Subject) -> None:
+    """Note what each act rests on: the latest reads of its files, where an earlier exploration made them."""
+    index, owners = subject.index, _owners(episodes, len(subject.material.items))
+    for number, call in enumerate(subject.material.session.calls):
+        numbers = {owners[item] for item in range(call.first, call.stop) if owners[item] != NONE}
+        acts = [episodes[owner] for owner in sorted(numbers)]
+        acts = [act for act in acts if any(call.first <= edit < call.stop for edit in act.edits)]
+        for read in index.needed_reads(number):
+            owner = owners[index.partner[read]]
+            for act in acts:
+                if owner != NONE and owner < act.number and episodes[owner].type is EpisodeType.EXPL:
+                    reads = act.rests_on.setdefault(owner, [])
+                    if read not in reads and read < act.first:
+                        reads.append(read)
+
+
+def _owners(episodes: Sequence[Burst], items: int) -> list[int]:
+    owners = [NONE] * items
+    for episode in episodes:
+        owners[episode.first : episode.stop] = [episode.number] * (episode.stop - episode.first)
+    return owners
+
+
+def mistaken(episodes: Sequence[Burst], share: float, seed: int) -> dict[int, dict[int, list[int]]]:
+    """Return, by number of an act, what it declares if it mistakes a share of its dependencies.
+
+    In place of a right exploration stands one drawn from the latest others, with as many of its reads. The same seed
+    draws the same for any grain, and what is wrong at a small share is wrong at a larger one too.
+    """
+    declared: dict[int, dict[int, list[int]]] = {}
+    for act in episodes:
+        explorations = [other for other in episodes[: act.number] if other.type is EpisodeType.EXPL]
+        others = [other for other in explorations if other.number not in act.rests_on]
+        own = declared.setdefault(act.number, {})
+        for number, reads in act.rests_on.items():
+            random = Random(f"{seed} {act.number} {number}")
+            if random.random() >= share:
+                own[number] = reads
+            elif others:
+                other = random.choice(others[-LATEST:])
+                own[other.number] = random.sample(other.reads, min(len(reads), len(other.reads)))
+    return declared
+
+
+class Declared(Annotator):
+    """Marks these episodes, with dependencies of one grain.
+
+    `only` couples the calls of an act with the reads that it declares (R12): these leave with the last of the act, and
+    the rest of the exploration leaves when it is its turn.
+
+    Args:
+        subject: the session.
+        edges: the grain.
+        share: share of the dependencies that are wrong.
+        seed: which are, and what stands in their place.
+    """
+
+    def __init__(self, subject: Subject, edges: Edges, share: float = 0.0, seed: int = 0) -> None:
+        super().__init__()
+        episodes = bursts(subject)
+        declared = mistaken(episodes, share, seed)
+        self._marks: dict[int, list[Mark]] = {}
+        self._needs: Mapping[int, list[int]] = {}
+        for episode in episodes:
+            names = tuple(episodes[number].name for number in sorted(declared[episode.number]))
+            start = Mark("start", episode.name, episode.type, names if edges == "whole" else ())
+            self._marks.setdefault(episode.first, []).append(start)
+            end = Mark("end", episode.name, episode.type, description="")
+            # The user's turn ends an episode, and the next one may begin at any later item.
+            self._marks.setdefault(episode.stop, []).insert(0, end)
+        if edges == "only":
+            self._needs = self._couplings(subject, episodes, declared)
+
+    def _couplings(
+        self, subject: Subject, episodes: Sequence[Burst], declared: Mapping[int, Mapping[int, Sequence[int]]]
+    ) -> dict[int, list[int]]:
+        partner, items = subject.index.partner, subject.material.items
+        needs: dict[int, list[int]] = {}
+        for act in episodes:
+            reads = [read for targets in declared[act.number].values() for read in targets]
+            exchanges = [item for read in reads for item in (partner[read], read)]
+            calls = [item for item in range(act.first, act.stop) if items[item].kind is Kind.CALL]
+            needs.update((call, exchanges) for call in calls if exchanges)
+        return needs
+
+    def add_to(self, window: ContextWindow, item: Item, part: Part, recorded: Sequence[Mark] | None = None) -> Added:
+        """Add the next item of the history with the marks ahead of it."""
+        del part, recorded
+        index = window.item_count
+        needed = [target - index for target in self._needs.get(index, ()) if window.shows(target)]
+        if needed:
+            item = replace(item, needs=(*item.needs, *needed))
+        return window.add(item, self._marks.get(index, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredJob(OwnJob):
+    """A replay of the default with these episodes in place of inferred ones."""
+
+    edges: Edges = "none"  # the grain of dependencies
+    share: float = 0.0  # share of them that are wrong
+    seed: int = 0  # which are
+
+    def start(self, subject: Subject, settings: Settings) -> Strategy:
+        annotator = Declared(subject, self.edges, self.share, self.seed)
+        return WindowStrategy(self.label, settings, settings.policy, annotator)
+
 
 BUDGETS = (50_000, 80_000)
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4)
@@ -42,7 +228,7 @@ class Way:
     def name(self) -> str:
         return self.edges or "inferred"
 
-    def jobs(self, subject: int, budget: int, policy: Policy) -> list[Job]:
+    def jobs(self, budget: int, subject: int, policy: Policy) -> list[Job]:
         """Its replays of one session, one for each draw of what is wrong."""
         settings = Settings(budget, policy=policy, annotate="infer")
         pricing = Pricing.of(PRICES[0])
@@ -55,25 +241,8 @@ class Way:
         ]
 
 
-NONE, TODAY = Way("none"), Way(None)
-WAYS = (NONE, TODAY, *(Way(edges, share) for edges, share in product(GRAINS, SHARES)))
-
-
-def measure(subjects: Sequence[Subject], budget: int, workers: int) -> dict[Way, list[Curve]]:
-    """Return the curve of each session, by way."""
-    jobs: list[Job] = []
-    keys: list[tuple[Way, int, float]] = []
-    for way, number, (low, policy) in product(WAYS, range(len(subjects)), policies().items()):
-        for job in way.jobs(number, budget, policy):
-            jobs.append(replace(job, label=str(len(jobs))))
-            keys.append((way, number, low))
-    figures: dict[tuple[Way, int, float], list[Figures]] = {}
-    for job, result in Processes(workers).run(subjects, jobs):
-        figures.setdefault(keys[int(job.label)], []).append(Figures.of(result.totals))
-    curves: dict[Way, list[Curve]] = {way: [{} for _ in subjects] for way in WAYS}
-    for (way, number, low), drawn in figures.items():
-        curves[way][number][low] = Figures.averaged(drawn)
-    return curves
+NOTHING, TODAY = Way("none"), Way(None)
+WAYS = (NOTHING, TODAY, *(Way(edges, share) for edges, share in product(GRAINS, SHARES)))
 
 
 def structure(subjects: Sequence[Subject]) -> None:
@@ -115,11 +284,11 @@ grounding less whole | recall less whole | over budget |
 
 def table(curves: Mapping[Way, list[Curve]]) -> None:
     """Print the means over sessions at the mean views of acts that declare nothing."""
-    base = curves[NONE]
+    base = curves[NOTHING]
     read_off = {way: _read_off(of_way, base) for way, of_way in curves.items()}
     print(HEAD)
     for way, own in read_off.items():
-        costs = [one.dollars / other.dollars for one, other in zip(own, read_off[NONE], strict=True)]
+        costs = [one.dollars / other.dollars for one, other in zip(own, read_off[NOTHING], strict=True)]
         whole = read_off[Way("whole", way.share)] if way.edges == "only" else None
         cells = [
             way.name,
@@ -127,7 +296,7 @@ def table(curves: Mapping[Way, list[Curve]]) -> None:
             f"{mean(session.grounding for session in own):.3f}",
             f"{mean(session.recall for session in own):.3f}",
             f"{geometric_mean(costs):.3f}",
-            *(points(interval(own, read_off[NONE], figure)) for figure in FIGURES),
+            *(points(interval(own, read_off[NOTHING], figure)) for figure in FIGURES),
             *(points(interval(own, whole, figure)) if whole else "" for figure in FIGURES),
             f"{sum(session.over for session in own):.1f}",
         ]
@@ -146,8 +315,8 @@ def _read_off(curves: Sequence[Curve], base: Sequence[Curve]) -> list[Figures]:
 
 def sessions(subjects: Sequence[Subject], curves: Mapping[Way, list[Curve]]) -> None:
     """Print the grounding and recall of each session with right dependencies."""
-    ways = [NONE, TODAY, *(Way(edges) for edges in GRAINS)]
-    read_off = [_read_off(curves[way], curves[NONE]) for way in ways]
+    ways = [NOTHING, TODAY, *(Way(edges) for edges in GRAINS)]
+    read_off = [_read_off(curves[way], curves[NOTHING]) for way in ways]
     names = [way.name for way in ways]
     columns = [f"grounding: {names[0]}", *names[1:], f"recall: {names[0]}", *names[1:]]
     print("", table_head(["session", "edits", "mean view", *columns], words=1), sep="\n")
@@ -169,7 +338,7 @@ def main() -> None:
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
         print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(chosen)}", flush=True)
-        curves = measure(chosen, budget, options.workers)
+        curves = curves_of(chosen, {way: partial(way.jobs, budget) for way in WAYS}, options.workers)
         table(curves)
         sessions(chosen, curves)
 

@@ -1,14 +1,19 @@
-"""What the programs in this folder share: how they are called, and how they write tables."""
+"""What the programs in this folder share: how they are called, how they read sessions, and how they print tables."""
 
 from __future__ import annotations
 
 import argparse
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wane.core.errors import WaneError
 from wane.lab.readers import read_session
+from wane.lab.replaying.engine import Job
+from wane.lab.replaying.replay import Replay, Subject, replay
 from wane.lab.session import RecordedSession
+from wane.strategies.base import Settings, Strategy
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -46,7 +51,27 @@ def table_row(cells: Iterable[object]) -> str:
 def table_head(columns: Sequence[str], words: int | None = None) -> str:
     """Return the head of a Markdown table.
 
-    `words`: how many of them, from the left, hold words; the others hold figures. None aligns no column.
+    `words`: how many columns, from the left, hold words; the others hold figures. None aligns no column.
     """
     words = len(columns) if words is None else words
     return f"{table_row(columns)}\n|{'---|' * words}{'--:|' * (len(columns) - words)}"
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], words: int | None = None) -> None:
+    """Print a Markdown table, each row when it is there; see `table_head`."""
+    print(table_head(columns, words), flush=True)
+    for row in rows:
+        print(table_row(row), flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob(Job):
+    """A replay of a strategy that has no name in the registry, but is one of these programs' own."""
+
+    @abstractmethod
+    def start(self, subject: Subject, settings: Settings) -> Strategy:
+        """Return the strategy for a session, whose overhead the settings have."""
+
+    def run(self, subject: Subject) -> Replay:
+        settings = replace(self.settings, overhead=subject.material.overhead)
+        return replay(subject, self.start(subject, settings), settings.budget, self.pricing, trace=self.trace)

@@ -13,9 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from frame import parser_of_folder
-from own_job import OwnJob
-from policy import HEAD, PRICES, Contender, Row, counted, fitting, measure, rival_at_view, rivals, rows, sets
+from frame import OwnJob, parser_of_folder
+from policy import (
+    BUDGETS,
+    HEAD,
+    PRICES,
+    RIVALS_BY_LOW_WATER,
+    Contender,
+    counted,
+    fitting,
+    measure,
+    rival_at_view,
+    rows,
+    sets,
+)
 from wane import Policy
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, Subject
@@ -23,15 +34,14 @@ from wane.strategies.base import Settings, Strategy
 from wane.strategies.evicted import Evicted, Line
 from wane.strategies.window import WindowStrategy
 
-BUDGETS = (50_000, 80_000, 120_000)
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)
+RIVALS = ("truncate", "compact")
 
 
 class RandomNames(Evicted):
     """An index of names that left, drawn at random."""
 
     def lines(self) -> list[Line]:
-        """Return a line for each name, in any order."""
         lines = [line for line in super().lines() if line.heading == "Names"]
         Random(len(lines)).shuffle(lines)
         return lines
@@ -61,20 +71,21 @@ def ours(share: float) -> Contender:
     return Contender(f"`Policy(index_share={share:g})`", "cwl", Policy(index_share=share))
 
 
-def table(name: str, subjects: Sequence[Subject], contenders: Sequence[Contender], *, with_rivals: bool) -> None:
+def tables(name: str, subjects: Sequence[Subject], contenders: Sequence[Contender], *, with_rivals: bool) -> None:
     """Print a table for each budget."""
-    default = ours(Policy().index_share).name
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
-        bases = [Contender(base, base) for base in ("paper", "none")]
-        others = [*(Contender(it, it) for it in ("truncate", "compact")), *rivals()] if with_rivals else []
-        found = rows(measure(chosen, [*contenders, *bases, *others], budget, PRICES[0]))
-        print(f"\n### {name}: τ = {budget:,}, {PRICES[0]}, {counted(chosen)}\n\n{HEAD}")
-        shown: list[Row] = [found[it.name] for it in contenders]
+        others = [Contender(base, base) for base in ("paper", "none")]
         if with_rivals:
-            at_view = (rival_at_view(rival, found, found[default].view) for rival in ("truncate", "compact"))
-            shown += [found["truncate"], found["compact"], *filter(None, at_view)]
-        for row in shown:
+            others += [*(Contender(rival, rival) for rival in RIVALS), *RIVALS_BY_LOW_WATER]
+        by_name = rows(measure(chosen, [*contenders, *others], budget, PRICES[0]))
+        print(f"\n### {name}: τ = {budget:,}, {PRICES[0]}, {counted(chosen)}\n\n{HEAD}")
+        listed = [by_name[contender.name] for contender in contenders]
+        if with_rivals:
+            view = by_name[ours(Policy().index_share).name].view
+            listed += [by_name[rival] for rival in RIVALS]
+            listed += filter(None, (rival_at_view(rival, by_name, view) for rival in RIVALS))
+        for row in listed:
             print(row.line(), flush=True)
 
 
@@ -82,14 +93,14 @@ def main() -> None:
     command = parser_of_folder(__doc__)
     command.add_argument("what", choices=["fit", "report"])
     options = command.parse_args()
-    subjects = sets(options.sessions)
+    by_set = sets(options.sessions)
     if options.what == "fit":
-        table("first half", subjects["first half"], [ours(share) for share in SHARES], with_rivals=False)
+        tables("first half", by_set["first half"], [ours(share) for share in SHARES], with_rivals=False)
         return
     share = Policy().index_share
     at_random = RandomContender("as many tokens of random names", "cwl", Policy(index_share=share))
     for name in ("first half", "second half"):
-        table(name, subjects[name], [ours(0.0), ours(share), at_random], with_rivals=True)
+        tables(name, by_set[name], [ours(0.0), ours(share), at_random], with_rivals=True)
 
 
 if __name__ == "__main__":

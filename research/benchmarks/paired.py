@@ -6,15 +6,20 @@ mean view is that of the base. An interval is of the difference of means, from s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from statistics import mean
+from typing import TypeVar
 
 from wane import Policy
 from wane.core.policy import GUARD
 from wane.lab.figures import Totals
+from wane.lab.replaying.engine import Job, Processes
+from wane.lab.replaying.replay import Subject
+
+W = TypeVar("W", bound=Hashable)
 
 LOW_WATERS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
 TARGETS = (0.45, 0.5, 0.55)  # low waters of the base whose mean views others are read off at
@@ -53,6 +58,26 @@ def policies() -> dict[float, Policy]:
 
 
 Curve = dict[float, Figures]  # figures of one session by low water
+
+
+def curves_of(
+    subjects: Sequence[Subject], ways: Mapping[W, Callable[[int, Policy], Sequence[Job]]], workers: int = 1
+) -> dict[W, list[Curve]]:
+    """Return the curve of each session, by way, from the replays of a session under a policy."""
+    jobs: list[Job] = []
+    keys: list[tuple[W, int, float]] = []
+    for way, make in ways.items():
+        for number, (low, policy) in product(range(len(subjects)), policies().items()):
+            for job in make(number, policy):
+                jobs.append(replace(job, label=str(len(jobs))))
+                keys.append((way, number, low))
+    figures: dict[tuple[W, int, float], list[Figures]] = {}
+    for job, result in Processes(workers).run(subjects, jobs):
+        figures.setdefault(keys[int(job.label)], []).append(Figures.of(result.totals))
+    curves: dict[W, list[Curve]] = {way: [{} for _ in subjects] for way in ways}
+    for (way, number, low), drawn in figures.items():
+        curves[way][number][low] = Figures.averaged(drawn)
+    return curves
 
 
 def at_views(curve: Curve, base: Curve) -> Figures:

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from statistics import geometric_mean
 from typing import ClassVar
 
-from frame import parser_of_folder, recorded_sessions, table_head, table_row
-from own_job import OwnJob
-from paired import Curve, Figures, at_views, gap, interval, points, policies
+from frame import OwnJob, parser_of_folder, recorded_sessions, table_head, table_row
+from paired import Figures, at_views, curves_of, gap, interval, points, policies
 from policy import PRICES, counted
+from wane import Policy
 from wane.core import ContextWindow, EpisodeType, Item, Kind, Mark
 from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator, Limits
 from wane.lab.counting import count
-from wane.lab.replaying.engine import Job, Processes
+from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.strategies.base import Settings, Strategy
 from wane.strategies.window import WindowStrategy
@@ -34,15 +35,7 @@ BUDGETS = (80_000, 120_000)
 DONE = "completed"
 GIVEN_UP = (None, "cancelled", "deleted")
 COLUMNS = (
-    "changes",
-    "entries",
-    "starts",
-    "completed",
-    "dropped",
-    "left",
-    "at once",
-    "episodes",
-    "named by an entry",
+    *("changes", "entries", "starts", "completed", "dropped", "left", "at once", "episodes", "named by an entry"),
     "without the limit",
 )
 
@@ -145,39 +138,22 @@ def table_of_plans(subjects: Sequence[Subject]) -> list[Subject]:
     print(table_head(["session", *COLUMNS], words=1))
     for subject in planned:
         fate = fates(subject)
-        left = fate["pending"] + fate[IN_PROGRESS]
-        figures = [
-            fate["changes"],
-            fate["entries"],
-            fate["started"],
-            fate[DONE],
-            fate["dropped"],
-            left,
-            fate["at once"],
-        ]
+        fate["left"] = fate["pending"] + fate[IN_PROGRESS]
+        names = ("changes", "entries", "started", DONE, "dropped", "left", "at once")
+        figures = [fate[name] for name in names]
         cells = [subject.material.session.name, *map(str, figures), *named(subject)]
         print(table_row(cells))
     return planned
 
 
-def measure(subjects: Sequence[Subject], budget: int) -> dict[str, list[Curve]]:
-    """Return the curve of each session, by way."""
-    curves: dict[str, list[Curve]] = {way: [{} for _ in subjects] for way in WAYS}
-    pricing = Pricing.of(PRICES[0])
-    for way, job in WAYS.items():
-        jobs = [
-            job(number, "cwl", Settings(budget, policy=policy, annotate="infer"), pricing)
-            for number in range(len(subjects))
-            for policy in policies().values()
-        ]
-        for done, result in Processes(1).run(subjects, jobs):
-            curves[way][done.subject][done.settings.policy.low_water] = Figures.of(result.totals)
-    return curves
-
-
 def table(subjects: Sequence[Subject], budget: int) -> None:
     """Print both ways at a budget: session by session as they are, and the difference at the same mean view."""
-    curves = measure(subjects, budget)
+    pricing = Pricing.of(PRICES[0])
+
+    def jobs(kind: type[Job], number: int, policy: Policy) -> list[Job]:
+        return [kind(number, "cwl", Settings(budget, policy=policy, annotate="infer"), pricing)]
+
+    curves = curves_of(subjects, {way: partial(jobs, kind) for way, kind in WAYS.items()})
     print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(subjects)}\n")
     figures = ["dollars", "mean view", "reference recall", "edit grounding", "over budget"]
     print(table_head(["session", "episodes", *figures], words=2))

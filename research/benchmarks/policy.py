@@ -9,14 +9,14 @@ Deterministic: the same sessions give the same figures.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import geometric_mean
 
 from clairvoyant import Bound, BoundJob
-from frame import parser_of_folder, recorded_sessions, table_head, table_row
+from frame import parser_of_folder, print_table, recorded_sessions, table_head, table_row
 from wane import Policy
 from wane.lab.counting import count
 from wane.lab.figures import Totals
@@ -64,6 +64,13 @@ BOUNDS = tuple(
         "clairvoyant: the call with the fewest needs a token first": Bound("call", "fewest"),
     }.items()
 )
+RIVALS_BY_LOW_WATER = tuple(Contender(f"{name} {low}", name, low_water=low) for name in RIVALS for low in LOW_WATERS)
+LISTED = (
+    OURS,
+    *BOUNDS,
+    *(Contender(f"`Policy(guard={guard})`", "cwl", replace(UNINDEXED, guard=guard)) for guard in GUARDS),
+    *(Contender(name, name) for name in ("paper", "truncate", "compact", "clear-tools", "none")),
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Row:
     name: str
     cost: float  # against `paper`, geometric mean
     of_none: float  # against never evicting, likewise
-    refetched: float  # the same, with the price of fetching again what was needed and gone in both
+    refetched: float  # as `cost`, with the price of fetching again what was needed and gone in both
     view: float  # mean tokens of a request
     recall: float  # reference recall
     recall_at_best: float  # the same, were summaries to hold the best that fits into them
@@ -93,28 +100,17 @@ class Row:
             f"{self.of_none:.3f}",
             f"{self.refetched:.3f}",
             f"{self.view / 1000:.1f}k",
-            recall,
-            f"{self.grounding:.3f}",
-            f"{self.users:.2f}",
-            f"{self.breaks:.1f}",
-            f"{self.over:.1%}",
         ]
+        cells += [recall, f"{self.grounding:.3f}", f"{self.users:.2f}", f"{self.breaks:.1f}", f"{self.over:.1%}"]
         return table_row(cells)
 
 
 COLUMNS = (
-    "",
-    "cost / paper",
-    "cost / none",
-    "with re-reading",
-    "mean view",
-    "reference recall",
-    "edit grounding",
-    "user turns intact",
-    "breaks per 100",
-    "over budget",
+    *("", "cost / paper", "cost / none", "with re-reading", "mean view", "reference recall", "edit grounding"),
+    *("user turns intact", "breaks per 100", "over budget"),
 )
 HEAD = table_head(COLUMNS, words=1)
+BETWEEN = ("cost", "of_none", "refetched", "view", "recall", "recall_at_best", "grounding", "users", "breaks")
 
 
 def sets(folder: Path) -> dict[str, list[Subject]]:
@@ -126,71 +122,73 @@ def sets(folder: Path) -> dict[str, list[Subject]]:
     runs = recorded_sessions([folder / "terminal-bench-2"])
     sessions = [join(runs[0::2], "terminal-bench even"), join(runs[1::2], "terminal-bench odd")]
     sessions += recorded_sessions(folder / agent for agent in ("claude-code", "codex", "pi"))
-    halved = [Subject.of(count(it)) for it in sessions if not it.name.startswith(HARNESS)]
-    apart = [Subject.of(count(it)) for it in sessions if it.name.startswith(HARNESS)]
+    halved = [Subject.of(count(session)) for session in sessions if not session.name.startswith(HARNESS)]
+    apart = [Subject.of(count(session)) for session in sessions if session.name.startswith(HARNESS)]
     return {"first half": halved[0::2], "second half": halved[1::2], "much harness text": apart}
+
+
+def fitting(subjects: Sequence[Subject], budget: int) -> list[Subject]:
+    """The sessions whose fixed overhead leaves half of the budget at least."""
+    return [subject for subject in subjects if subject.material.overhead <= budget / 2]
+
+
+def counted(subjects: Sequence[Subject]) -> str:
+    """How many sessions, and their calls."""
+    calls = sum(len(subject.material.session.calls) for subject in subjects)
+    return f"{len(subjects)} {'session' if len(subjects) == 1 else 'sessions'}, {calls:,} calls"
 
 
 def measure(
     subjects: Sequence[Subject], contenders: Sequence[Contender], budget: int, price: str
 ) -> dict[str, list[Totals]]:
     """Totals by contender, session by session."""
-    pricing = Pricing.of(price)
-    jobs = [contender.job(number, budget, pricing) for contender in contenders for number in range(len(subjects))]
+    pricing, numbers = Pricing.of(price), range(len(subjects))
+    jobs = [contender.job(number, budget, pricing) for contender in contenders for number in numbers]
     done = {(job.label, job.subject): result.totals for job, result in Processes().run(subjects, jobs)}
-    return {it.name: [done[it.name, number] for number in range(len(subjects))] for it in contenders}
+    return {contender.name: [done[contender.name, number] for number in numbers] for contender in contenders}
 
 
 def rows(measured: dict[str, list[Totals]]) -> dict[str, Row]:
     """The means over sessions, by contender; `paper` and `none` must be among them."""
-    return {name: row(name, totals, measured["paper"], measured["none"]) for name, totals in measured.items()}
+    paper, none = measured["paper"], measured["none"]
+    return {name: _row(name, totals, paper, none) for name, totals in measured.items()}
 
 
-def row(name: str, totals: Sequence[Totals], paper: Sequence[Totals], none: Sequence[Totals]) -> Row:
-    why = sum((it.over for it in totals), Counter[str]())
+def _row(name: str, totals: Sequence[Totals], paper: Sequence[Totals], none: Sequence[Totals]) -> Row:
+    def ratio(base: Sequence[Totals], figure: Callable[[Totals], float]) -> float:
+        return geometric_mean([figure(one) / figure(other) for one, other in zip(totals, base, strict=True)])
+
+    def mean(figure: Callable[[Totals], float]) -> float:
+        return sum(map(figure, totals)) / len(totals)
+
+    why = sum((run.over for run in totals), Counter[str]())
     return Row(
         name,
-        ratio(totals, paper, lambda it: it.dollars),
-        ratio(totals, none, lambda it: it.dollars),
-        ratio(totals, paper, lambda it: it.dollars + it.reread_cost),
-        mean(it.mean_view for it in totals),
-        mean(it.loss.reference_recall for it in totals),
-        mean(it.loss.reference_recall_at_best for it in totals),
-        mean(it.loss.edit_grounding for it in totals),
-        mean(it.loss.user_turns_intact for it in totals),
-        mean(100 * it.prefix_breaks / it.calls for it in totals),
-        why.total() / sum(it.calls for it in totals),
-        why,
+        cost=ratio(paper, lambda run: run.dollars),
+        of_none=ratio(none, lambda run: run.dollars),
+        refetched=ratio(paper, lambda run: run.dollars + run.reread_cost),
+        view=mean(lambda run: run.mean_view),
+        recall=mean(lambda run: run.loss.reference_recall),
+        recall_at_best=mean(lambda run: run.loss.reference_recall_at_best),
+        grounding=mean(lambda run: run.loss.edit_grounding),
+        users=mean(lambda run: run.loss.user_turns_intact),
+        breaks=mean(lambda run: 100 * run.prefix_breaks / run.calls),
+        over=why.total() / sum(run.calls for run in totals),
+        why=why,
     )
 
 
-def ratio(totals: Sequence[Totals], base: Sequence[Totals], figure: Callable[[Totals], float]) -> float:
-    return geometric_mean([figure(one) / figure(other) for one, other in zip(totals, base, strict=True)])
-
-
-def mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)
-
-
-BETWEEN = ("cost", "of_none", "refetched", "view", "recall", "recall_at_best", "grounding", "users", "breaks")
-
-
-def at_view(name: str, rows: Iterable[Row], view: float) -> Row | None:
-    """What a strategy comes to at a mean view, between those of its low waters that lie on either side."""
-    ordered = sorted(rows, key=lambda it: it.view)
-    for one, other in pairwise(ordered):
-        if one.view <= view <= other.view:
-            share = (view - one.view) / (other.view - one.view) if other.view > one.view else 0.0
-            pairs = {it: (getattr(one, it), getattr(other, it)) for it in BETWEEN}
-            between = {it: low + share * (high - low) for it, (low, high) in pairs.items()}
-            return replace(one, name=name, **between, over=max(one.over, other.over))
+def rival_at_view(rival: str, by_name: dict[str, Row], view: float) -> Row | None:
+    """A rival at a mean view, between its low waters on either side; as it is usually set, it keeps another share."""
+    curve = sorted((row for name, row in by_name.items() if name.startswith(f"{rival} ")), key=lambda row: row.view)
+    for low, high in pairwise(curve):
+        if low.view <= view <= high.view:
+            share = (view - low.view) / (high.view - low.view) if high.view > low.view else 0.0
+            between = {
+                name: getattr(low, name) + share * (getattr(high, name) - getattr(low, name)) for name in BETWEEN
+            }
+            return replace(low, name=f"{rival}, at the view of `Policy()`", **between, over=max(low.over, high.over))
     return None
-
-
-def fitting(subjects: Sequence[Subject], budget: int) -> list[Subject]:
-    """The sessions whose fixed overhead leaves half of the budget at least."""
-    return [subject for subject in subjects if subject.material.overhead <= budget / 2]
 
 
 @dataclass(frozen=True)
@@ -201,106 +199,64 @@ class Case:
     subjects: Sequence[Subject]
     budget: int
     price: str
-    found: dict[str, Row]  # the means of each contender
+    rows: dict[str, Row]  # the means of each contender
     floor: tuple[float, float]  # the least cost that keeps the user's turns, against `paper` and against never evicting
 
 
-LISTED = (
-    OURS,
-    *BOUNDS,
-    *(Contender(f"`Policy(guard={it})`", "cwl", replace(UNINDEXED, guard=it)) for it in GUARDS),
-    *(Contender(it, it) for it in ("paper", "truncate", "compact", "clear-tools", "none")),
-)
-
-
-def cases(name: str, subjects: Sequence[Subject]) -> Iterable[Case]:
+def cases(name: str, subjects: Sequence[Subject]) -> Iterator[Case]:
     """The set at each budget and price, where there is a session that fits."""
     for price, budget in product(PRICES, BUDGETS):
         chosen = fitting(subjects, budget)
         if chosen:
-            measured = measure(chosen, [*LISTED, *rivals()], budget, price)
+            measured = measure(chosen, [*LISTED, *RIVALS_BY_LOW_WATER], budget, price)
             paper, none = (
-                geometric_mean([it.floor / it.dollars for it in measured[base]]) for base in ("paper", "none")
+                geometric_mean([run.floor / run.dollars for run in measured[base]]) for base in ("paper", "none")
             )
             yield Case(name, chosen, budget, price, rows(measured), (paper, none))
 
 
-def report(case: Case) -> None:
-    """The default against the others."""
-    found = case.found
-    print(f"\n### {case.name}: τ = {case.budget:,}, {case.price}, {counted(case.subjects)}\n\n{HEAD}")
-    for contender in LISTED:
-        print(found[contender.name].line())
-    unknown = " |" * (len(COLUMNS) - 3)
-    paper, none = case.floor
-    print(f"| (no strategy that keeps the user's turns can cost less) | {paper:.3f} | {none:.3f} |{unknown}")
-    for rival in RIVALS:
-        same = rival_at_view(rival, found, found[OURS.name].view)
-        if same:
-            print(same.line())
-    print(f"\n{reasons(found[OURS.name])}")
-
-
-def rival_at_view(rival: str, found: dict[str, Row], view: float) -> Row | None:
-    """A rival at the mean view of the default, by its low waters; as it is usually set, it keeps another share."""
-    curve = [it for name, it in found.items() if name.startswith(f"{rival} ")]
-    return at_view(f"{rival}, at the view of `Policy()`", curve, view)
-
-
-def rivals() -> list[Contender]:
-    """The rivals at each low water."""
-    return [Contender(f"{it} {low}", it, low_water=low) for it in RIVALS for low in LOW_WATERS]
-
-
-def counted(subjects: Sequence[Subject]) -> str:
-    """How many sessions, and their calls."""
-    calls = sum(len(it.material.session.calls) for it in subjects)
-    return f"{len(subjects)} {'session' if len(subjects) == 1 else 'sessions'}, {calls:,} calls"
-
-
-def reasons(it: Row) -> str:
-    """Why requests were over the budget."""
-    if not it.over:
-        return "`Policy()` is never over the budget."
-    told = ", ".join(f"{reason} {it.why[reason]:,}" for reason in REASONS if it.why[reason])
-    return f"`Policy()` is over the budget at {it.why.total():,} calls, filled by: {told}."
-
-
 SUMMARY = (
-    "",
-    "cost / none",
-    "`compact`",
-    "mean view",
-    "recall",
-    "`compact`",
-    "clairvoyant",
-    "grounding",
-    "`compact`",
-    "clairvoyant",
-    "over budget",
+    *("", "cost / none", "`compact`", "mean view", "recall", "`compact`", "clairvoyant", "grounding", "`compact`"),
+    *("clairvoyant", "over budget"),
 )
 
 
-def summary(case: Case) -> None:
+def summary(case: Case) -> list[str]:
     """The default in a line, beside `compact` at its mean view and the clairvoyant orders."""
-    found = case.found
-    ours = found[OURS.name]
-    same = rival_at_view("compact", found, ours.view)
-    best = [found[it.name] for it in BOUNDS if it.name.startswith("clairvoyant")]
-    cells = [
+    ours = case.rows[OURS.name]
+    same = rival_at_view("compact", case.rows, ours.view)
+    best = [case.rows[bound.name] for bound in BOUNDS if bound.name.startswith("clairvoyant")]
+    return [
         f"{case.name}, {case.budget // 1000}k, {case.price.split(':')[0]}",
         f"{ours.of_none:.3f}",
         f"{same.of_none:.3f}" if same else "",
         f"{ours.view / 1000:.1f}k",
         f"{ours.recall:.3f}",
         f"{same.recall:.3f} to {same.recall_at_best:.3f}" if same else "",
-        f"{max(it.recall for it in best):.3f}",
+        f"{max(row.recall for row in best):.3f}",
         f"{ours.grounding:.3f}",
         f"{same.grounding:.3f}" if same else "",
-        f"{max(it.grounding for it in best):.3f}",
+        f"{max(row.grounding for row in best):.3f}",
         f"{ours.over:.1%}",
     ]
-    print(table_row(cells), flush=True)
+
+
+def report(case: Case) -> None:
+    """Print the default against the others."""
+    ours = case.rows[OURS.name]
+    print(f"\n### {case.name}: τ = {case.budget:,}, {case.price}, {counted(case.subjects)}\n\n{HEAD}")
+    for contender in LISTED:
+        print(case.rows[contender.name].line())
+    paper, none = case.floor
+    unknown = " |" * (len(COLUMNS) - 3)
+    print(f"| (no strategy that keeps the user's turns can cost less) | {paper:.3f} | {none:.3f} |{unknown}")
+    for same in filter(None, (rival_at_view(rival, case.rows, ours.view) for rival in RIVALS)):
+        print(same.line())
+    reasons = ", ".join(f"{reason} {ours.why[reason]:,}" for reason in REASONS if ours.why[reason])
+    if ours.over:
+        print(f"\n`Policy()` is over the budget at {ours.why.total():,} calls, filled by: {reasons}.")
+    else:
+        print("\n`Policy()` is never over the budget.")
 
 
 def grid() -> list[Contender]:
@@ -323,22 +279,20 @@ def grid() -> list[Contender]:
 
 
 def fit(subjects: Sequence[Subject]) -> None:
-    """The grid that the default was chosen from, and what of it is better than the default in one and worse in none."""
-    base = [Contender(it, it) for it in ("paper", "none")]
-    tried = grid()
-    for price, budget in product(PRICES[:1], BUDGETS):
+    """Print the grid, and what of it costs no more than the default, keeps no less, and is not the same."""
+    base, tried = [Contender(name, name) for name in ("paper", "none")], grid()
+    for budget in BUDGETS:
         chosen = fitting(subjects, budget)
-        found = rows(measure(chosen, [OURS, *base, *BOUNDS, *tried, *rivals()], budget, price))
-        print(f"\n### τ = {budget:,}, {price}, {counted(chosen)}\n\n{HEAD}")
-        for entry in sorted(found.values(), key=lambda it: it.cost):
-            print(entry.line())
-        better = [it.name for it in tried if dominates(found[it.name], found[OURS.name])]
+        by_name = rows(measure(chosen, [OURS, *base, *BOUNDS, *tried, *RIVALS_BY_LOW_WATER], budget, PRICES[0]))
+        print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(chosen)}\n\n{HEAD}")
+        for row in sorted(by_name.values(), key=lambda row: row.cost):
+            print(row.line())
+        better = [setting.name for setting in tried if dominates(by_name[setting.name], by_name[OURS.name])]
         print(f"\nBetter than `Policy()` in one and worse in none: {'; '.join(better) or 'nothing'}.")
 
 
-def dominates(it: Row, other: Row) -> bool:
-    """Whether it costs no more, recalls no less and grounds no fewer edits, and is not the same in all of it."""
-    mine = (-it.cost, it.recall, it.grounding)
+def dominates(row: Row, other: Row) -> bool:
+    mine = (-row.cost, row.recall, row.grounding)
     theirs = (-other.cost, other.recall, other.grounding)
     return mine != theirs and all(one >= two for one, two in zip(mine, theirs, strict=True))
 
@@ -347,17 +301,20 @@ def main() -> None:
     command = parser_of_folder(__doc__)
     command.add_argument("what", choices=("fit", "report"), help="the grid on the first half, or the figures on all")
     arguments = command.parse_args()
-    found = sets(arguments.sessions)
+    by_set = sets(arguments.sessions)
     if arguments.what == "fit":
-        fit(found["first half"])
+        fit(by_set["first half"])
         return
-    print(table_head(SUMMARY, words=1))
-    made: list[Case] = []
-    for name, subjects in found.items():
-        for case in cases(name, subjects):
-            summary(case)
-            made.append(case)
-    for case in made:
+    measured: list[Case] = []
+
+    def summaries() -> Iterator[list[str]]:
+        for name, subjects in by_set.items():
+            for case in cases(name, subjects):
+                measured.append(case)
+                yield summary(case)
+
+    print_table(SUMMARY, summaries(), words=1)
+    for case in measured:
         if case.name != "first half":
             report(case)
 

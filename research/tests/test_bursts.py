@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bursts import Declared, DeclaredJob, Edges, bursts, mistaken
+from finer_dependencies import Declared, DeclaredJob, Edges, bursts, mistaken
 from tests.lab.tales import AUTOMATIC, Tale
 from wane import Policy
 from wane.lab.replaying.replay import Subject

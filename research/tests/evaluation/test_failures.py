@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from research.tests.evaluation.test_evaluation import Model
-from research.tests.evaluation.whole import TASKS, ended, results
+from research.tests.evaluation.whole import TASKS, results
 
 from wane.testing import ScriptedServer
 from wane_research.evaluation.results import NOTHING, ContextFigures, Trial
@@ -49,13 +48,12 @@ def by_task(tmp_path: Path, protocol: str = "isolated") -> dict[str, Trial]:
 
 @pytest.mark.wide
 def test_an_environment_that_cannot_be_made_ends_one_trial(
-    evaluate: Callable[..., Any], tasks: Path, tmp_path: Path
+    evaluated: Callable[..., str], tasks: Path, tmp_path: Path
 ) -> None:
     order = ["no-base", "apple", "no-download", "birch", "two-stages", "no-dockerfile", "cedar"]
     with ScriptedServer(Model()) as server:
         run = {"path": str(tasks), "tasks": order, "seed": None, "protocols": ["single"]}
-        code, out = ended(evaluate(server.url, **run))
-        assert code == 0, out
+        out = evaluated(server.url, **run)
     found = by_task(tmp_path, "single")
     assert {name: found[name].reward for name in TASKS} == dict.fromkeys(TASKS, 1.0)
     for name, (_, error, said) in BROKEN.items():
@@ -66,17 +64,15 @@ def test_an_environment_that_cannot_be_made_ends_one_trial(
         assert f"{name}  -    $0.00  {error}" in out
     # The session goes on behind them, and there is nothing to be done again.
     assert (found["cedar"].usage.model_calls, found["cedar"].error) == (2, "")
-    code, out = ended(evaluate("", "resume", str(tmp_path / "out")))
-    assert code == 0, out
+    out = evaluated("", "resume", str(tmp_path / "out"))
     assert "7 trials" in out
 
 
 def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
-    evaluate: Callable[..., Any], tmp_path: Path
+    evaluated: Callable[..., str], tmp_path: Path
 ) -> None:
     # The image of an instance that lacks its checkout.
-    code, out = ended(evaluate("", benchmark="swe-bench-lite", tasks=["apple"], protocols=["isolated"]))
-    assert code == 1, out
+    out = evaluated("", benchmark="swe-bench-lite", tasks=["apple"], protocols=["isolated"], code=1)
     assert "no trial counts in " in out
     trial = by_task(tmp_path)["apple"]
     assert (trial.error, trial.ended_by, trial.usage) == ("RuntimeError", "environment", NOTHING)
@@ -85,12 +81,11 @@ def test_an_agent_that_cannot_be_set_up_is_the_environments_failure(
 
 @pytest.mark.wide
 def test_what_harbor_cannot_collect_or_store_ends_one_trial(
-    evaluate: Callable[..., Any], place: Path, tmp_path: Path
+    evaluated: Callable[..., str], place: Path, tmp_path: Path
 ) -> None:
     kwargs = {"bases": str(place / "bases"), "no_logs": "apple", "no_room": "birch"}
     environment = {"type": "research.tests.evaluation.failing:FailingEnvironment", "kwargs": kwargs}
-    code, out = ended(evaluate("", models=[], strategies=["agent:oracle"], seed=None, environment=environment))
-    assert code == 0, out
+    evaluated("", models=[], strategies=["agent:oracle"], seed=None, environment=environment)
     found = by_task(tmp_path)
     assert (found["apple"].error, found["apple"].error_message) == ("RuntimeError", "the container is gone")
     assert found["apple"].reward is None
@@ -114,13 +109,12 @@ def test_what_harbor_cannot_collect_or_store_ends_one_trial(
     ],
 )
 def test_a_reward_that_cannot_be_used_is_the_verifiers_error(
-    evaluate: Callable[..., Any], place: Path, tmp_path: Path, written: str, said: str
+    evaluated: Callable[..., str], place: Path, tmp_path: Path, written: str, said: str
 ) -> None:
     shutil.copytree(place / "tasks", tmp_path / "tasks")
     (tmp_path / "tasks" / "apple" / "tests" / "test.sh").write_text(f"#!/bin/bash\n{written}\n")
     run = {"models": [], "strategies": ["agent:oracle"], "seed": None, "tasks": ["apple", "birch"]}
-    code, out = ended(evaluate("", **run, path=str(tmp_path / "tasks")))
-    assert code == 0, out
+    evaluated("", **run, path=str(tmp_path / "tasks"))
     found = by_task(tmp_path)
     apple = found["apple"]
     assert (apple.reward, apple.error, apple.ended_by) == (None, "RewardError", "verifier")

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from research.tests.evaluation.whole import ended, results
+from research.tests.evaluation.whole import results
 
 from tests.marks import first_quick
 from wane.testing import Break, Call, HttpError, Kind, Reply, Request, ScriptedServer
@@ -97,15 +96,14 @@ def rewards(found: RunResults) -> dict[str, float | None]:
 @pytest.mark.wide
 @pytest.mark.parametrize("protocol", first_quick("single", "isolated"))
 def test_passing_faults_leave_the_rewards_as_they_are(
-    evaluate: Callable[..., Any], tasks: Path, tmp_path: Path, protocol: str
+    evaluated: Callable[..., str], tasks: Path, tmp_path: Path, protocol: str
 ) -> None:
     model = Flaky(list(PASSING))
     with ScriptedServer(model) as server:
         # A limit of cost must not take an answer that broke off for a model without a price.
         run = {"path": str(tasks), "protocols": [protocol], "limits": {"cost_per_task": 1, "cost_total": 20}}
-        code, out = ended(evaluate(server.url, **run))
+        evaluated(server.url, **run)
         assert server.refusals == ()
-    assert code == 0, out
     found = results(tmp_path / "out", protocol)
     assert rewards(found) == dict.fromkeys(NAMES, 1.0)
     assert not model.faults
@@ -122,14 +120,13 @@ def test_passing_faults_leave_the_rewards_as_they_are(
 @pytest.mark.wide
 @pytest.mark.parametrize(("kind", "protocol"), first_quick(*zip(LASTING, ["single", "isolated"] * 3, strict=False)))
 def test_a_lasting_fault_pauses_the_run(
-    evaluate: Callable[..., Any], tasks: Path, tmp_path: Path, kind: str, protocol: str
+    evaluated: Callable[..., str], tasks: Path, tmp_path: Path, kind: str, protocol: str
 ) -> None:
     limits = {"limits": {"patience": 0.01}} if kind == "outage" else {}
     run = {"path": str(tasks), "protocols": [protocol], "seed": None, "tasks": list(NAMES), **limits}
     model = Flaky(fails_in="cedar", lasting=LASTING[kind])
     with ScriptedServer(model) as server:
-        code, out = ended(evaluate(server.url, **run))
-        assert code == 75, out
+        out = evaluated(server.url, **run, code=75)
         last = out.strip().splitlines()[-1]
         assert "paused, with 2 of 5 trials done: " in last
         assert f"HTTP {LASTING[kind].status}" in last
@@ -140,8 +137,7 @@ def test_a_lasting_fault_pauses_the_run(
         assert paused.abandoned[0].why.startswith("not tried: ")
         assert paused.abandoned[0].usage.model_calls == 1
         model.fails_in = ""
-        code, out = ended(evaluate("", "resume", str(tmp_path / "out")))
-        assert code == 0, out
+        evaluated("", "resume", str(tmp_path / "out"))
     found = results(tmp_path / "out", protocol)
     assert rewards(found) == dict.fromkeys(NAMES, 1.0)
     # What was done is not paid for twice.
@@ -151,30 +147,27 @@ def test_a_lasting_fault_pauses_the_run(
     assert [it.usage.model_calls for it in found.trials] == [2] * 5
 
 
-def test_what_will_not_start_pauses_the_run_before_it_tries_all(evaluate: Callable[..., Any], tasks: Path) -> None:
-    code, out = ended(evaluate("", path=str(tasks), protocols=["single"], env={}))
-    assert code == 75, out
+def test_what_will_not_start_pauses_the_run_before_it_tries_all(evaluated: Callable[..., str], tasks: Path) -> None:
+    out = evaluated("", path=str(tasks), protocols=["single"], env={}, code=75)
     assert "paused, with 0 of 5 trials done: StartError in " in out
     assert "set the environment variable ANTHROPIC_API_KEY" in out
 
 
 @pytest.mark.wide
-def test_a_context_that_is_too_long_is_made_to_fit(evaluate: Callable[..., Any], tasks: Path, tmp_path: Path) -> None:
+def test_a_context_that_is_too_long_is_made_to_fit(evaluated: Callable[..., str], tasks: Path, tmp_path: Path) -> None:
     with ScriptedServer(_verbose(Flaky()), context_limit=9_000) as server:
-        code, out = ended(evaluate(server.url, path=str(tasks), protocols=["single"]))
+        evaluated(server.url, path=str(tasks), protocols=["single"])
         assert server.refusals
-    assert code == 0, out
     assert rewards(results(tmp_path / "out", "single")) == dict.fromkeys(NAMES, 1.0)
 
 
 @pytest.mark.wide
 def test_without_a_budget_a_full_window_is_what_the_arm_shows(
-    evaluate: Callable[..., Any], tasks: Path, tmp_path: Path
+    evaluated: Callable[..., str], tasks: Path, tmp_path: Path
 ) -> None:
     with ScriptedServer(_verbose(Flaky()), context_limit=5_000) as server:
         run = {"path": str(tasks), "tasks": list(NAMES[:3]), "seed": None, "protocols": ["single"]}
-        code, out = ended(evaluate(server.url, **run, strategies=["none"]))
-    assert code == 0, out
+        evaluated(server.url, **run, strategies=["none"])
     trials = results(tmp_path / "out", "single").trials
     assert {it.ended_by for it in trials} == {None, "limit"}
     assert all(it.counts for it in trials)

@@ -8,12 +8,11 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from research.tests.evaluation.machines import copy_libraries, make_base
 from research.tests.evaluation.test_config import config
-from research.tests.evaluation.whole import KEY, SOURCES, TASKS, ended
+from research.tests.evaluation.whole import KEY, SOURCES, TASKS
 
 from tests.marks import first_quick
 from tests.proxy.clients import install
@@ -173,23 +172,20 @@ def with_agents(place: Path) -> Path:
     ("agent", "model"), first_quick(("claude-code", "anthropic:claude-sonnet-5"), ("codex", "openai:gpt-5.4"))
 )
 def test_an_agent_works_by_itself_and_by_wane_run(
-    evaluate: Callable[..., Any], with_agents: Path, tmp_path: Path, agent: str, model: str
+    evaluated: Callable[..., str], with_agents: Path, tmp_path: Path, agent: str, model: str
 ) -> None:
     script = Model()
     with ScriptedServer(script) as server:
         provider = model.partition(":")[0].upper()
         base = server.url if provider == "ANTHROPIC" else f"{server.url}/v1"
-        code, out = ended(
-            evaluate(
-                "",
-                path=str(with_agents),
-                models=[model],
-                strategies=[f"agent:{agent}", f"agent:{agent}@cwl"],
-                env={f"{provider}_BASE_URL": base, f"{provider}_API_KEY": "${TEST_KEY}"},
-                protocols=["isolated"],
-            )
+        evaluated(
+            "",
+            path=str(with_agents),
+            models=[model],
+            strategies=[f"agent:{agent}", f"agent:{agent}@cwl"],
+            env={f"{provider}_BASE_URL": base, f"{provider}_API_KEY": "${TEST_KEY}"},
+            protocols=["isolated"],
         )
-        assert code == 0, out
     found = {it.run.arm.strategy: it for it in map(read, sorted((tmp_path / "out").rglob(FILE_NAME)))}
     for strategy, run in found.items():
         (trial,) = run.trials
