@@ -1,4 +1,4 @@
-"""What is read from the journals of a trial."""
+"""What is read from the journals of a trial: figures, and what the agent did call by call."""
 
 from __future__ import annotations
 
@@ -12,8 +12,20 @@ import pytest
 from tests.cli.sample import Chat, save
 from wane.journal import Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 from wane.journal.records import SPENT_NOTE
+from wane.lab.readers import read_file
+from wane.lab.session import RecordedSession
 from wane_research.evaluation.results import NOTHING, Arm, ContextFigures, Usage
-from wane_research.evaluation.running.journals import SESSIONS, STORE, JournalFigures, figures_of, journals_in, usage_of
+from wane_research.evaluation.running.journals import (
+    SESSIONS,
+    STORE,
+    JournalFigures,
+    explored_first,
+    figures_of,
+    journals_in,
+    tool_uses,
+    unended_episodes,
+    usage_of,
+)
 from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.running.trial import Attempt
 
@@ -113,17 +125,76 @@ def test_how_much_an_unknown_strategy_evicted_is_not_known(tmp_path: Path) -> No
     assert figures_of(journal.path).since(JournalFigures(), 1_000) == (NOTHING, None)
 
 
-def test_calls_without_a_price_make_the_cost_a_bound(tmp_path: Path) -> None:
+def test_calls_without_a_price_make_the_cost_a_bound_and_those_without_tokens_are_counted_apart(tmp_path: Path) -> None:
     with Journal.create(tmp_path, cwd=tmp_path, message_format="openai", session_id="5a3e", fsync=False) as journal:
-        for cost in (0.5, None):
-            journal.append(UsageRecord(items=0, input_tokens=100, output_tokens=5, cost=cost))
+        journal.append(UsageRecord(items=0, input_tokens=100, output_tokens=5, cost=0.5))
+        journal.append(UsageRecord(items=0, input_tokens=0, output_tokens=0))
     used = usage_of(journal.path)
     assert (used.model_calls, used.cost, used.cost_at_least, used.known_cost) == (2, None, 0.5, 0.5)
+    assert (used.input_tokens, used.unreported) == (100, 1)
 
 
-def test_a_call_whose_tokens_were_not_reported_is_counted_apart(tmp_path: Path) -> None:
-    with Journal.create(tmp_path, cwd=tmp_path, message_format="openai", session_id="5a3e", fsync=False) as journal:
-        for tokens in (100, 0):
-            journal.append(UsageRecord(items=0, input_tokens=tokens, output_tokens=0))
-    used = usage_of(journal.path)
-    assert (used.model_calls, used.input_tokens, used.unreported) == (2, 100, 1)
+# What the agent did, call by call
+
+
+def saved(folder: Path, chat: Chat) -> Path:
+    with Journal.create(folder, cwd=folder, message_format="openai", session_id="5a3e", fsync=False) as journal:
+        for message in chat.messages:
+            journal.append(MessageRecord(message=message))
+    return journal.path
+
+
+def session_of(folder: Path, chat: Chat) -> RecordedSession:
+    (session,) = read_file(saved(folder, chat))
+    return session
+
+
+def worked() -> Chat:
+    chat = Chat()
+    chat.user("Put it right.")
+    chat.call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "Started.")
+    chat.call("read_file", {"path": "a.py", "offset": 1}, "a")
+    chat.call("read_file", {"offset": 1, "path": "a.py"}, "a")
+    chat.call("shell", {"command": "python -m unittest"}, "OK")
+    chat.call("edit_file", {"path": "a.py", "old_text": "a", "new_text": "b"}, "Edited.")
+    chat.call("read_file", {"path": "a.py", "offset": 1}, "b")
+    return chat
+
+
+def test_a_read_is_a_repeat_as_long_as_nothing_has_changed(tmp_path: Path) -> None:
+    uses = list(tool_uses(session_of(tmp_path, worked())))
+    assert [(use.explores, use.changes, use.repeats) for use in uses] == [
+        (True, False, False),
+        (True, False, True),
+        (False, False, False),
+        (False, True, False),
+        (True, False, False),
+    ]
+    assert explored_first(uses) == 2
+    assert explored_first(uses[4:]) == 1, "nothing was changed, so all of it counts"
+
+
+def test_an_episode_is_without_end_until_it_is_ended(tmp_path: Path) -> None:
+    chat = worked()
+    assert unended_episodes(session_of(tmp_path / "open", chat)) == {"look"}
+    chat.call("delimiter", {"action": "start", "name": "write", "type": "expl"}, "Error: look is active.")
+    chat.call("delimiter", {"action": "end", "name": "look", "description": "a is b"}, "Ended.")
+    assert unended_episodes(session_of(tmp_path / "ended", chat)) == set()
+
+
+def test_in_a_session_over_tasks_each_counts_what_it_did_itself(tmp_path: Path) -> None:
+    """An episode that was left open before is not counted again."""
+    chat = worked()
+    before = figures_of(saved(tmp_path / "before", chat))
+    chat.user("The next task.")
+    chat.call("read_file", {"path": "a.py", "offset": 1}, "another a, in a new environment")
+    chat.call("read_file", {"path": "b.py"}, "b")
+    chat.call("read_file", {"path": "b.py"}, "b")
+    chat.call("write_file", {"path": "c.py", "content": "c"}, "Wrote c.py.")
+    after = figures_of(saved(tmp_path / "after", chat))
+    _, first = before.since(type(before)(), None)
+    _, second = after.since(before, None)
+    assert first is not None
+    assert second is not None
+    assert (first.explored_first, first.repeated, first.unended) == (2, 1, 1)
+    assert (second.explored_first, second.repeated, second.unended) == (3, 1, 0)
