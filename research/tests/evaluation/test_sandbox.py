@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pytest
 from research.tests.evaluation.machines import IMAGE, make_base
@@ -38,109 +39,98 @@ from wane_research.evaluation.sandbox.namespace import (
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(missing()), reason=missing() or "there")]
 
-T = TypeVar("T")
-
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bases")
     root = make_base(folder)
 
-    async def start() -> None:
-        space = Namespace()
-        await space.up([root], tmp_path_factory.mktemp("first"), network="host")
-        await space.down()
-
     try:
-        asyncio.run(start())
+        with started([root], tmp_path_factory.mktemp("first")):
+            pass
     except SandboxError as error:
         pytest.skip(f"namespaces or overlays are not allowed here: {error}")
     return folder
 
 
+class Space:
+    """A namespace whose commands can be run one by one, without `await`."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self.namespace = Namespace()
+        self.run = runner.run
+
+    def said(self, script: str, **options: Any) -> str:
+        """What a script printed, with its exit code at the end."""
+        done = self.run(self.namespace.run(["bash", "-c", script], **options))
+        return f"{done.output}[{done.code}]"
+
+
+@contextmanager
+def started(layers: Sequence[Path], home: Path, *mounts: Mount, network: Network = "host") -> Iterator[Space]:
+    with asyncio.Runner() as runner:
+        space = Space(runner)
+        runner.run(space.namespace.up(layers, home, mounts, network=network))
+        try:
+            yield space
+        finally:
+            runner.run(space.namespace.down())
+
+
 @pytest.fixture
-def inside(bases: Path, tmp_path: Path) -> Callable[..., object]:
-    def run(work: Callable[[Namespace], Awaitable[T]], *mounts: Mount, network: Network = "host") -> T:
-        async def around() -> T:
-            space = Namespace()
-            await space.up([bases / IMAGE], tmp_path / "home", mounts, network=network)
-            try:
-                return await work(space)
-            finally:
-                await space.down()
-
-        return asyncio.run(around())
-
-    return run
-
-
-async def said(space: Namespace, script: str, **options: object) -> str:
-    done = await space.run(["bash", "-c", script], **options)  # type: ignore[arg-type]
-    return f"{done.output}[{done.code}]"
+def inside(bases: Path, tmp_path: Path) -> Callable[..., AbstractContextManager[Space]]:
+    return partial(started, [bases / IMAGE], tmp_path / "home")
 
 
 def test_commands_see_their_own_root_processes_and_environment(inside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_HOST", "seen")
 
-    async def work(space: Namespace) -> None:
-        assert (
-            await said(space, "ls /; pwd; id -u")
-            == "bin\ndev\netc\nlib\nlib64\nproc\nroot\nsys\ntmp\nusr\nvar\n/\n0\n[0]"
-        )
+    with inside() as space:
+        assert space.said("ls /; pwd; id -u") == "bin\ndev\netc\nlib\nlib64\nproc\nroot\nsys\ntmp\nusr\nvar\n/\n0\n[0]"
         # Those of the namespace alone: its first process, its watcher and its sleep; bash and ls.
-        assert int((await said(space, "ls -d /proc/[0-9]* | wc -l")).split("\n")[0]) < 9
-        assert await said(space, "echo $OF_THE_HOST$MINE; exit 3", env={"MINE": "mine"}, cwd="/tmp") == "mine\n[3]"
-        assert await said(space, "id -u; id -g", user="user") == "1000\n1000\n[0]"
-        assert await said(space, "echo x >/dev/null; head -c 3 /dev/zero | wc -c; echo on >&2") == "3\non\n[0]"
-
-    inside(work)
+        assert int((space.said("ls -d /proc/[0-9]* | wc -l")).split("\n")[0]) < 9
+        assert space.said("echo $OF_THE_HOST$MINE; exit 3", env={"MINE": "mine"}, cwd="/tmp") == "mine\n[3]"
+        assert space.said("id -u; id -g", user="user") == "1000\n1000\n[0]"
+        assert space.said("echo x >/dev/null; head -c 3 /dev/zero | wc -c; echo on >&2") == "3\non\n[0]"
 
 
 def test_what_it_changes_stays_above_its_root(inside, bases: Path, tmp_path: Path) -> None:
-    async def work(space: Namespace) -> None:
-        await said(space, "echo new >/etc/new; rm /etc/group")
-
-    inside(work)
+    with inside() as space:
+        space.said("echo new >/etc/new; rm /etc/group")
     assert not (bases / IMAGE / "etc" / "new").exists()
     assert (bases / IMAGE / "etc" / "group").exists()
     assert (tmp_path / "home" / "upper" / "etc" / "new").read_text() == "new\n"
 
 
 def test_signals_are_as_usual_even_where_they_are_ignored(inside) -> None:
-    async def work(space: Namespace) -> None:
-        # 2 is SIGINT: a bit of this mask.
-        ignored = await said(space, "grep SigIgn /proc/self/status")
-        assert int(ignored.split()[1].split("[")[0], 16) & (1 << (signal.SIGINT - 1)) == 0
-
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        inside(work)
+        with inside() as space:
+            # 2 is SIGINT: a bit of this mask.
+            ignored = space.said("grep SigIgn /proc/self/status")
+            assert int(ignored.split()[1].split("[")[0], 16) & (1 << (signal.SIGINT - 1)) == 0
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def test_what_is_left_in_the_background_holds_nothing_up_and_lives_on(inside) -> None:
-    async def work(space: Namespace) -> None:
-        assert await said(space, "sleep 1000 & echo $! >/tmp/pid; echo begun") == "begun\n[0]"
-        assert await said(space, "kill -0 $(cat /tmp/pid) && echo alive") == "alive\n[0]"
+    with inside() as space:
+        assert space.said("sleep 1000 & echo $! >/tmp/pid; echo begun") == "begun\n[0]"
+        assert space.said("kill -0 $(cat /tmp/pid) && echo alive") == "alive\n[0]"
         # Its parent is gone, and the first process must let go of it when it ends.
-        await said(space, "kill $(cat /tmp/pid)")
+        space.said("kill $(cat /tmp/pid)")
         for _ in range(200):
-            if await said(space, "test -e /proc/$(cat /tmp/pid) || echo gone") == "gone\n[0]":
+            if space.said("test -e /proc/$(cat /tmp/pid) || echo gone") == "gone\n[0]":
                 return
-            await asyncio.sleep(0.05)
+            time.sleep(0.05)
         pytest.fail("a process that has ended is still there")
-
-    inside(work)
 
 
 def test_a_command_that_takes_too_long_is_killed(inside) -> None:
-    async def work(space: Namespace) -> None:
+    with inside() as space:
         with pytest.raises(TimeoutError):
-            await space.run(["sleep", "1000"], timeout=0.3)
-        assert await said(space, "echo still here") == "still here\n[0]"
-
-    inside(work)
+            space.said("sleep 1000", timeout=0.3)
+        assert space.said("echo still here") == "still here\n[0]"
 
 
 def test_mounts_can_be_read_only(inside, tmp_path: Path) -> None:
@@ -148,11 +138,9 @@ def test_mounts_can_be_read_only(inside, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "ours" / "a").write_text("a")
 
-    async def work(space: Namespace) -> None:
-        assert "Read-only" in await said(space, "cat /opt/ours/a; echo b >/opt/ours/a")
-        assert await said(space, "echo b >/theirs/b") == "[0]"
-
-    inside(work, Mount(tmp_path / "ours", "/opt/ours", read_only=True), Mount(tmp_path / "theirs", "/theirs"))
+    with inside(Mount(tmp_path / "ours", "/opt/ours", read_only=True), Mount(tmp_path / "theirs", "/theirs")) as space:
+        assert "Read-only" in space.said("cat /opt/ours/a; echo b >/opt/ours/a")
+        assert space.said("echo b >/theirs/b") == "[0]"
     assert (tmp_path / "theirs" / "b").read_text() == "b\n"
 
 
@@ -160,7 +148,7 @@ def test_root_reaches_no_device_of_the_machine_and_mounts_nothing(inside, bases:
     mode = os.stat("/dev/null").st_mode
     bundle = Mount(bases / IMAGE, "/opt/bundle", read_only=True)
 
-    async def work(space: Namespace) -> None:
+    with inside(bundle) as space:
         # Each would succeed for the machine's root.
         for attempt in (
             "mknod /tmp/disk b 8 0",
@@ -177,13 +165,11 @@ def test_root_reaches_no_device_of_the_machine_and_mounts_nothing(inside, bases:
             "echo h >/proc/sysrq-trigger",
             "ls /proc/1/root/",
         ):
-            output, _, code = (await said(space, f"{attempt} 2>&1")).rpartition("[")
+            output, _, code = (space.said(f"{attempt} 2>&1")).rpartition("[")
             assert code != "0]", f"{attempt}: {output}"
         # What tasks need as in a container.
-        assert await said(space, "chown 1000 /tmp && chmod 1777 /tmp && mkdir /tmp/x && echo x >/dev/null") == "[0]"
-        assert await said(space, "id -u", user="user") == "1000\n[0]"
-
-    inside(work, bundle)
+        assert space.said("chown 1000 /tmp && chmod 1777 /tmp && mkdir /tmp/x && echo x >/dev/null") == "[0]"
+        assert space.said("id -u", user="user") == "1000\n[0]"
     assert os.stat("/dev/null").st_mode == mode
 
 
@@ -195,7 +181,7 @@ exec "/bin/real-${0##*/}" "$@"
 """
 
 
-async def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_path: Path) -> None:
+def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(tmp_path: Path) -> None:
     base = make_base(tmp_path / "bases")
     spied = ("cat", "env", "mkdir", "mount", "mv", "rmdir", "setpriv", "sleep", "umount")
     for name in spied:
@@ -204,21 +190,17 @@ async def test_no_program_of_its_root_runs_with_the_capabilities_of_the_machine(
         program.write_text(SPY)
         program.chmod(0o755)
 
-    space = Namespace()
-    await space.up([base], tmp_path / "home", [Mount(tmp_path, "/logs")], network="none")
-    try:
-        await said(space, "for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill ${p#/proc/}; done; sleep 0.5")
-        await put_file(space, Path(__file__), "/tmp/file")
-        bounds = sorted(set((await said(space, "real-cat /tmp/capabilities")).split()))
+    with started([base], tmp_path / "home", Mount(tmp_path, "/logs"), network="none") as space:
+        space.said("for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill ${p#/proc/}; done; sleep 0.5")
+        space.run(put_file(space.namespace, Path(__file__), "/tmp/file"))
+        bounds = sorted(set((space.said("real-cat /tmp/capabilities")).split()))
         assert bounds == ["00000000a00425fb", "[0]"]
         # The shells in which commands run, as in CVE-2019-5736.
         evil = "printf '#!/proc/self/exe\\n' >/tmp/evil; chmod +x /tmp/evil; cp /tmp/evil /bin/sh.new"
-        await said(space, f"{evil}; real-mv /bin/sh.new /bin/sh")
-        assert await said(space, "echo started") == "started\n[0]"
-        await said(space, "real-mv /tmp/evil /bin/bash")
-        assert await said(space, "echo started") == "there is no shell, or it is a script\n[125]"
-    finally:
-        await space.down()
+        space.said(f"{evil}; real-mv /bin/sh.new /bin/sh")
+        assert space.said("echo started") == "started\n[0]"
+        space.said("real-mv /tmp/evil /bin/bash")
+        assert space.said("echo started") == "there is no shell, or it is a script\n[125]"
 
 
 def test_what_the_root_links_to_outside_stays_as_it_is(tmp_path: Path) -> None:
@@ -236,13 +218,14 @@ def test_what_the_root_links_to_outside_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_killed_says_so(inside) -> None:
-    async def work(space: Namespace) -> None:
-        assert [(await space.run(["bash", "-c", f"kill -{name} $$"])).code for name in ("KILL", "TERM")] == [-9, -15]
-        assert (await space.run(["bash", "-c", "exit 7"])).code == 7
-        assert "no user nobody-here" in await said(space, "echo", user="nobody-here")
-        assert "[2]" in await said(space, "echo", cwd="/nowhere")
-
-    inside(work)
+    with inside() as space:
+        assert [space.said(script) for script in ("kill -KILL $$", "kill -TERM $$", "exit 7")] == [
+            "[-9]",
+            "[-15]",
+            "[7]",
+        ]
+        assert "no user nobody-here" in space.said("echo", user="nobody-here")
+        assert "[2]" in space.said("echo", cwd="/nowhere")
 
 
 @pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="slirp4netns is not installed")
@@ -250,31 +233,25 @@ def test_a_program_that_is_killed_says_so(inside) -> None:
 def test_network_of_its_own_leaves_the_machines_loopback_and_its_ports_alone(inside) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        connect = f"exec 3<>/dev/tcp/127.0.0.1/{port}"
-
-        async def work(space: Namespace) -> str:
-            return await said(space, f"{connect} 2>&1 && echo connected; grep -c : /proc/net/dev; cat /etc/resolv.conf")
-
-        shared, own = inside(work), inside(work, network="own")
-    assert shared.startswith("connected\n")
+        connect = f"exec 3<>/dev/tcp/127.0.0.1/{port} 2>&1 && echo connected"
+        script = f"{connect}; grep -c : /proc/net/dev; cat /etc/resolv.conf"
+        with inside() as space:
+            assert space.said(script).startswith("connected\n")
+        with inside(network="own") as space:
+            own = space.said(script)
     assert "connected" not in own
     assert own.endswith("2\nnameserver 10.0.2.3\n[0]"), own  # lo and tap0
 
 
 def test_network_of_its_own_names_what_it_needs(inside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-
-    async def nothing(space: Namespace) -> None: ...
-
-    with pytest.raises(SandboxError, match="needs slirp4netns"):
-        inside(nothing, network="own")
+    with pytest.raises(SandboxError, match="needs slirp4netns"), inside(network="own"):
+        pass
 
 
 def test_network_is_the_hosts_or_none(inside) -> None:
-    async def interfaces(space: Namespace) -> str:
-        return await said(space, "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' ' | sort")
-
-    assert inside(interfaces, network="none") == "lo\n[0]"
+    with inside(network="none") as space:
+        assert space.said("cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' ' | sort") == "lo\n[0]"
 
 
 def test_files_go_in_and_out(inside, tmp_path: Path) -> None:
@@ -283,16 +260,14 @@ def test_files_go_in_and_out(inside, tmp_path: Path) -> None:
     (source / "deep" / "script").write_text("#!/bin/sh\necho it runs\n")
     (source / "deep" / "script").chmod(0o755)
 
-    async def work(space: Namespace) -> None:
-        await put_directory(space, source, "/data/in")
-        await put_file(space, source / "deep" / "script", "/data/one")
-        assert await said(space, "/data/in/deep/script; /data/one") == "it runs\nit runs\n[0]"
-        await get_directory(space, "/data", tmp_path / "out")
-        await get_file(space, "/data/one", tmp_path / "one")
+    with inside() as space:
+        space.run(put_directory(space.namespace, source, "/data/in"))
+        space.run(put_file(space.namespace, source / "deep" / "script", "/data/one"))
+        assert space.said("/data/in/deep/script; /data/one") == "it runs\nit runs\n[0]"
+        space.run(get_directory(space.namespace, "/data", tmp_path / "out"))
+        space.run(get_file(space.namespace, "/data/one", tmp_path / "one"))
         with pytest.raises(FileNotFoundError):
-            await get_file(space, "/data/none", tmp_path / "none")
-
-    inside(work)
+            space.run(get_file(space.namespace, "/data/none", tmp_path / "none"))
     assert (tmp_path / "out" / "in" / "deep" / "script").read_text() == (tmp_path / "one").read_text()
     assert not (tmp_path / "none").exists()
 
@@ -314,22 +289,18 @@ def test_a_dockerfile_is_built_once(bases: Path, tmp_path: Path) -> None:
         'RUN <<END\necho "$GREETING $WHO" >greeting\ndate +%N >when\nEND\n'
     )
 
-    async def contents() -> str:
-        layer = await build(context, bases, tmp_path / "cache")
-        space = Namespace()
-        await space.up(layer.folders, tmp_path / "home", network="host")
-        try:
+    def contents() -> str:
+        layer = asyncio.run(build(context, bases, tmp_path / "cache"))
+        with started(layer.folders, tmp_path / "home") as space:
             script = "echo $GREETING$WHO; cat greeting copied.txt when; ls /all"
-            return await said(space, script, cwd=layer.setting.workdir, env=layer.setting.env)
-        finally:
-            await space.down()
+            return space.said(script, cwd=layer.setting.workdir, env=layer.setting.env)
 
-    first = asyncio.run(contents())
+    first = contents()
     hello, greeting, data, when, *listed = first.split("\n")
     assert (hello, greeting, data, listed) == ("hello", "hello world", "data", ["Dockerfile", "data.txt", "[0]"])
-    assert asyncio.run(contents()) == first
+    assert contents() == first
     (context / "data.txt").write_text("other\n")
-    assert when not in asyncio.run(contents())
+    assert when not in contents()
 
 
 def test_a_step_that_fails_is_told_and_leaves_no_layer(bases: Path, tmp_path: Path) -> None:
