@@ -29,7 +29,7 @@ from pydantic_ai.models.test import TestModel
 
 from tests.conversation.support import Log
 from tests.integrations.support import delimiter, shapes_of, shapes_on_wire
-from tests.integrations.worksite import session, task, worker
+from tests.integrations.worksite import session, worker
 from wane import ConfigError, Kind, Policy
 from wane.conversation.events import (
     BudgetUnmet,
@@ -75,47 +75,6 @@ def evicted(log: Log) -> int:
     return sum(len(step.removed) for event in log.of(PassRan) for step in event.report.steps)
 
 
-# Recall
-
-
-def test_recall_brings_an_evicted_episode_back_at_the_end() -> None:
-    recall = Call("recall", {"name": "find-a"})
-    script = [*session("a", "b")[:-1], Reply(calls=(recall,)), Reply("Done.")]
-    log = Log()
-    with ScriptedServer(script) as server:
-        agent = worker(
-            server.anthropic_model(), ContextLifecycle(3_367, policy=Policy.paper(), recall=True, on_event=log)
-        )
-        agent.run_sync("Go.")
-    assert evicted(log)
-    before, after = server.requests[-2:]
-    assert "a-2 a-2" not in str(before.results)
-    (page,) = (text for text in after.results.values() if text.startswith('Episode "find-a"'))
-    assert "a-2 a-2" in page
-    assert "[There is more. Go on with:" in page
-    assert shapes_on_wire(after)[: len(shapes_on_wire(before))] == shapes_on_wire(before)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "answer"),
-    [
-        ({"name": "nobody"}, "Error: no episode is named 'nobody'; no episode has been started"),
-        ({}, "Error: `recall` needs the name of an episode, or"),
-        ({"name": 7}, "Error: `recall` needs the name of an episode, or"),
-        ({"name": " "}, "Error: `recall` needs the name of an episode, or"),
-        ("[1]", "Error: `recall` needs the name of an episode, or"),
-        ('{"name": ', "Error: `recall` needs the name of an episode, or"),
-        ("[" * 20_000, "Error: `recall` needs the name of an episode, or"),
-        ({"name": "x", "offset": "1"}, 'Error: "offset" must be a whole number'),
-        ({"name": "x", "offset": True}, 'Error: "offset" must be a whole number'),
-    ],
-)
-def test_a_recall_that_is_wrong_is_told_what_would_be_right(arguments: Any, answer: str) -> None:
-    model = said(Reply(calls=(Call("recall", arguments),)), Reply("Done."))
-    worker(model, ContextLifecycle(recall=True)).run_sync("Go.")
-    assert model.sent[1][-1].parts[0].content.startswith(answer)
-
-
 # Reminders
 
 
@@ -151,18 +110,7 @@ def test_the_users_own_word_on_framing_stands() -> None:
     assert "Mid-conversation system messages" not in server.requests[0].system
 
 
-# Off
-
-
-def test_with_management_off_there_is_nothing_of_it_in_the_request() -> None:
-    log = Log()
-    with ScriptedServer([Reply(calls=(Call("grep", {"pattern": "p"}),)), Reply("Done.")]) as server:
-        agent = worker(server.openai_model(), ContextLifecycle("0.01k", recall=True, manage=False, on_event=log))
-        agent.run_sync("Go.")
-    assert server.requests[0].tools == ("grep", "read", "edit")
-    assert "delimiter" not in server.requests[-1].raw.decode()
-    assert "Automatic note" not in server.requests[-1].raw.decode()
-    assert len(log.of(MessageTaken)) == 4
+# Settings
 
 
 @pytest.mark.parametrize(
@@ -449,24 +397,6 @@ def test_tools_that_wait_for_approval_and_calls_beside_them() -> None:
     ended = 'Ended exploration "x"; its start and steps may leave your view.'
     assert returned == {"delimiter": ended, "launch": "launched"}
     assert [episode.closed for episode in conversation.episodes if episode.name] == [True]
-
-
-def test_runs_at_the_same_time_have_windows_of_their_own() -> None:
-    script = [reply for reply in task("a") for _ in range(3)] + [Reply("Done.")] * 3
-
-    def answer(request: Any) -> Reply:
-        turns = sum(message.role == "assistant" for message in request.messages)
-        return session("a")[turns]
-
-    async def go(agent: Agent[Any, Any]) -> list[Any]:
-        return await asyncio.gather(*(agent.run(f"Go {n}.") for n in range(3)))
-
-    with ScriptedServer(answer) as server:
-        done = asyncio.run(go(worker(server.anthropic_model(), ContextLifecycle(BUDGET))))
-    assert len(script) == len(server.requests)
-    assert server.refusals == ()
-    for result in done:
-        assert "names are used once" not in str(result.all_messages())
 
 
 def test_a_delimiter_call_from_inside_another_tool_marks_nothing() -> None:

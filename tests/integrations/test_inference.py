@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tests.conversation.support import Log
 from tests.integrations.support import histories, live, standing
-from wane import ConfigError, EpisodeType
-from wane.conversation import Call, Conversation
+from wane.conversation import Conversation
 from wane.conversation.events import EpisodeOpened, PassRan, Reminded
 from wane.conversation.request import RECALL_ALONE
 from wane.core import exact_budget
@@ -99,29 +97,3 @@ def test_an_agent_that_marks_nothing_recalls_by_a_search(settings: dict[str, Any
     model, given = working("Done.")
     coder(model, ContextLifecycle(2_000, **settings)).run_sync("Go.")
     assert [tool.name for info in given for tool in info.function_tools] == ["read", "edit"]
-
-
-def test_an_agent_that_marked_its_work_before_is_left_to_it() -> None:
-    call = ToolCallPart("delimiter", {"action": "start", "name": "mine", "type": "expl"}, "c1")
-    one = inferring()
-    one.host.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([ToolCallPart("read", {"path": "a"}, "c0")])])
-    assert [episode.inferred for episode in one.episodes] == [True]
-    one.host.ingest([*one.messages, ModelResponse([call])])
-    assert [(episode.name, episode.closed) for episode in one.episodes] == [("explore-1:a", True), ("mine", False)]
-    assert one.episodes[1].type is EpisodeType.EXPL
-
-
-def test_what_the_agent_is_told_of_its_own_marks_is_what_the_window_makes_of_them() -> None:
-    start = {"action": "start", "name": "explore-1:a", "type": "expl"}
-    one = inferring()
-    read, again = ToolCallPart("read", {"path": "a"}, "c0"), ToolCallPart("delimiter", start, "c1")
-    one.host.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([read, again])])
-    verdict = one.host.answer(Call("delimiter", json.dumps(start), "c1"))
-    assert verdict.startswith("Error: ")
-    assert "used before" in verdict
-    assert [(episode.name, episode.inferred) for episode in one.episodes] == [("explore-1:a", True)]
-
-
-def test_a_way_to_annotate_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ConfigError, match="annotate is 'guess'; it must be one of: model, infer"):
-        ContextLifecycle(annotate="guess")  # type: ignore[arg-type]

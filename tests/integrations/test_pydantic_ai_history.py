@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -31,19 +28,13 @@ from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
 from wane.conversation.events import (
-    EpisodeClosed,
-    EpisodeOpened,
     HistoryForked,
     HistoryReplaced,
     MessageTaken,
-    OverheadChanged,
-    PassRan,
     UsageObserved,
 )
 from wane.core import exact_budget
 from wane.integrations.pydantic_ai import new_conversation
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def user(text: str = "Go.", **fields: Any) -> ModelRequest:
@@ -244,121 +235,9 @@ def test_a_fork_behind_a_request_that_grew_after_a_result_without_a_call() -> No
     assert said == ["Go.", "1", "And now?", "2", "that way"]
 
 
-# Events
-
-
-def test_events_come_in_the_order_of_what_happens() -> None:
-    log = Log()
-    conversation = new_conversation("0.3k", policy=Policy.paper(), on_event=log, remind_at=None)
-    live(conversation, [user(instructions="Be brief."), *LONG[1:5]])
-    names = [type(event).__name__ for event in log]
-    assert names == [
-        "MessageTaken",
-        "OverheadChanged",
-        "MessageTaken",
-        "EpisodeOpened",
-        "MessageTaken",
-        "MessageTaken",
-        "EpisodeClosed",
-        "MessageTaken",
-    ]
-    taken = log.of(MessageTaken)
-    assert [event.first_item for event in taken] == [0, 1, 3, 5, 6]
-    assert [len(event.items) for event in taken] == [1, 2, 2, 1, 1]
-    assert [added.index for event in taken for added in event.added] == list(range(7))
-    assert log.of(OverheadChanged) == [OverheadChanged(3)]
-    assert (log.of(EpisodeOpened)[0].index, log.of(EpisodeClosed)[0].index) == (1, 5)
-
-
-def test_usage_comes_ahead_of_the_response_that_reports_it_and_anchors_the_total() -> None:
-    log = Log()
-    conversation = new_conversation(100_000, on_event=log)
-    live(conversation, [user("x" * 1_600), reply(TextPart("y" * 40), tokens=500)])
-    usage = log.of(UsageObserved)[0]
-    assert log.index(usage) == log.index(log.of(MessageTaken)[1]) - 1
-    assert (usage.input_tokens, usage.items, usage.message) == (500, 1, log.of(MessageTaken)[1].message)
-    assert conversation.window.tokens == 500 + 12  # 10 more, each as many tokens as the report tells of the first 400
-
-
 def test_what_the_context_held_is_read_where_usage_sums_several_requests() -> None:
     log = Log()
     conversation = new_conversation(100_000, on_event=log)
     summed = reply(TextPart("y"), tokens=900, metadata={"__pydantic_ai__": {"context_input_tokens": 300}})
     live(conversation, [user(), summed, user(), reply(TextPart("z"), tokens=0)])
     assert [event.input_tokens for event in log.of(UsageObserved)] == [300]
-
-
-def test_a_pass_may_run_early_when_the_cache_has_expired() -> None:
-    def history(pause: timedelta) -> list[ModelMessage]:
-        answered = [replace(message, timestamp=NOON) for message in LONG]
-        return [*answered, user(timestamp=NOON + pause)]
-
-    policy = Policy(low_water=0.5, evict_when_cold=True)
-    for pause, passes in ((timedelta(seconds=299), 0), (timedelta(seconds=301), 1)):
-        log = Log()
-        conversation = new_conversation(1_000, policy=policy, on_event=log)
-        live(conversation, history(pause))
-        assert len(log.of(PassRan)) == passes
-        replayed = new_conversation(1_000, policy=policy)
-        replayed.host.ingest(history(pause))
-        replayed.request()
-        assert standing(replayed) == standing(conversation)
-
-
-@pytest.mark.parametrize(
-    "failing", [MessageTaken, UsageObserved, EpisodeOpened, EpisodeClosed, PassRan, OverheadChanged]
-)
-@pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
-def test_a_listener_that_fails_is_told_again_and_nothing_is_lost(failing: type, split: bool) -> None:
-    heard, plain = Log(), Log()
-    failed: list[object] = []
-
-    def listener(event: Any) -> None:
-        if isinstance(event, failing) and len(failed) < 2 and event not in failed:
-            failed.append(event)
-            raise OSError("disk full")
-        heard(event)
-
-    known = [user(instructions="Be brief.")]
-    history: list[ModelMessage] = [*known, reply(TextPart("x"), tokens=60), *LONG]
-    if split:
-        history[0] = ModelRequest([*known[0].parts, *user("Also.").parts], instructions="Be brief.")
-    conversation, whole = (
-        new_conversation("0.75k", policy=Policy.paper()),
-        new_conversation("0.75k", policy=Policy.paper(), on_event=plain),
-    )
-    conversation.listeners.append(listener)
-    for step in (known, history):
-        for _ in range(3):
-            with contextlib.suppress(OSError):
-                conversation.host.ingest(step)
-        whole.host.ingest(step)
-    assert failed
-    assert standing(conversation) == standing(whole)
-    assert [type(event) for event in heard] == [type(event) for event in plain]
-    assert [event for event in heard if not isinstance(event, (EpisodeOpened, EpisodeClosed, MessageTaken))] == [
-        event for event in plain if not isinstance(event, (EpisodeOpened, EpisodeClosed, MessageTaken))
-    ]
-
-
-# Recall
-
-
-def test_recall_gives_an_evicted_episode_back_exactly_page_by_page() -> None:
-    conversation = new_conversation("0.6k", policy=Policy.paper())
-    live(conversation, [user(), *explored("big", size=1_500), *explored("next", start=1), *LONG[9:]])
-    assert next(episode for episode in conversation.episodes if episode.name == "big").removed
-    text, offset = "", 0
-    pages = 0
-    while True:
-        page = conversation.recall("big", offset)
-        head, body = page.split("\n\n", 1)
-        content, _, tail = body.rpartition("\n\n[")
-        text, pages = text + content, pages + 1
-        if tail.startswith("End"):
-            break
-        offset = json.loads(tail[tail.index("{") : tail.rindex("}") + 1])["offset"]
-        assert head.startswith('Episode "big", characters ')
-    assert pages > 3
-    assert "x" * 1_500 in text
-    assert text.startswith('[call delimiter] {"action":"start","name":"big","type":"expl"}')

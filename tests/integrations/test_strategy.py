@@ -110,19 +110,6 @@ def test_a_strategy_that_needs_summaries_says_so() -> None:
         requests("compact", broken=True)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_another_history_begins_anew(name: str) -> None:
-    conversation = new_conversation(1_500, strategy=name)
-
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return ModelResponse([TextPart(f"{len(messages)}")])
-
-    lifecycle = ContextLifecycle(conversation=conversation, summarise=write)
-    agent = Agent(FunctionModel(answer), capabilities=[lifecycle])
-    assert agent.run_sync("one").output == "1"
-    assert agent.run_sync("two").output == "1"
-
-
 def test_each_run_has_a_strategy_of_its_own() -> None:
     sizes: list[int] = []
 

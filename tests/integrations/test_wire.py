@@ -43,27 +43,6 @@ def test_every_request_is_exactly_the_view(protocol: str, stream: bool) -> None:
     assert min(len(request.parts) for request in server.requests[-4:]) < len(shapes_of(history)) / 2
 
 
-def test_signed_thinking_stays_with_its_calls_and_never_ends_a_message() -> None:
-    thinking = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}}
-    with ScriptedServer(session(*"abcd", reasoning=True)) as server:
-        agent = worker(
-            server.anthropic_model("claude-haiku-4-5"),
-            ContextLifecycle(BUDGET, policy=Policy.paper()),
-            model_settings=thinking,
-        )
-        asyncio.run(run(agent, "Go.", True))
-    assert server.refusals == ()
-    shown = 0
-    for request in server.requests:
-        for message in request.body["messages"]:
-            kinds = [block["type"] for block in message["content"]]
-            assert "thinking" not in kinds[-1:]
-            if "tool_use" in kinds:
-                assert "thinking" in kinds[: kinds.index("tool_use")]
-            shown += "thinking" in kinds
-    assert shown > 20
-
-
 @pytest.mark.full
 @every_protocol
 def test_instructions_and_system_prompts_are_in_every_request(protocol: str) -> None:
@@ -89,49 +68,16 @@ def test_the_tool_is_advertised_as_the_paper_has_it(protocol: str) -> None:
 
 
 @each_protocol_once
-def test_parallel_calls_are_judged_in_their_order_though_their_tools_run_at_once(protocol: str, stream: bool) -> None:
-    calls = (
-        delimiter(action="start", name="x", type="expl"),
-        Call("grep", {"pattern": "p"}),
-        delimiter(action="start", name="y", type="expl"),
-        delimiter(action="end", description="known"),
-        Call("read", {"path": "a"}),
-        delimiter(action="start", name="y", type="act", dependencies=["x"]),
-    )
-    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
-        asyncio.run(work(server, protocol, stream, ContextLifecycle()))
-    results = [text for text in server.requests[1].results.values() if len(text) < 300]
-    assert results[0].startswith('Started exploration "x"')
-    assert results[1].startswith('Error: episode "x" is still active')
-    assert results[2] == 'Ended exploration "x"; its start and steps may leave your view.'
-    assert results[3] == 'Started action "y", building on "x".'
-
-
-MALFORMED = (
-    *(raw for raw in RAW if len(raw) < 1_000),
-    '{"action": "start"}',
-    '{"action": 7}',
-    '{"action": "begin", "name": "x", "type": "expl"}',
-    '{"action": "start", "name": ["x"], "type": "expl"}',
-    '{"action": "start", "name": "x", "type": "expl", "dependencies": "y"}',
-    '{"action": "start", "name": "x", "type": "act", "dependencies": [1]}',
-    '{"action": "start", "name": "x", "type": "act", "dependencies": ["nobody"]}',
-    '{"action": "end", "description": {"text": "x"}}',
-    '{"name": "x"}',
-    "{}",
-)
-
-
-@each_protocol_once
 def test_malformed_calls_come_back_as_results_and_use_up_no_retry(protocol: str, stream: bool) -> None:
-    calls = [Call("delimiter", raw) for raw in MALFORMED]
+    malformed = [raw for raw in RAW if len(raw) < 1_000]
+    calls = [Call("delimiter", raw) for raw in malformed]
     script = [Reply(calls=tuple(calls[first : first + 8])) for first in range(0, len(calls), 8)] + [Reply("Done.")]
     with ScriptedServer(script) as server:
         # A retry would end the run: none is left.
         history = asyncio.run(work(server, protocol, stream, ContextLifecycle(100_000), retries=0))
     assert server.refusals == ()
     results = list(server.requests[-1].results.values())
-    assert len(results) == len(MALFORMED)
+    assert len(results) == len(malformed)
     assert all(result.startswith("Error: ") and "A right call: " in result for result in results)
     returns = [part for message in history for part in message.parts if isinstance(part, ToolReturnPart)]
     assert {part.outcome for part in returns} == {"success"}
@@ -142,14 +88,6 @@ def test_arguments_that_no_parser_likes_do_not_end_the_run_either(raw: str) -> N
     with ScriptedServer([Reply(calls=(Call("delimiter", raw),)), Reply("Done.")]) as server:
         asyncio.run(work(server, "openai_model", False, ContextLifecycle(100_000)))
     assert next(iter(server.requests[-1].results.values())).startswith("Error: ")
-
-
-@every_protocol
-def test_unknown_fields_do_no_harm(protocol: str) -> None:
-    call = Call("delimiter", {"action": "start", "name": "x", "type": "expl", "why": "because", "description": "d"})
-    with ScriptedServer([Reply(calls=(call,)), Reply("Done.")]) as server:
-        asyncio.run(work(server, protocol, False, ContextLifecycle()))
-    assert next(iter(server.requests[-1].results.values())).startswith("Started exploration")
 
 
 # Going on with a history
@@ -203,15 +141,6 @@ def test_reported_usage_anchors_the_accounting(protocol: str, stream: bool) -> N
     ]
     (ran,) = log.of(PassRan)
     assert ran.report.tokens_before > 9_000
-
-
-def test_without_usage_the_counter_alone_counts() -> None:
-    log = Log()
-    script = [Reply(r.text, None, r.calls, usage=Usage(0, 0)) for r in session(*"abc")]
-    with ScriptedServer(script) as server:
-        asyncio.run(work(server, "openai_model", False, ContextLifecycle(BUDGET, on_event=log)))
-    assert not log.of(UsageObserved)
-    assert any(event.report.steps for event in log.of(PassRan))
 
 
 # Reminders and the provider's cache

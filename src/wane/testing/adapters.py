@@ -1,8 +1,11 @@
 """The contract of framework adapters, as tests to inherit.
 
     class TestMine(AdapterContract):
-        def begin(self, url, **settings):
-            return MyThread(url, ContextLifecycle(**settings))
+        def adapter(self, url, **settings):
+            return ContextLifecycle(**settings)
+
+        def begin(self, url, adapter):
+            return MyThread(url, adapter)
 
 pytest finds the tests by their names. They drive the framework's real loop against a `ScriptedServer`, which refuses
 what a provider would refuse. `Thread` is what a test needs from the framework; its agent has the
@@ -14,9 +17,11 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
+from threading import Barrier
 from typing import Any, ClassVar, Final, Protocol
 from unittest import SkipTest
 
@@ -152,8 +157,8 @@ class Thread(Protocol):
         """Return the history that the framework has stored, as its format takes it apart."""
         ...
 
-    def again(self) -> Thread:
-        """Return the same conversation as a new process would load it, with a new adapter."""
+    def again(self, adapter: Any) -> Thread:
+        """Return the same conversation as a new process would load it, with its adapter."""
         ...
 
 
@@ -188,8 +193,8 @@ class _EndedConversation:
 class AdapterContract(ABC):
     """Tests of an adapter.
 
-    Tests of a class that look at the same conversation share one run of it. So its adapter may not depend on parameters
-    of a fixture; make a subclass for each of them.
+    One adapter serves all conversations of a process. Tests of a class that look at the same conversation share one run
+    of it. So its adapter may not depend on parameters of a fixture; make a subclass for each of them.
 
     Attributes:
         overhead: tokens of the framework's own prompts and tools in each request.
@@ -198,7 +203,7 @@ class AdapterContract(ABC):
         reasoning: whether each answer begins with reasoning, which a provider wants back as it was.
         argument: the argument of the tool that is a sub-agent.
         cannot: what the framework or the protocol cannot do, each with the reason: `stream`, `delegate` (to a
-            sub-agent), and calls with wrong arguments, by their names in `WRONG`.
+            sub-agent), `threads`, and calls with wrong arguments, by their names in `WRONG`.
     """
 
     overhead = 0
@@ -209,18 +214,22 @@ class AdapterContract(ABC):
     _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
 
     @abstractmethod
-    def begin(self, url: str, **settings: Any) -> Thread:
-        """Return a new conversation.
+    def adapter(self, url: str, **settings: Any) -> Any:
+        """Return an adapter, as a new process would make it.
 
         Args:
-            url: the provider's base URL.
+            url: the provider's base URL, which most adapters do not need.
             settings: `budget`, `recall` and `on_event`, as every adapter takes them.
         """
 
-    def delegate(self, url: str, **settings: Any) -> Thread:
+    @abstractmethod
+    def begin(self, url: str, adapter: Any) -> Thread:
+        """Return a new conversation with a provider."""
+
+    def delegate(self, url: str, adapter: Any) -> Thread:
         """Return a new conversation whose agent has one more tool, the sub-agent `helper`, in the framework's own way.
 
-        One adapter serves both, and both have the tools `read` and `grep`.
+        The adapter serves both, and both have the tools `read` and `grep`.
         """
         raise NotImplementedError("make an agent with a sub-agent, or say in `cannot` why there is none")
 
@@ -309,11 +318,12 @@ class AdapterContract(ABC):
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
         """No event tells of a fork, a replacement or another overhead, even if a new process takes over."""
         events: list[object] = []
+        settings: dict[str, Any] = {"budget": BUDGET + self.overhead, "on_event": events.append}
         with self.serving(map(self.said, self._script())) as served:
-            thread = self.begin(served.url, budget=BUDGET + self.overhead, on_event=events.append)
+            thread = self.begin(served.url, self.adapter(served.url, **settings))
             for n in range(TURNS):
                 thread.turn(prompt_of(n))
-                thread = thread.again() if n == 1 else thread
+                thread = thread.again(self.adapter(served.url, **settings)) if n == 1 else thread
         names = {type(event).__name__ for event in events}
         assert "PassRan" in names
         assert not names & {"HistoryForked", "HistoryReplaced"}
@@ -324,12 +334,36 @@ class AdapterContract(ABC):
         turns = range(2)
         replies = (reply for n in turns for _ in range(2) for reply in replies_of(n))
         with self.serving(map(self.said, replies)) as served:
-            threads = [self.begin(served.url, budget=AMPLE) for _ in range(2)]
+            adapter = self.adapter(served.url, budget=AMPLE)
+            threads = [self.begin(served.url, adapter) for _ in range(2)]
             for n in turns:
                 assert [thread.turn(prompt_of(n)) for thread in threads] == [f"Done {n}."] * 2
         assert not served.refusals
         results = [request.results for request in served.requests[-2:]]
         assert all(result[f"look-{n}"].startswith("Started") for result in results for n in turns)
+
+    def test_conversations_in_threads_are_as_one_alone(self) -> None:
+        """All say the same under the same ids and names of episodes, which is the hardest to keep apart."""
+        self._needs("threads")
+        alone = [_conversation_of(request) for request in self._run().requests]
+        start = Barrier(3)
+
+        def live(thread: Thread) -> None:
+            for n in range(TURNS):
+                start.wait()
+                assert thread.turn(prompt_of(n)) == f"Done {n}."
+
+        with ExitStack() as stack, ThreadPoolExecutor(start.parties) as pool:
+            adapter, threads, providers = None, list[Thread](), list[Served]()
+            for _ in range(start.parties):
+                served = stack.enter_context(self.serving(map(self.said, self._script())))
+                adapter = adapter or self.adapter(served.url, budget=BUDGET + self.overhead)
+                threads.append(self.begin(served.url, adapter))
+                providers.append(served)
+            list(pool.map(live, threads))
+        for served in providers:
+            assert not served.refusals, served.refusals
+            assert [_conversation_of(request) for request in served.requests] == alone
 
     def test_a_sub_agent_has_a_window_of_its_own(self) -> None:
         """Called by its parent, it fills a window of its own; neither's requests hold a part of the other's."""
@@ -337,7 +371,7 @@ class AdapterContract(ABC):
         numbered = enumerate(delegation(self.argument, wrong=self._wrong))
         plan = [(who, self._thought(number, reply)) for number, (who, reply) in numbered]
         with self.serving(self.said(reply) for _, reply in plan) as served:
-            thread = self.delegate(served.url, budget=BUDGET + self.overhead)
+            thread = self.delegate(served.url, self.adapter(served.url, budget=BUDGET + self.overhead))
             for n in range(TURNS):
                 assert thread.turn(prompt_of(n)) == f"Done {n}."
         assert not served.refusals, served.refusals
@@ -368,7 +402,7 @@ class AdapterContract(ABC):
         refusal = ""
         with self.serving(iter(())) as served:
             try:
-                self.begin(served.url, budget=AMPLE, bugdet=BUDGET).turn(prompt_of(0))
+                self.begin(served.url, self.adapter(served.url, budget=AMPLE, bugdet=BUDGET)).turn(prompt_of(0))
             except (TypeError, ValueError) as error:
                 refusal = str(error)
         assert "bugdet" in refusal
@@ -397,13 +431,13 @@ class AdapterContract(ABC):
         """Return one conversation from beginning to end, which is run for the first test that asks for it."""
         key = (type(self), budget, recall, stream, restarts)
         if key not in self._runs:
-            settings: dict[str, Any] = {"recall": True} if recall else {}
+            settings: dict[str, Any] = {"budget": budget + self.overhead, **({"recall": True} if recall else {})}
             with self.serving(map(self.said, self._script(recall=recall))) as served:
-                thread = self.begin(served.url, budget=budget + self.overhead, **settings)
+                thread = self.begin(served.url, self.adapter(served.url, **settings))
                 for n in range(TURNS):
                     answer = thread.turn(prompt_of(n), stream=stream)
                     assert answer == f"Done {n}.", answer
-                    thread = thread.again() if restarts else thread
+                    thread = thread.again(self.adapter(served.url, **settings)) if restarts else thread
             self._runs[key] = _EndedConversation(tuple(served.requests), tuple(served.refusals), tuple(thread.stored()))
         return self._runs[key]
 
@@ -415,12 +449,17 @@ def _users(request: Request) -> list[str]:
 
 
 def _conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
-    """Return a request's conversation without the results of marks, which may tell what has left the view."""
+    """Return a request's conversation without the results of marks, which may tell what has left the view.
+
+    Nor has it empty texts and reasoning, which some frameworks make of the end of a stream.
+    """
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == DELIMITER}
     return [
         (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else _unindexed(part.text))
         for part in request.parts
-        if part.kind is not Kind.SYSTEM and not part.text.startswith((NOTE, OPENING))
+        if part.kind is not Kind.SYSTEM
+        and not part.text.startswith((NOTE, OPENING))
+        and (part.text or part.kind not in (Kind.TEXT, Kind.REASONING))
     ]
 
 

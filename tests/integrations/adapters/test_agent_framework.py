@@ -39,23 +39,19 @@ from wane.testing.adapters import grep, read
 class AgentFrameworkThread:
     """A session of an agent."""
 
-    def __init__(
-        self,
-        make: Any,
-        options: dict[str, Any],
-        settings: dict[str, Any],
-        saved: Any = None,
-        *,
-        sub_agent: bool = False,
-    ) -> None:
-        self._make, self._options, self._settings = make, options, settings
-        lifecycle, tools = ContextLifecycle(**settings), [read, grep]
-        given: dict[str, Any] = {"context_providers": [lifecycle], "default_options": options}
-        if sub_agent:
-            helper = Agent(make(), "Help.", name="helper", description="Helps with a task.", tools=tools, **given)
-            tools = [*tools, helper.as_tool()]
-        self._agent = Agent(make(), "Be good.", name="agent", tools=tools, **given)
+    def __init__(self, make: Any, options: dict[str, Any], adapter: ContextLifecycle, saved: Any = None) -> None:
+        self._make, self._options = make, options
+        self._agent = self.agent("agent", adapter, read, grep)
         self._session = self._agent.create_session() if saved is None else AgentSession.from_dict(saved)
+
+    def agent(self, name: str, adapter: ContextLifecycle, *tools: Any) -> Agent:
+        given: dict[str, Any] = {"context_providers": [adapter], "default_options": self._options}
+        return Agent(self._make(), "Be good.", name=name, description="Helps with a task.", tools=[*tools], **given)
+
+    def delegating(self, adapter: ContextLifecycle) -> AgentFrameworkThread:
+        helper = self.agent("helper", adapter, read, grep)
+        self._agent = self.agent("agent", adapter, read, grep, helper.as_tool())
+        return self
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         return asyncio.run(self._turn(prompt, stream))
@@ -72,9 +68,9 @@ class AgentFrameworkThread:
         messages = self._session.state["in_memory"]["messages"]
         return [part for message in messages for part in AgentFrameworkFormat().parts(message)]
 
-    def again(self) -> AgentFrameworkThread:
+    def again(self, adapter: ContextLifecycle) -> AgentFrameworkThread:
         saved = json.loads(json.dumps(self._session.to_dict()))
-        return AgentFrameworkThread(self._make, self._options, self._settings, saved)
+        return AgentFrameworkThread(self._make, self._options, adapter, saved)
 
 
 @pytest.mark.full
@@ -87,11 +83,14 @@ class TestChatCompletions(adapters.AdapterContract):
     def model(self, url: str) -> Any:
         return self.client(model="gpt-x", api_key="k", base_url=f"{url}/v1")
 
-    def begin(self, url: str, **settings: Any) -> AgentFrameworkThread:
-        return AgentFrameworkThread(lambda: self.model(url), self.options, settings)
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return ContextLifecycle(**settings)
 
-    def delegate(self, url: str, **settings: Any) -> AgentFrameworkThread:
-        return AgentFrameworkThread(lambda: self.model(url), self.options, settings, sub_agent=True)
+    def begin(self, url: str, adapter: ContextLifecycle) -> AgentFrameworkThread:
+        return AgentFrameworkThread(lambda: self.model(url), self.options, adapter)
+
+    def delegate(self, url: str, adapter: ContextLifecycle) -> AgentFrameworkThread:
+        return self.begin(url, adapter).delegating(adapter)
 
 
 @pytest.mark.wide

@@ -91,23 +91,21 @@ class InspectThread:
 
     sub_agent = False
 
-    def __init__(self, model: Model, settings: dict[str, Any], folder: Path) -> None:
-        self._made: tuple[Any, ...] = (model, settings, folder)
-        self._lifecycle = ContextLifecycle(**settings)
+    def __init__(self, model: Model, adapter: ContextLifecycle, folder: Path) -> None:
+        self._model, self._lifecycle, self._folder = model, adapter, folder
         self.messages: list[ChatMessage] = []
         self.store: dict[str, Any] = {}
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
-        model, _, folder = self._made
-        model.api.streaming = stream
+        self._model.api.streaming = stream
         tools: list[Any] = [read(), grep(), self._lifecycle]
-        given: dict[str, Any] = {"prompt": None, "model": self._lifecycle.model(model), "submit": False}
+        given: dict[str, Any] = {"prompt": None, "model": self._lifecycle.model(self._model), "submit": False}
         if self.sub_agent:
             helper = react(name="helper", description="Helps with a task.", tools=tools, **given)
             tools = [*tools, as_tool(helper)]
         agent = react(tools=tools, **given)
         sample = Sample(input=[*self.messages, ChatMessageUser(content=prompt)])
-        log = run(Task(dataset=[sample], solver=[stored(self.store), agent]), model, folder)
+        log = run(Task(dataset=[sample], solver=[stored(self.store), agent]), self._model, self._folder)
         assert log.status == "success", log.error
         assert log.samples is not None
         self.messages, self.store = log.samples[0].messages, log.samples[0].store
@@ -116,18 +114,22 @@ class InspectThread:
     def stored(self) -> Sequence[Part]:
         return [part for message in self.messages for part in InspectFormat().parts(message)]
 
-    def again(self) -> InspectThread:
-        other = InspectThread(*self._made)
+    def again(self, adapter: ContextLifecycle) -> InspectThread:
+        other = InspectThread(self._model, adapter, self._folder)
         messages = TypeAdapter(list[ChatMessage])
         other.messages = messages.validate_json(messages.dump_json(self.messages, exclude_none=True))
         other.store = json.loads(json.dumps(self.store))
         return other
 
 
+THREADS = "it runs one evaluation at a time in a process"
+
+
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
     argument = "input"
+    cannot: Mapping[str, str] = {"threads": THREADS}
 
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
@@ -136,11 +138,14 @@ class TestChat(adapters.AdapterContract):
     def model(self, url: str) -> Model:
         return get_model("openai/gpt-x", base_url=f"{url}/v1", api_key="k", memoize=False, responses_api=False)
 
-    def begin(self, url: str, **settings: Any) -> InspectThread:
-        return InspectThread(self.model(url), settings, self.folder)
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return ContextLifecycle(**settings)
 
-    def delegate(self, url: str, **settings: Any) -> InspectThread:
-        thread = self.begin(url, **settings)
+    def begin(self, url: str, adapter: ContextLifecycle) -> InspectThread:
+        return InspectThread(self.model(url), adapter, self.folder)
+
+    def delegate(self, url: str, adapter: ContextLifecycle) -> InspectThread:
+        thread = self.begin(url, adapter)
         thread.sub_agent = True
         return thread
 
@@ -160,7 +165,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = adapters.ONLY_OBJECTS
+    cannot = {**adapters.ONLY_OBJECTS, "threads": THREADS}  # noqa: RUF012
     reasoning = True
 
     def model(self, url: str) -> Model:

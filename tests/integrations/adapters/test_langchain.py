@@ -34,28 +34,13 @@ FORMAT = LangChainFormat()
 read, grep = tool(adapters.read), tool(adapters.grep)
 
 
-def helper(model: Any, lifecycle: ContextLifecycle) -> BaseTool:
-    """A sub-agent as a tool."""
-    agent = create_agent(model, [read, grep], system_prompt="Help.", middleware=[lifecycle])
-
-    @tool
-    def helper(task: str) -> str:
-        """Help with a task."""
-        return agent.invoke({"messages": [("user", task)]})["messages"][-1].text
-
-    return helper
-
-
 class LangChainThread:
     """A thread of an agent, in a checkpoint."""
 
-    def __init__(self, model: Any, settings: dict[str, Any], saver: Any = None, *, sub_agent: bool = False) -> None:
-        self._model, self._settings = model, settings
-        self._saver = saver or InMemorySaver()
-        lifecycle = ContextLifecycle(**settings)
-        tools = [read, grep, helper(model, lifecycle)] if sub_agent else [read, grep]
+    def __init__(self, model: Any, adapter: ContextLifecycle, saver: Any = None, *more: BaseTool) -> None:
+        self._model, self._saver = model, saver or InMemorySaver()
         self._agent = create_agent(
-            model, tools, system_prompt="Be good.", middleware=[lifecycle], checkpointer=self._saver
+            model, [read, grep, *more], system_prompt="Be good.", middleware=[adapter], checkpointer=self._saver
         )
         self._config: Any = {"configurable": {"thread_id": "1"}}
 
@@ -71,8 +56,8 @@ class LangChainThread:
         messages = self._agent.get_state(self._config).values["messages"]
         return [part for message in messages for part in FORMAT.parts(message)]
 
-    def again(self) -> LangChainThread:
-        return LangChainThread(self._model, self._settings, self._saver)
+    def again(self, adapter: ContextLifecycle) -> LangChainThread:
+        return LangChainThread(self._model, adapter, self._saver)
 
 
 @pytest.mark.full
@@ -84,11 +69,21 @@ class TestChat(adapters.AdapterContract):
     def model(self, url: str) -> Any:
         return ChatOpenAI(model="gpt-x", base_url=f"{url}/v1", api_key="k", max_retries=0)
 
-    def begin(self, url: str, **settings: Any) -> LangChainThread:
-        return LangChainThread(self.model(url), settings)
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return ContextLifecycle(**settings)
 
-    def delegate(self, url: str, **settings: Any) -> LangChainThread:
-        return LangChainThread(self.model(url), settings, sub_agent=True)
+    def begin(self, url: str, adapter: ContextLifecycle) -> LangChainThread:
+        return LangChainThread(self.model(url), adapter)
+
+    def delegate(self, url: str, adapter: ContextLifecycle) -> LangChainThread:
+        agent = create_agent(self.model(url), [read, grep], system_prompt="Help.", middleware=[adapter])
+
+        @tool
+        def helper(task: str) -> str:
+            """Help with a task."""
+            return agent.invoke({"messages": [("user", task)]})["messages"][-1].text
+
+        return LangChainThread(self.model(url), adapter, None, helper)
 
 
 @pytest.mark.wide
@@ -145,10 +140,9 @@ def test_results_of_calls_that_could_not_be_read_are_known_again_in_a_new_proces
     replies = [Reply(calls=(Call("read", "a, please", "r1"), Call("read", {"path": "a"}, "r2"))), *map(Reply, "ab")]
     taken: list[Any] = []
     with ScriptedServer(replies) as server:
-        thread = TestChat().begin(server.url)
+        thread = TestChat().begin(server.url, ContextLifecycle())
         thread.turn("Go.")
-        again = LangChainThread(thread._model, {"on_event": taken.append}, thread._saver)
-        assert again.turn("On.") == "b"
+        assert thread.again(ContextLifecycle(on_event=taken.append)).turn("On.") == "b"
     assert "malformed" in server.requests[1].results["r1"]
     new = [part.text for event in taken if isinstance(event, MessageTaken) for part in FORMAT.parts(event.message)]
     assert new == ["a", "On."]

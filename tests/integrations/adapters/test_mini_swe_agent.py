@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -88,9 +89,8 @@ def in_bash(reply: Reply) -> Reply:
 class MiniThread:
     """An agent in a folder, with its trajectory."""
 
-    def __init__(self, make: Callable[[], Any], folder: Path) -> None:
-        self._make, self._folder = make, folder
-        self._agent = agent_of(make(), folder)
+    def __init__(self, adapter: ContextLifecycle, folder: Path) -> None:
+        self._folder, self._agent = folder, agent_of(adapter, folder)
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         self._agent.earlier = [message for message in self._agent.messages if message["role"] != "exit"]
@@ -100,8 +100,8 @@ class MiniThread:
         messages = json.loads((self._folder / "trajectory.json").read_text())["messages"]
         return [part for message in messages if message["role"] != "exit" for part in MiniFormat().parts(message)]
 
-    def again(self) -> MiniThread:
-        thread = MiniThread(self._make, self._folder)
+    def again(self, adapter: ContextLifecycle) -> MiniThread:
+        thread = MiniThread(adapter, self._folder)
         thread._agent.messages = json.loads((self._folder / "trajectory.json").read_text())["messages"]
         return thread
 
@@ -109,6 +109,7 @@ class MiniThread:
 CANNOT: Mapping[str, str] = {
     "stream": "its models do not stream",
     "delegate": "its agents have no sub-agents",
+    "threads": "the adapter is the model, which has one provider",
     **dict.fromkeys(
         ("tool-types", "tool-list", "tool-text"),
         "it leaves out an answer with a bad command, and asks for another one",
@@ -126,15 +127,16 @@ class TestChat(adapters.AdapterContract):
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
-        self.threads = 0
 
-    def begin(self, url: str, **settings: Any) -> MiniThread:
-        self.threads += 1
-        folder = self.folder / str(self.threads)
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return model_of(url, self.name, model_kwargs=dict(self.model_kwargs), **settings)
+
+    def begin(self, url: str, adapter: ContextLifecycle) -> MiniThread:
+        folder = self.folder / uuid4().hex
         folder.mkdir()
         for what in (f"{letter}{n}" for letter in "abcd" for n in range(adapters.TURNS)):
             (folder / what).write_text(adapters.content_of(what))
-        return MiniThread(lambda: model_of(url, self.name, model_kwargs=dict(self.model_kwargs), **settings), folder)
+        return MiniThread(adapter, folder)
 
     def said(self, reply: Reply) -> Reply:
         return in_bash(reply)

@@ -43,10 +43,8 @@ class AgentsThread:
 
     sub_agent = False
 
-    def __init__(self, model: Any, url: str, settings: dict[str, Any], session: SQLiteSession, folder: Path) -> None:
-        self._made: tuple[Any, ...] = (model, url, settings, session, folder)
-        self._model, self._url, self._session = model, url, session
-        self._lifecycle = ContextLifecycle(**settings, states=folder / "states.db")
+    def __init__(self, model: Any, url: str, adapter: ContextLifecycle, session: SQLiteSession) -> None:
+        self._model, self._url, self._lifecycle, self._session = model, url, adapter, session
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         return asyncio.run(self._turn(prompt, stream))
@@ -74,8 +72,8 @@ class AgentsThread:
         form, items = OpenAIResponsesFormat(), asyncio.run(self._session.get_items())
         return [part for message in form.read(items) for part in form.parts(message)]
 
-    def again(self) -> AgentsThread:
-        return AgentsThread(*self._made)
+    def again(self, adapter: ContextLifecycle) -> AgentsThread:
+        return AgentsThread(self._model, self._url, adapter, self._session)
 
 
 @pytest.mark.full
@@ -89,15 +87,15 @@ class TestResponses(adapters.AdapterContract):
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
-        self.sessions = 0
 
-    def begin(self, url: str, **settings: Any) -> AgentsThread:
-        self.sessions += 1
-        folder = self.folder / str(self.sessions)
-        return AgentsThread(self.model, url, settings, SQLiteSession("1"), folder)
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return ContextLifecycle(**settings, states=self.folder / f"{url.rpartition(':')[2]}.db")
 
-    def delegate(self, url: str, **settings: Any) -> AgentsThread:
-        thread = self.begin(url, **settings)
+    def begin(self, url: str, adapter: ContextLifecycle) -> AgentsThread:
+        return AgentsThread(self.model, url, adapter, SQLiteSession("1"))
+
+    def delegate(self, url: str, adapter: ContextLifecycle) -> AgentsThread:
+        thread = self.begin(url, adapter)
         thread.sub_agent = True
         return thread
 

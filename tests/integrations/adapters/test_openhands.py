@@ -130,11 +130,11 @@ class OpenHandsThread:
     """A conversation that is kept in files."""
 
     def __init__(
-        self, llm: LLM, settings: dict[str, Any], folder: Path, identity: UUID, tools: Sequence[Tool] = TOOLS
+        self, llm: LLM, adapter: ContextLifecycle, folder: Path, identity: UUID, tools: Sequence[Tool] = TOOLS
     ) -> None:
-        self._made: tuple[Any, ...] = (llm, settings, folder, identity, tools)
+        self._llm, self._made = llm, (folder, identity, tools)
         # Parallel tools, which are not the default.
-        agent = ContextLifecycle(**settings).equip(agent_of(llm, tools=tools, tool_concurrency_limit=4))
+        agent = adapter.equip(agent_of(llm, tools=tools, tool_concurrency_limit=4))
         self._conversation = begun(agent, folder, identity)
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
@@ -150,11 +150,10 @@ class OpenHandsThread:
         assert not any(isinstance(event, Condensation) for event in events)
         return [part for message in form.read(events) for part in form.parts(message)]
 
-    def again(self) -> OpenHandsThread:
+    def again(self, adapter: ContextLifecycle) -> OpenHandsThread:
         self._conversation.close()
-        llm, *rest = self._made
-        fresh = LLM(**{name: getattr(llm, name) for name in llm.model_fields_set})
-        return OpenHandsThread(fresh, *rest)
+        fresh = LLM(**{name: getattr(self._llm, name) for name in self._llm.model_fields_set})
+        return OpenHandsThread(fresh, adapter, *self._made)
 
 
 class TestChat(adapters.AdapterContract):
@@ -170,14 +169,17 @@ class TestChat(adapters.AdapterContract):
     def model(self, url: str) -> LLM:
         return model_at(url)
 
-    def begin(self, url: str, **settings: Any) -> OpenHandsThread:
-        return OpenHandsThread(self.model(url), settings, self.folder, uuid4())
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return ContextLifecycle(**settings)
 
-    def delegate(self, url: str, **settings: Any) -> OpenHandsThread:
+    def begin(self, url: str, adapter: ContextLifecycle) -> OpenHandsThread:
+        return OpenHandsThread(self.model(url), adapter, self.folder, uuid4())
+
+    def delegate(self, url: str, adapter: ContextLifecycle) -> OpenHandsThread:
         task = pytest.importorskip("openhands.tools.task", reason="needs the package openhands-tools")
-        register_agent(self.helper, lambda llm: ContextLifecycle(**settings).equip(agent_of(llm)), "Helps with a task.")
+        register_agent(self.helper, lambda llm: adapter.equip(agent_of(llm)), "Helps with a task.")
         tools = [*TOOLS, Tool(name=task.TaskToolSet.name)]
-        return OpenHandsThread(self.model(url), settings, self.folder, uuid4(), tools)
+        return OpenHandsThread(self.model(url), adapter, self.folder, uuid4(), tools)
 
     def said(self, reply: Reply) -> Reply:
         """Call the SDK's own tool for sub-agents."""
@@ -335,11 +337,11 @@ def test_events_with_usage_count_the_tools_once(tmp_path: Path) -> None:
     told: list[Any] = []
     reads = [Reply(calls=(Call("long", {"path": str(n)}, f"r{n}"),)) for n in range(6)]
     with said(*reads, Reply("Done."), Reply("Again.")) as server:
-        thread = OpenHandsThread(model_at(server.url), {"budget": "14k"}, tmp_path, uuid4(), [Tool(name="long")])
+        lifecycle = ContextLifecycle(budget="14k")
+        thread = OpenHandsThread(model_at(server.url), lifecycle, tmp_path, uuid4(), [Tool(name="long")])
         thread.turn("Go.")
         thread._conversation.state.agent_state = {}  # as if the conversation were older than Wane
-        thread._made[1]["on_event"] = told.append
-        assert thread.again().turn("On.") == "Again."
+        assert thread.again(ContextLifecycle(budget="14k", on_event=told.append)).turn("On.") == "Again."
     assert not [event for event in told if isinstance(event, PassRan)]
     assert [event for event in told if isinstance(event, UsageObserved)]
     assert len(server.requests[-1].results) == 6

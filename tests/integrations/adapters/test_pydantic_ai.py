@@ -29,24 +29,24 @@ class PydanticAIThread:
 
     sub_agent = False
 
-    def __init__(self, model: Any, model_settings: Any, settings: dict[str, Any]) -> None:
-        self._made: tuple[Any, ...] = (model, model_settings, settings)
+    def __init__(self, connected: Any, model_settings: Any, adapter: ContextLifecycle) -> None:
+        self._connected, self._model_settings, self._adapter = connected, model_settings, adapter
         self.history: list[ModelMessage] = []
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         return asyncio.run(self._turn(prompt, stream))
 
     async def _turn(self, prompt: str, stream: bool) -> str:
-        make, model_settings, settings = self._made
-        lifecycle, events = ContextLifecycle(**settings), list[Any]()
+        events: list[Any] = []
 
         async def taken(_: Any, stream: Any) -> None:
             events.extend([event async for event in stream])
 
         # A client is of one event loop.
-        async with make() as model:
+        async with self._connected() as model:
             # A tool that refuses arguments counts as a failure, of which a run has few by default.
-            more: dict[str, Any] = {"capabilities": [lifecycle], "model_settings": model_settings, "retries": 20}
+            more: dict[str, Any] = {"model_settings": self._model_settings, "retries": 20}
+            more["capabilities"] = [self._adapter]
             tools: list[Any] = [read, grep]
             if self.sub_agent:
                 sub = Agent(model, instructions="Help.", tools=tools, **more)
@@ -66,8 +66,8 @@ class PydanticAIThread:
     def stored(self) -> Sequence[Part]:
         return [part for message in self.history for part in PydanticAIFormat().parts(message)]
 
-    def again(self) -> PydanticAIThread:
-        other = PydanticAIThread(*self._made)
+    def again(self, adapter: ContextLifecycle) -> PydanticAIThread:
+        other = PydanticAIThread(self._connected, self._model_settings, adapter)
         other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(self.history))
         return other
 
@@ -83,11 +83,14 @@ class TestChat(adapters.AdapterContract):
         async with AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
             yield self.model("gpt-x", provider=OpenAIProvider(openai_client=client))
 
-    def begin(self, url: str, **settings: Any) -> PydanticAIThread:
-        return PydanticAIThread(lambda: self.connected(url), self.settings, settings)
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return ContextLifecycle(**settings)
 
-    def delegate(self, url: str, **settings: Any) -> PydanticAIThread:
-        thread = self.begin(url, **settings)
+    def begin(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
+        return PydanticAIThread(lambda: self.connected(url), self.settings, adapter)
+
+    def delegate(self, url: str, adapter: ContextLifecycle) -> PydanticAIThread:
+        thread = self.begin(url, adapter)
         thread.sub_agent = True
         return thread
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -22,26 +23,28 @@ from strands.models.openai import OpenAIModel
 from strands.models.openai_responses import OpenAIResponsesModel
 from strands.session.file_session_manager import FileSessionManager
 
-from wane.conversation.events import HistoryForked, HistoryReplaced
+from tests.integrations.adapters.support import breaks
+from wane.core import Kind
+from wane.core.errors import FormatError
 from wane.formats.base import Part
-from wane.integrations.strands import ContextLifecycle, StrandsFormat
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.integrations.strands import ContextLifecycle, StrandsFormat, joined
 from wane.testing import adapters
 
 read, grep = tool(adapters.read), tool(adapters.grep)
+FORMAT = StrandsFormat()
 
 
 class StrandsThread:
     """An agent with a session in files."""
 
-    def __init__(
-        self, model: Any, settings: dict[str, Any], folder: Path, lifecycle: ContextLifecycle | None = None, *more: Any
-    ) -> None:
-        self._made: tuple[Any, ...] = (model, settings, folder)
+    def __init__(self, model: Any, adapter: ContextLifecycle, folder: Path, *more: Any) -> None:
+        self._model, self._folder = model, folder
         self._agent = Agent(
             model=model,
             tools=[read, grep, *more],
             system_prompt="Be good.",
-            plugins=[lifecycle or ContextLifecycle(**settings)],
+            plugins=[adapter],
             session_manager=FileSessionManager(session_id="s", storage_dir=str(folder)),
             agent_id="a",
             callback_handler=None,
@@ -52,10 +55,10 @@ class StrandsThread:
         return str(self._agent(prompt)).strip()
 
     def stored(self) -> Sequence[Part]:
-        return [part for message in self._agent.messages for part in StrandsFormat().parts(message)]
+        return [part for message in self._agent.messages for part in FORMAT.parts(message)]
 
-    def again(self) -> StrandsThread:
-        return StrandsThread(*self._made)
+    def again(self, adapter: ContextLifecycle) -> StrandsThread:
+        return StrandsThread(self._model, adapter, self._folder)
 
 
 @pytest.mark.full
@@ -67,26 +70,26 @@ class TestChat(adapters.AdapterContract):
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
-        self.sessions = 0
 
     def model(self, url: str) -> Any:
         return OpenAIModel(client_args={"base_url": f"{url}/v1", "api_key": "k", "max_retries": 0}, model_id="gpt-x")
 
-    def begin(self, url: str, **settings: Any) -> StrandsThread:
-        self.sessions += 1
-        return StrandsThread(self.model(url), settings, self.folder / str(self.sessions))
+    def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
+        return ContextLifecycle(**settings)
 
-    def delegate(self, url: str, **settings: Any) -> StrandsThread:
-        model, lifecycle = self.model(url), ContextLifecycle(**settings)
+    def begin(self, url: str, adapter: ContextLifecycle) -> StrandsThread:
+        return StrandsThread(self.model(url), adapter, self.folder / uuid4().hex)
+
+    def delegate(self, url: str, adapter: ContextLifecycle) -> StrandsThread:
         helper = Agent(
-            model=model,
+            model=self.model(url),
             tools=[read, grep],
             name="helper",
             description="Helps with a task.",
-            plugins=[lifecycle],
+            plugins=[adapter],
             callback_handler=None,
         )
-        return StrandsThread(model, settings, self.folder / "delegating", lifecycle, helper)
+        return StrandsThread(self.model(url), adapter, self.folder / uuid4().hex, helper)
 
 
 @pytest.mark.wide
@@ -148,8 +151,13 @@ class Bedrock(BedrockModel):
         yield {"metadata": {"usage": {"inputTokens": size, "outputTokens": 10, "totalTokens": size + 10}}}
 
 
+def equipped(lifecycle: ContextLifecycle | None = None, **settings: Any) -> Any:
+    """An agent of a Bedrock model that goes through the contract's script."""
+    given: dict[str, Any] = {"model": bedrock(), "tools": [read, grep], "plugins": [lifecycle or ContextLifecycle()]}
+    return Agent(callback_handler=None, **{**given, **settings})
+
+
 def bedrock() -> Bedrock:
-    """A Bedrock model that goes through the contract's script."""
     return Bedrock(
         [
             *([{"text": reply.text}] if reply.text else []),
@@ -161,7 +169,7 @@ def bedrock() -> Bedrock:
 
 def test_roles_alternate_for_bedrock() -> None:
     model = bedrock()
-    agent = Agent(model=model, tools=[read, grep], plugins=[ContextLifecycle(budget=3_000)], callback_handler=None)
+    agent = equipped(ContextLifecycle(budget=3_000), model=model)
     for n in range(adapters.TURNS):
         assert str(agent(adapters.prompt_of(n))).strip() == f"Done {n}."
     last = [block for message in model.asked[-1] for block in message["content"]]
@@ -171,25 +179,29 @@ def test_roles_alternate_for_bedrock() -> None:
     ]
 
 
-def test_the_default_manager_drops_nothing_and_another_one_is_said() -> None:
-    with warnings.catch_warnings(action="error", category=UserWarning):
-        agent = Agent(model=bedrock(), tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
-        for n in range(adapters.TURNS):
-            agent(adapters.prompt_of(n))
-        assert len(agent.messages) >= 10 * adapters.TURNS
-        Agent(model=bedrock(), plugins=[ContextLifecycle()], conversation_manager=NullConversationManager())
-    with pytest.warns(UserWarning, match="NullConversationManager"):
-        Agent(
-            model=bedrock(),
-            plugins=[ContextLifecycle()],
-            conversation_manager=SlidingWindowConversationManager(window_size=10),
-        )
-    with pytest.warns(UserWarning, match="no context_manager"):
-        Agent(model=bedrock(), plugins=[ContextLifecycle()], context_manager="auto")
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_the_default_manager_drops_nothing() -> None:
+    agent = equipped()
+    for n in range(adapters.TURNS):
+        agent(adapters.prompt_of(n))
+    assert len(agent.messages) >= 10 * adapters.TURNS
+    equipped(conversation_manager=NullConversationManager())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"conversation_manager": SlidingWindowConversationManager(window_size=10)}, "NullConversationManager"),
+        ({"context_manager": "auto"}, "no context_manager"),
+    ],
+)
+def test_another_manager_is_said(settings: dict[str, Any], said: str) -> None:
+    with pytest.warns(UserWarning, match=said):
+        equipped(**settings)
 
 
 def test_a_history_that_was_replaced_is_said_and_a_new_one_is_not() -> None:
-    agent = Agent(model=bedrock(), tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
+    agent = equipped()
     with warnings.catch_warnings(action="error", category=UserWarning):
         agent(adapters.prompt_of(0))
         agent.messages.clear()
@@ -201,8 +213,7 @@ def test_a_history_that_was_replaced_is_said_and_a_new_one_is_not() -> None:
 
 
 def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is() -> None:
-    model = bedrock()
-    agent = Agent(model=model, tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
+    agent = equipped()
     agent(adapters.prompt_of(0))
     agent.messages[1] = {"role": "assistant", "content": [{"text": "Its calls were here."}]}
     with pytest.warns(UserWarning, match="sent as it is") as told:
@@ -222,7 +233,7 @@ def test_what_others_put_at_the_end_of_a_request_is_no_part_of_the_history() -> 
     agent.add_middleware(InvokeModelStage.Input, now)
     ContextLifecycle(budget="80k", on_event=forks.append).init_agent(agent)
     agent(adapters.prompt_of(0))
-    assert not [event for event in forks if isinstance(event, (HistoryForked, HistoryReplaced))]
+    assert not breaks(forks)
     for number, messages in enumerate(model.asked):
         texts = [block["text"] for message in messages for block in message["content"] if "text" in block]
         assert [text for text in texts if text.startswith("Now")] == [f"Now it is {number}."]
@@ -238,9 +249,94 @@ def test_a_conversation_that_the_provider_keeps_is_left_alone_and_said_once() ->
                 yield event
 
     model = Stateful(iter([[{"text": "One."}], [{"text": "Two."}]]))
-    agent = Agent(model=model, system_prompt="Be good.", plugins=[ContextLifecycle()], callback_handler=None)
+    agent = equipped(model=model)
     with pytest.warns(UserWarning, match="stateful"):
         agent("Go.")
     with warnings.catch_warnings(action="error", category=UserWarning):
         agent("On.")
     assert "delimiter" not in str(model.given)
+
+
+# The messages, block by block
+
+ANSWER: dict[str, Any] = {
+    "role": "assistant",
+    "tracking_id": "m2",
+    "content": [
+        {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}},
+        {"text": "I look."},
+        {"toolUse": {"toolUseId": "a", "name": "read", "input": {"path": "é"}}},
+        {"toolUse": {"toolUseId": "b", "name": "read", "input": {}}},
+    ],
+}
+RESULTS: dict[str, Any] = {
+    "role": "user",
+    "content": [
+        {"toolResult": {"toolUseId": "a", "status": "success", "content": [{"text": "x"}, {"json": {"y": 1}}]}},
+        {"toolResult": {"toolUseId": "b", "status": "error", "content": [{"image": {"source": {"bytes": b"png"}}}]}},
+        {"text": "And mind this."},
+        {"cachePoint": {"type": "default"}},
+    ],
+}
+
+
+def test_a_message_is_taken_apart_and_kept_in_part() -> None:
+    parts = FORMAT.parts(ANSWER)
+    assert [(part.kind, part.text or part.arguments, part.call_id, part.needs) for part in parts] == [
+        (Kind.REASONING, "Hm.", None, (1,)),
+        (Kind.TEXT, "I look.", None, ()),
+        (Kind.CALL, '{"path": "é"}', "a", (-2,)),
+        (Kind.CALL, "{}", "b", (-3,)),
+    ]
+    results = FORMAT.parts(RESULTS)
+    assert [(part.kind, part.text, part.call_id) for part in results] == [
+        (Kind.RESULT, 'x{"y": 1}', "a"),
+        (Kind.RESULT, "", "b"),
+        (Kind.USER, "And mind this.", None),
+    ]
+    assert results[1].extra_tokens
+    assert FORMAT.keep(ANSWER, [0, 3]) == {**ANSWER, "content": [ANSWER["content"][0], ANSWER["content"][3]]}
+    assert FORMAT.awaits(ANSWER, 2)
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "needed", "size"),
+    [({"reasoningText": {"text": "Hm."}}, (), 0), ({"redactedContent": b"x" * 400}, (1,), 100)],
+    ids=["unsigned", "sealed"],
+)
+def test_only_sealed_reasoning_needs_company(reasoning: Any, needed: tuple[int, ...], size: int) -> None:
+    part, _ = FORMAT.parts({"role": "assistant", "content": [{"reasoningContent": reasoning}, {"text": "So."}]})
+    assert (part.needs, part.extra_tokens) == (needed, size)
+
+
+def test_what_wane_writes() -> None:
+    said = {"toolUseId": "a", "status": "success", "content": [{"text": "Yes."}]}
+    assert FORMAT.result(ANSWER, 2, "Yes.") == {"role": "user", "content": [{"toolResult": said}]}
+    cleared = FORMAT.cleared(RESULTS, 1, "Gone.")
+    assert cleared["content"][1]["toolResult"] == {"toolUseId": "b", "status": "error", "content": [{"text": "Gone."}]}
+    assert cleared["content"][0] is RESULTS["content"][0]
+    turn = FORMAT.turn("Go.")
+    assert joined([turn, ANSWER, RESULTS, turn])[2:] == [{**RESULTS, "content": [*RESULTS["content"], {"text": "Go."}]}]
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        ("Go.", "must be an object"),
+        ({"role": "tool", "content": []}, "role 'tool' is unknown"),
+        ({"role": "user", "content": "Go."}, "list of blocks"),
+        ({"role": "user", "content": [{"hologram": {}}]}, "block 'hologram' is unknown"),
+        ({"role": "assistant", "content": [{"text": "Look."}, {"hologram": {}}]}, "block 'hologram' is unknown"),
+    ],
+)
+def test_what_is_no_message_is_refused(message: Any, problem: str) -> None:
+    with pytest.raises(FormatError, match=problem):
+        FORMAT.parts(message)
+
+
+@pytest.mark.parametrize("kind", ["image", "document", "audio", "video"])
+def test_media_count_by_an_estimate_also_where_they_are_guarded(kind: str) -> None:
+    medium = {kind: {"format": "x", "source": {"bytes": b"1" * 40_000}}}
+    for block in (medium, {"guardContent": medium}):
+        (part,) = FORMAT.parts({"role": "user", "content": [block]})
+        assert (part.text, part.extra_tokens) == ("", NON_TEXT_TOKENS)

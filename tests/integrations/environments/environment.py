@@ -26,7 +26,7 @@ MOST = 280.0
 # By environment, which is an extra of the project, and module: the tests.
 FRAMEWORKS = {
     "dev-google-adk": {
-        "google.adk": ["test_google_adk.py", "test_google_adk_format.py", "test_guides.py"],
+        "google.adk": ["test_google_adk.py", "test_guides.py"],
         "inspect_ai": ["test_inspect_ai.py", "test_inspect_ai_format.py"],
     },
     "dev-litellm": {
