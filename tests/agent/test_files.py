@@ -11,8 +11,7 @@ import pytest
 from pydantic_ai.capabilities import Toolset
 from pydantic_ai.exceptions import ModelRetry
 
-from tests.agent.scripts import call
-from tests.agent.test_tools import use
+from tests.agent.work import call, use
 from tests.journal.support import in_a_child
 from wane.agent.replacing import replace_file
 from wane.agent.tools.toolset import WholeFiles, coding_tools

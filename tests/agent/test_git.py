@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelRequest
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.profiles import ModelProfile
 
-from tests.agent.conftest import git
-from tests.agent.scripts import call, scripted
-from wane.agent.tools.git import MAX_FILES, GitStatus, git_status
-from wane.agent.tools.toolset import coding_tools
-from wane.testing import Call, Kind, Reply, ScriptedServer
+from tests.agent.conftest import config, git
+from tests.agent.provider import APIS, DIRECT, serve
+from tests.agent.work import working
+from wane.agent.session import AgentSession
+from wane.agent.tools.git import MAX_FILES, git_status
+from wane.testing import Call, Reply
 
 
 def status(directory: Path) -> str | None:
@@ -40,48 +43,48 @@ def test_there_may_be_no_commits_no_repository_and_no_git(tmp_path: Path, monkey
     assert status(tmp_path) is None
 
 
-def shown(messages: list[ModelMessage]) -> list[str]:
-    parts = [part for message in messages if isinstance(message, ModelRequest) for part in message.parts]
-    return [text for part in parts if "<git-status>" in (text := str(getattr(part, "content", "")))]
+def script() -> list[Reply]:
+    read, write = Call("read_file", {"path": "app.py"}), Call("write_file", {"path": "app.py", "content": ""})
+    return [*(Reply(calls=(call,)) for call in (read, write, read)), Reply("done"), Reply("again")]
 
 
-def test_the_model_sees_a_status_once_at_the_tail_and_never_in_the_history(repository: Path) -> None:
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("way", [DIRECT, *APIS])
+def test_the_model_sees_a_status_once_at_the_tail_and_never_in_the_history(repository: Path, way: str) -> None:
+    with working(serve(way), repository, script(), keep=False) as at:
+        at.run("go", "again")
+    shown = [[part.text for part in request.parts if "<git-status>" in part.text] for request in at.requests]
+    assert [len(texts) for texts in shown] == [1, 0, 1, 0, 0]  # at first, and once it had changed
+    first, changed = at.requests[0], at.requests[2]
+    assert [first.parts[-1].text, changed.parts[-1].text] == [*shown[0], *shown[2]]
+    assert " M app.py" in changed.parts[-1].text
+    # It moves nothing of the cached prefix.
+    before = [(part.kind, part.text) for part in first.parts[:-1]]
+    assert [(part.kind, part.text) for part in changed.parts[: len(before)]] == before
+    assert "git-status" not in str(at.session.history)
+
+
+class Announcing(FunctionModel):
+    """A model without a system role in the conversation, to which such notes are explained."""
+
+    _announces_lookalike_notes = True
+
+
+def test_a_status_that_comes_and_goes_leaves_the_beginning_of_a_request_as_it_is(repository: Path) -> None:
     sent: list[list[ModelMessage]] = []
-    model = scripted(
-        [call("read_file", path="app.py")],
-        [call("write_file", path="app.py", content="")],
-        [call("read_file", path="app.py")],
-        "done",
-        sent=sent,
-    )
-    agent = Agent(model, capabilities=[*coding_tools(repository, 9_000).capabilities, GitStatus(repository)])
 
-    async def turns() -> list[ModelMessage]:
-        first = await agent.run("go")
-        return (await agent.run("again", message_history=first.all_messages())).all_messages()
+    async def stream(messages: list[ModelMessage], _: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        reply = script()[len(sent)]
+        sent.append(messages)
+        if reply.text:
+            yield reply.text
+        for call in reply.calls:
+            yield {0: DeltaToolCall(call.tool, call.raw_arguments, tool_call_id=str(len(sent)))}
 
-    history = asyncio.run(turns())
-    counts = [len(shown(messages)) for messages in sent]
-    assert counts == [1, 0, 1, 0, 0]  # at first, and once it had changed
-    assert "<git-status>" in str(sent[0][-1])
-    assert " M app.py" in shown(sent[2])[0]
-    assert shown(history) == []
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("api", ["anthropic_model", "openai_model", "openai_responses_model"])
-def test_the_status_stays_behind_the_prefix_on_the_wire(repository: Path, api: str) -> None:
-    pytest.importorskip("anthropic" if api == "anthropic_model" else "openai")
-    replies = [Reply(calls=(Call("write_file", {"path": "app.py", "content": ""}),)), Reply("done")]
-    with ScriptedServer(replies) as server:
-        agent = Agent(
-            getattr(server, api)(), capabilities=[*coding_tools(repository, 9_000).capabilities, GitStatus(repository)]
-        )
-        asyncio.run(agent.run("go"))
-        first, second = server.requests
-    assert "git-status" in first.parts[-1].text
-    assert "git-status" in second.parts[-1].text
-    assert sum("git-status" in part.text for part in second.parts) == 1
-    kept = [(p.kind, p.text) for p in first.parts[:-1]]
-    assert [(p.kind, p.text) for p in second.parts[: len(kept)]] == kept
-    assert second.parts[-2].kind is Kind.RESULT
+    model = Announcing(stream_function=stream, profile=ModelProfile(supports_inline_system_prompts=False))
+    session = AgentSession.create(config(repository, model, keep=False, strategy="truncate"))
+    asyncio.run(session.run("go"))
+    session.close()
+    assert ["<git-status>" in str(messages[-1]) for messages in sent] == [True, False, True, False]
+    firsts = [[part for part in messages[0].parts if "<git-status>" not in str(part)] for messages in sent]
+    assert all(parts == firsts[0] for parts in firsts)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.scripts import call
-from tests.agent.test_tools import use
+from tests.agent.work import call, use
 from wane.agent.tools import ripgrep
 from wane.agent.tools.toolset import coding_tools
 

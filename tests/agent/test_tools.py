@@ -1,31 +1,12 @@
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ToolCallPart
 
-from tests.agent.scripts import Step, call, results, scripted
-from wane.agent.tools.toolset import (
-    MIN_OUTPUT,
-    NOT_UTF8,
-    coding_tools,
-    output_limit,
-    repo_instructions,
-    without_handles,
-)
-
-
-def use(directory: Path, *steps: Step, budget: int = 80_000, with_ripgrep: bool = True) -> list[str]:
-    """Have a scripted model use the tools; return their results."""
-    sent: list[list[ModelMessage]] = []
-    tools = coding_tools(directory, budget, with_ripgrep=with_ripgrep)
-    agent = Agent(scripted(*steps, "done", sent=sent), capabilities=list(tools.capabilities), retries={"tools": 99})
-    answer = asyncio.run(agent.run("go"))
-    assert answer.output == "done"
-    return results(sent[-1])
+from tests.agent.work import call, use
+from wane.agent.tools.toolset import MIN_OUTPUT, NOT_UTF8, output_limit, repo_instructions, without_handles
+from wane.testing import Call
 
 
 def test_search_and_listing_heed_gitignore(repository: Path) -> None:
@@ -92,7 +73,7 @@ def test_a_failing_tool_never_ends_the_run(repository: Path) -> None:
         [call("read_file")],
         [call("write_file", path="app.py/x", content="")],
         [call("grep", pattern="(")],
-        [ToolCallPart("read_file", '{"path": "\\ud800"}')],
+        [Call("read_file", '{"path": "\\ud800"}')],
     )
     assert len(texts) == 10
     assert "File not found" in texts[0]

@@ -9,10 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability
+
 from tests.agent.conftest import config
-from tests.agent.provider import Provider, Serve
+from tests.agent.provider import Direct, Provider, Serve
 from wane.agent.events import SessionEvent
 from wane.agent.session import AgentSession, SessionConfig, TurnResult
+from wane.agent.tools.toolset import coding_tools
 from wane.journal import Record, read
 from wane.testing import Call, Reply, Request, Script
 
@@ -94,6 +98,25 @@ def working(
         finally:
             at.session.close()
         assert bool(server.refusals) == refused
+
+
+def call(tool: str, /, **arguments: Any) -> Call:
+    return Call(tool, arguments)
+
+
+def use(
+    directory: Path,
+    *steps: Sequence[Call],
+    before: Sequence[AbstractCapability[Any]] = (),
+    budget: int = 80_000,
+    with_ripgrep: bool = True,
+) -> list[str]:
+    """Have a scripted model use the tools of a directory, without a session; return their results."""
+    tools = coding_tools(directory, budget, with_ripgrep=with_ripgrep)
+    with Direct([*(Reply(calls=tuple(step)) for step in steps), Reply("done")]) as model:
+        agent = Agent(model.model(), capabilities=[*before, *tools.capabilities], retries={"tools": 99})
+        assert asyncio.run(agent.run("go")).output == "done"
+    return list(model.requests[-1].results.values())
 
 
 def start(name: str, type_: str, *dependencies: str) -> Call:
