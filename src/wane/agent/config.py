@@ -251,14 +251,10 @@ def _files(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _context_value(name: str, value: object) -> object:
+def _value_in(settings: type[ContextSettings | Policy], name: str, value: object) -> object:
+    """A value of one setting, which the class that has it checks."""
     changes: dict[str, Any] = {name: None if name == "remind_at" and value is False else value}
-    return getattr(replace(ContextSettings(), **changes), name)
-
-
-def _policy_value(name: str, value: object) -> object:
-    changes: dict[str, Any] = {name: value}
-    return getattr(replace(Policy(), **changes), name)
+    return getattr(settings(**changes), name)
 
 
 _NOT_OF_FILES: Final = frozenset({"counter", "manage", "subagents"})
@@ -271,11 +267,11 @@ _POLICY_KEYS: Final = {spec.name: spec.type for spec in fields(Policy)}
 
 _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "model": _text,
-    **{name: partial(_context_value, name) for name in SETTING_NAMES if name not in _NOT_OF_FILES},
+    **{name: partial(_value_in, ContextSettings, name) for name in SETTING_NAMES if name not in _NOT_OF_FILES},
     "budget": _budget,
     "policy": _policy,
     # A policy checks its own values, but takes any value as true or false.
-    **{name: _flag if kind == "bool" else partial(_policy_value, name) for name, kind in _POLICY_KEYS.items()},
+    **{name: _flag if kind == "bool" else partial(_value_in, Policy, name) for name, kind in _POLICY_KEYS.items()},
     "strategy": partial(_one_of, get_args(Strategy)),
     "yolo": _flag,
     "allow": _rules,

@@ -81,33 +81,25 @@ def resolve_model(spec: str | Model) -> Model:
 
     if spec.endswith(":") or not spec.strip():
         raise ModelError(f"model {spec!r} has no name; write provider:model, such as {_EXAMPLE}")
-    _check_address(spec)
-    try:
-        return infer_model(spec)
-    except ImportError as error:
-        raise _not_installed(spec, error) from error
-    except Exception as error:
-        # Each client raises errors of its own, which have no common base.
-        raise ModelError(_reason(spec, str(error) or type(error).__name__)) from error
-
-
-def _check_address(spec: str) -> None:
-    # With a wrong one the client fails as if the server were down, and waiting would not help.
+    # With a wrong address the client fails as if the server were down, and waiting would not help.
     variable = ADDRESS_VARIABLES.get(spec.partition(":")[0].partition("-")[0], "")
     address = os.environ.get(variable)
     if address is not None and not address.startswith(("http://", "https://")):
         raise ModelError(f"{variable} is {address!r}, but must begin with http:// or https://; change it or unset it")
-
-
-def _not_installed(spec: str, error: ImportError) -> ModelError | MissingExtraError:
-    match = _EXTRA.search(str(error))
-    extra = match[1] if match else spec.partition(":")[0]
-    if extra in EXTRAS:
-        return MissingExtraError(f"the model {spec}", extra)
-    return ModelError(
-        f"the model {spec} needs a client that is not installed. Install it with: "
-        f'pip install "pydantic-ai-slim[{extra}]"'
-    )
+    try:
+        return infer_model(spec)
+    except ImportError as error:
+        match = _EXTRA.search(str(error))
+        extra = match[1] if match else spec.partition(":")[0]
+        if extra in EXTRAS:
+            raise MissingExtraError(f"the model {spec}", extra) from error
+        raise ModelError(
+            f"the model {spec} needs a client that is not installed. Install it with: "
+            f'pip install "pydantic-ai-slim[{extra}]"'
+        ) from error
+    except Exception as error:
+        # Each client raises errors of its own, which have no common base.
+        raise ModelError(_reason(spec, str(error) or type(error).__name__)) from error
 
 
 def _reason(spec: str, error: str) -> str:
@@ -144,7 +136,14 @@ def explain(error: BaseException, model: Model | None = None) -> str:
     """
     from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError
 
-    address, hint = (_address(model), _address_hint(model)) if model is not None and model.base_url else ("", "")
+    address = hint = ""
+    if model is not None and model.base_url:
+        url = urlsplit(model.base_url)
+        address = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))  # without user name and password
+        variable = ADDRESS_VARIABLES.get(model.model_id.partition(":")[0])
+        if variable is not None:
+            known = variable in os.environ
+            hint = f"; the address comes from {variable}" if known else f"; set {variable} to use another one"
     if isinstance(error, ModelHTTPError):
         status, reason = error.status_code, provider_message(error.body)
         if address and status in _WRONG_SERVER:
@@ -160,19 +159,6 @@ def explain(error: BaseException, model: Model | None = None) -> str:
     text = " ".join(str(error).split())
     ours = type(error).__module__.partition(".")[0] in ("wane", "pydantic_ai")
     return text if ours and text else f"{type(error).__name__}: {text}".rstrip(": ")
-
-
-def _address(model: Model) -> str:
-    """The address of a model's server, without user name and password."""
-    url = urlsplit(model.base_url or "")
-    return urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
-
-
-def _address_hint(model: Model) -> str:
-    variable = ADDRESS_VARIABLES.get(model.model_id.partition(":")[0])
-    if variable is None:
-        return ""
-    return f"; the address comes from {variable}" if variable in os.environ else f"; set {variable} to use another one"
 
 
 def _with_root(error: BaseException) -> str:

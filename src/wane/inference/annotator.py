@@ -109,15 +109,9 @@ class Annotator:
         self._calls.clear()
 
     def add(self, item: Item, part: Part, recorded: Sequence[Mark] | None = None) -> Sequence[Mark]:
-        """Take in the next item of the history.
+        """Take in the next item of the history with its content, and return the marks right ahead of it, in order.
 
-        Args:
-            item: the item.
-            part: its content.
-            recorded: the marks right ahead of it, such as recorded ones; None to infer them.
-
-        Returns:
-            The marks right ahead of it, in order.
+        They are inferred, unless it is known which were recorded there.
         """
         if self.stopped:
             return recorded or ()
@@ -145,13 +139,7 @@ class Annotator:
     def add_to(self, window: ContextWindow, item: Item, part: Part, recorded: Sequence[Mark] | None = None) -> Added:
         """Take in the next item of the history, and add it to a window with the marks ahead of it.
 
-        It stops for good at the first accepted `delimiter` call.
-
-        Args:
-            window: the window.
-            item: the item.
-            part: its content.
-            recorded: the marks right ahead of it, such as recorded ones; None to infer them.
+        It stops for good at the first accepted `delimiter` call. The other arguments are those of `add`.
 
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
@@ -167,7 +155,13 @@ class Annotator:
         if judgement is None:
             return self._end() if item.kind is Kind.USER else []
         type_ = self._next(judgement, drifts=drifts)
-        return [] if type_ is None else [*self._end(), self._start(type_, judgement)]
+        if type_ is None:
+            return []
+        marks = self._end()
+        word = "explore" if type_ is EpisodeType.EXPL else "act"
+        name = ":".join(filter(None, (f"{word}-{self._count + 1}", _short(self._entry or judgement.hint))))
+        dependencies = self._dependencies(judgement) if type_ is EpisodeType.ACT else ()
+        return [*marks, self._opened(Mark("start", name, type_, dependencies))]
 
     def _next(self, judgement: Judgement, *, drifts: bool) -> EpisodeType | None:
         """The type of the episode that a call begins; None if it begins none."""
@@ -176,14 +170,18 @@ class Annotator:
             return None
         if current is None:
             return self._opening(activity)
-        full = current.tokens > self._limits.episode
+        limits = self._limits
+        full = current.tokens > limits.episode
         if current.type is EpisodeType.EXPL:
             if activity is Activity.ACT:
                 return EpisodeType.ACT
             return EpisodeType.EXPL if full else None
-        if drifts and (full or self._has_drifted(current)):
+        drifted = current.drift_calls >= limits.drift_calls or current.drift_tokens >= limits.drift_tokens
+        if drifts and (full or drifted):
             return EpisodeType.EXPL
-        builds_elsewhere = activity is Activity.ACT and not self._is_covered(judgement, current)
+        # An act goes on if it depends on the explorations that read the files that the call will change.
+        required = self._readers_of(path for path in judgement.writes if path not in current.own)
+        builds_elsewhere = activity is Activity.ACT and not required.issubset(current.dependencies)
         return EpisodeType.ACT if full or builds_elsewhere else None
 
     def _opening(self, activity: Activity) -> EpisodeType:
@@ -201,22 +199,8 @@ class Annotator:
             return False
         return not judgement.reads or not all(path in current.own for path in judgement.reads)
 
-    def _has_drifted(self, current: _Stretch) -> bool:
-        return current.drift_calls >= self._limits.drift_calls or current.drift_tokens >= self._limits.drift_tokens
-
-    def _is_covered(self, judgement: Judgement, current: _Stretch) -> bool:
-        """Whether the open act depends on the explorations that read the files that a call will change."""
-        required = self._readers_of(path for path in judgement.writes if path not in current.own)
-        return required.issubset(current.dependencies)
-
     def _readers_of(self, paths: Iterable[str]) -> set[str]:
         return {name for name in map(self._readers.get, paths) if name is not None}
-
-    def _start(self, type_: EpisodeType, judgement: Judgement) -> Mark:
-        word = "explore" if type_ is EpisodeType.EXPL else "act"
-        name = ":".join(filter(None, (f"{word}-{self._count + 1}", _short(self._entry or judgement.hint))))
-        dependencies = self._dependencies(judgement) if type_ is EpisodeType.ACT else ()
-        return self._opened(Mark("start", name, type_, dependencies))
 
     def _end(self) -> list[Mark]:
         current = self._open

@@ -196,10 +196,11 @@ def _emptied(value: Any, texts: set[str], *, free: bool = False) -> Any:
         return DELETED if notice is None else f"<{notice[1]}>\n{DELETED}\n</{notice[1]}>"
     if isinstance(value, Mapping):
         stays = _staying(value, free=free)
-        return {
-            key: entry if key in stays else _emptied(entry, texts, free=free or _is_free(key, entry))
-            for key, entry in value.items()
-        }
+        emptied = {}
+        for key, entry in value.items():
+            inner = free or (key in _FREE and isinstance(entry, Mapping))
+            emptied[key] = entry if key in stays else _emptied(entry, texts, free=inner)
+        return emptied
     return [_emptied(entry, texts, free=free) for entry in value] if isinstance(value, list | tuple) else value
 
 
@@ -207,10 +208,6 @@ def _staying(value: Mapping[str, Any], *, free: bool) -> Collection[str]:
     if not free:
         return ["usage", *(key for key in _STRUCTURE if not isinstance(value.get(key), Mapping | list))]
     return _MARK if value.get("action") in ("start", "end") else ()
-
-
-def _is_free(key: str, entry: object) -> bool:
-    return key in _FREE and isinstance(entry, Mapping)
 
 
 def _object_in(text: str) -> Any:

@@ -206,7 +206,10 @@ class SessionStore:
         Raises:
             JournalError: if the directory cannot be listed.
         """
-        written = ((written_at, path) for path in self._paths(cwd) if (written_at := _written(path)) is not None)
+        written = []
+        for path in self._paths(cwd):
+            with suppress(OSError):  # removed since it was listed
+                written.append((path.stat().st_mtime, path))
         return [path for written_at, path in sorted(written) if written_at < time.timestamp()]
 
     def _folder(self, cwd: Path | None) -> Path:
@@ -332,13 +335,6 @@ def _describe(path: Path) -> SessionInfo | None:
     except JournalError as error:
         return replace(info, problem=str(error))
     return info
-
-
-def _written(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return None  # removed since it was listed
 
 
 def _was_begun(path: Path) -> bool:

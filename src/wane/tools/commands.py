@@ -129,7 +129,13 @@ def _program(words: list[str], heredoc: str | None, nesting: int) -> Judgement:
         return _acting(name, arguments, heredoc)
     if name in known.EXPLORING:
         return Judgement(Activity.EXPLORE, _files_read(name, arguments), (), _search_hint(name, arguments))
-    return _unknown(name, arguments)
+    # An unknown program is judged by its subcommand; without a known one it counts as a run.
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    if verb in known.LOOKING:
+        return Judgement(Activity.EXPLORE, hint=f"{name} {verb}")
+    if verb in known.CHANGING:
+        return Judgement(Activity.ACT, hint=f"{name} {verb}")
+    return Judgement(Activity.VERIFY, hint=name)
 
 
 def _shell(name: str, arguments: list[str], heredoc: str | None, nesting: int) -> Judgement:
@@ -321,15 +327,6 @@ def _acting(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     if name in ("touch", "rm", "mv", "tee", "ln"):
         return Judgement(Activity.ACT, (), files, f"{name} {_first_name(files)}".strip())
     return Judgement(Activity.ACT, hint=name)
-
-
-def _unknown(name: str, arguments: list[str]) -> Judgement:
-    """Judge an unknown program by its subcommand; without a known one it counts as a run."""
-    verb = next((word for word in arguments if not word.startswith("-")), "")
-    hint = f"{name} {verb}" if verb in known.LOOKING or verb in known.CHANGING else name
-    if verb in known.LOOKING:
-        return Judgement(Activity.EXPLORE, hint=hint)
-    return Judgement(Activity.ACT if verb in known.CHANGING else Activity.VERIFY, hint=hint)
 
 
 def _files_read(name: str, arguments: list[str]) -> tuple[str, ...]:

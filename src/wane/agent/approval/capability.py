@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import SkipToolExecution
 from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
-from wane.agent.tools.names import EDIT_TOOLS, OWN_TOOLS, SHELL_TOOL
+from wane.agent.tools import EDIT_TOOLS, OWN_TOOLS, SHELL_TOOL
 from wane.conversation.events import Event, MessageTaken
 from wane.core import DELIMITER, Episode, EpisodeType, Kind
 from wane.core.delimiter import quote

@@ -82,7 +82,12 @@ def _parser() -> Parser:
 def _parts(node: Node) -> Iterator[ShellPart]:
     match node.type:
         case "command":
-            yield _command(node)
+            # A here-string may be inside the command's node.
+            words = [child for child in node.children if not child.type.endswith("_redirect")]
+            assigned = "variable_assignment"
+            yield ShellPart(
+                _source(node), tuple(_source(word) if word.type == assigned else _word(word) for word in words)
+            )
         case "variable_assignment":
             yield ShellPart(_source(node), (_source(node),))
         case "declaration_command" | "unset_command":
@@ -105,15 +110,6 @@ def _parts(node: Node) -> Iterator[ShellPart]:
                 yield from _parts(value)
         else:
             yield from _parts(child)
-
-
-def _command(node: Node) -> ShellPart:
-    # A here-string may be inside the command's node.
-    words = [child for child in node.children if not child.type.endswith("_redirect")]
-    return ShellPart(
-        _source(node),
-        tuple(_source(child) if child.type == "variable_assignment" else _word(child) for child in words),
-    )
 
 
 def _redirection(node: Node) -> Iterator[ShellPart]:

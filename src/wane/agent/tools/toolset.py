@@ -27,8 +27,7 @@ from typing_extensions import override
 
 from wane.agent.config import repository_of
 from wane.agent.replacing import replace_file
-from wane.agent.tools import ripgrep
-from wane.agent.tools.names import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL
+from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
 from wane.recall import RECALL
 
 if TYPE_CHECKING:

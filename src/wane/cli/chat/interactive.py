@@ -22,7 +22,7 @@ from rich.text import Text
 from wane.agent.approval.permissions import Approval, ApprovalRequest
 from wane.agent.events import CommandOutput, SessionEvent, ToolCalled, ToolReturned
 from wane.agent.images import images_in
-from wane.agent.tools.names import SHELL_TOOL
+from wane.agent.tools import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
 from wane.cli.chat.command import ChatCommand, find_command, is_command

@@ -24,7 +24,7 @@ from wane.agent.events import (
     Waiting,
     Warned,
 )
-from wane.agent.tools.names import EDIT_TOOLS, SHELL_TOOL
+from wane.agent.tools import EDIT_TOOLS, SHELL_TOOL
 from wane.cli.chat.footer import spent
 from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.answer import AnswerStream
