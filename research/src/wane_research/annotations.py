@@ -47,8 +47,7 @@ class Annotations:
     most_calls: int = 0  # tool calls of the longest episode
     declared: int = 0  # dependencies that acts declared
     acts_on_files: int = 0  # acts that edit a file read in an exploration before
-    # Such acts with at least one such file that they neither read nor declare an exploration of
-    acts_undeclared: int = 0
+    acts_undeclared: int = 0  # those with such a file that they neither read nor declare an exploration of
     read_again: int = 0  # results fetched again after they had left the view
     recalls: int = 0  # calls of `recall`
     explorations_repeated: int = 0  # explorations that fetched at least one such result again

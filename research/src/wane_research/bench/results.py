@@ -96,8 +96,7 @@ class Result:
 
     author: str  # who ran it, as they call themselves; empty if nobody said
     date: str  # the day
-    # Wane's version, a digest of the code that the figures depend on, and versions of libraries
-    versions: Mapping[str, str]
+    versions: Mapping[str, str]  # of Wane, of the code that the figures depend on (a digest), and of libraries
     python: str  # version of Python
     recordings: tuple[Mapping[str, Any], ...]  # name, source, licence, digest, calls and tokens of each recording
     rows: tuple[Row, ...]  # BASELINE first, then by budget, in the order of strategies

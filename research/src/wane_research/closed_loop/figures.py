@@ -93,8 +93,7 @@ class Remains:
     descriptions: int  # explorations of which nothing but the description is in view
     lines: int  # tasks of which nothing but their line is in view (R17)
     tokens: int  # what both hold
-    # Tasks whose facts stand in a description or a line in view. What the user said of a task does not count.
-    seen: int
+    seen: int  # tasks whose facts stand in a description or a line in view, whatever the user said of them
     recalled: int  # other tasks whose exploration can be recalled with its facts
     lost: int  # all other tasks
 

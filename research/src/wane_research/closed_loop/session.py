@@ -94,8 +94,7 @@ class Life:
     """Figures of a session's processes."""
 
     items: int = 0  # items of the history
-    # The most memory that any of the processes held, in bytes; None where the system does not tell
-    memory: int | None = None
+    memory: int | None = None  # the most bytes that any of the processes held; None where the system does not tell
     resume_seconds: float = 0.0  # the longest that resuming took
     views_changed: int = 0  # restarts between tasks after which the window was not exactly the one before
 

@@ -10,8 +10,7 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -34,64 +33,50 @@ _END: Final = "END_OF_REPLAY"
 _TRIAL: Final = re.compile(r"^(?:[0-9a-f]{6,}-)?(?P<task>.+?)__\w+$")
 
 
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
-    """An attempt that failed: the task's name, its commands in order, its transcript, and a summary; "" for none."""
+def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) -> tuple[str, ...]:
+    """Write the tasks of failed attempts into a folder, and return their names.
 
-    task: str
-    commands: tuple[str, ...]
-    transcript: str
-    summary: str
-
-
-def attempts(folder: Path) -> Iterator[FailedAttempt]:
-    """Yield the failed attempts in a folder of trials: those with an ATIF trajectory and a reward below 1."""
-    paths = sorted(folder.rglob("agent/trajectory.json"))
+    Attempts are trials with an ATIF trajectory and a reward below 1. A `ConfigError` says which one cannot be used.
+    """
+    paths = sorted(traces.rglob("agent/trajectory.json"))
     if not paths:
-        raise ConfigError(f"{folder} has no trials with agent/trajectory.json; are its LFS files there?")
+        raise ConfigError(f"{traces} has no trials with agent/trajectory.json; are its LFS files there?")
+    names: list[str] = []
     for path in paths:
         trial = path.parents[1]
         if _passed(trial / "verifier" / "reward.txt"):
             continue
+        match = _TRIAL.match(trial.name)
+        name = match["task"] if match else trial.name
+        if name in names:
+            raise ConfigError(f"{traces} has two failed attempts at {name}; one is needed")
         try:
             steps = json.loads(path.read_text(encoding="utf-8"))["steps"]
-            commands, transcript = tuple(_commands(steps)), "\n\n".join(_transcript(steps))
+            commands, transcript = list(_commands(steps)), "\n\n".join(_transcript(steps))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path} is not a trajectory: {error!r}") from error
-        match = _TRIAL.match(trial.name)
-        summary = path.with_name(SUMMARY)
-        summary_text = summary.read_text(encoding="utf-8") if summary.exists() else ""
-        yield FailedAttempt(match["task"] if match else trial.name, commands, transcript, summary_text)
-
-
-def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) -> tuple[str, ...]:
-    """Write the tasks of failed attempts into a folder, and return their names.
-
-    `traces`: folder of the attempts.
-    `target`: folder for the new tasks.
-    `messages`: the agent's information about the attempt.
-    """
-    names: list[str] = []
-    for attempt in attempts(traces):
-        if attempt.task in names:
-            raise ConfigError(f"{traces} has two failed attempts at {attempt.task}; one is needed")
-        (task,) = find_tasks(tasks, (attempt.task,), ())
-        new = target / attempt.task
+        (task,) = find_tasks(tasks, (name,), ())
+        new = target / name
         shutil.copytree(task.path, new, dirs_exist_ok=True)
-        dockerfile = new / "environment" / "Dockerfile"
-        dockerfile.write_text(
-            f"{dockerfile.read_text(encoding='utf-8').rstrip()}\n{_replay(attempt)}", encoding="utf-8"
-        )
-        config = new / "task.toml"
+        dockerfile, config, instruction = new / "environment" / "Dockerfile", new / "task.toml", new / "instruction.md"
+        text = dockerfile.read_text(encoding="utf-8").rstrip()
+        dockerfile.write_text(f"{text}\n{_replay(name, commands)}", encoding="utf-8")
         # A prebuilt image would be used instead of the Dockerfile.
-        lines = [
-            line for line in config.read_text(encoding="utf-8").splitlines() if not line.startswith("docker_image")
-        ]
+        lines = config.read_text(encoding="utf-8").splitlines()
+        lines = [line for line in lines if not line.startswith("docker_image")]
         config.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        instruction = new / "instruction.md"
-        texts = [_PREAMBLE, _of(attempt, messages), instruction.read_text(encoding="utf-8")]
+        known = ""
+        if messages == "full":
+            known = f"What was said and done in that attempt:\n\n{transcript}\n\nThe task:\n"
+        elif messages == "summary":
+            summary = path.with_name(SUMMARY)
+            summary_text = summary.read_text(encoding="utf-8") if summary.exists() else ""
+            if not summary_text:
+                raise ConfigError(f"{name}: the mode summary needs a {SUMMARY} beside its trajectory")
+            known = f"A summary of that attempt:\n\n{summary_text}\n\nThe task:\n"
+        texts = [_PREAMBLE, known, instruction.read_text(encoding="utf-8")]
         instruction.write_text("\n".join(filter(None, texts)), encoding="utf-8")
-        names.append(attempt.task)
+        names.append(name)
     return tuple(names)
 
 
@@ -105,23 +90,12 @@ def _passed(reward: Path) -> bool:
         raise ConfigError(f"{reward} is no reward: a number is needed") from None
 
 
-def _of(attempt: FailedAttempt, messages: Messages) -> str:
-    if messages == "none":
-        return ""
-    if messages == "full":
-        return f"What was said and done in that attempt:\n\n{attempt.transcript}\n\nThe task:\n"
-    if not attempt.summary:
-        raise ConfigError(f"{attempt.task}: the mode summary needs a {SUMMARY} beside its trajectory")
-    return f"A summary of that attempt:\n\n{attempt.summary}\n\nThe task:\n"
-
-
-def _replay(attempt: FailedAttempt) -> str:
+def _replay(name: str, commands: Sequence[str]) -> str:
     lines = [
-        f"timeout {SECONDS} bash -lc {shlex.quote(command)} </dev/null >/dev/null 2>&1 || true"
-        for command in attempt.commands
+        f"timeout {SECONDS} bash -lc {shlex.quote(command)} </dev/null >/dev/null 2>&1 || true" for command in commands
     ]
     if any(line == _END for command in lines for line in command.split("\n")):
-        raise ConfigError(f"{attempt.task}: a command holds a line {_END}, which ends the replay")
+        raise ConfigError(f"{name}: a command holds a line {_END}, which ends the replay")
     return "\n".join([f"RUN <<'{_END}'", *lines, "true", _END, ""])
 
 

@@ -95,10 +95,8 @@ class ContextFigures:
     peak_view: int = 0  # tokens of the largest request
     over_budget: int = 0  # requests over the budget
     read_again: int = 0  # results that the agent fetched again after they had left the view
-    # Calls that explored before the first one that changed something; all of them if none did
-    explored_first: int | None = None
-    # Calls that explored and repeated an earlier one of the user's turn, with nothing changed in between
-    repeated: int | None = None
+    explored_first: int | None = None  # calls that explored before the first change; all if there was none
+    repeated: int | None = None  # exploring calls made before in the user's turn, with no change since
     unended: int | None = None  # episodes that the model began in this trial and had not ended when it was over
 
 
@@ -160,8 +158,7 @@ class Trial:
     # for none. A trial may have both: a timeout is graded too.
     error: str = ""
     error_message: str = ""  # its text, in a line
-    # The part of the trial in which it was raised; None if that is not known, or there is no error
-    phase: Phase | None = None
+    phase: Phase | None = None  # in which it was raised; None if that is not known, or there is no error
     # What raised it; None if there is no error. By default the phase and the error's name tell: before the agent begins
     # and after the grading it is the environment, while grading it is the verifier, unless it was a person; while the
     # agent works, its name decides, and an unknown one is the agent's.
@@ -230,12 +227,9 @@ class Run:
     new_environment: str  # the line that tells the model of a new environment, ahead of each task; "" for none
     margin: float  # differences of scores below this count as none, from 0 to 1; set before the first trial
     created: datetime  # when it began, in UTC
-    # Versions of the programs and of the benchmark, by name: `wane`, `harbor`, `python`
-    versions: Mapping[str, str] = field(default_factory=dict)
-    # Further settings of the run, such as limits, as JSON data for people to read
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    # Number of the benchmark's tasks, of which `order` may have only some; None if not known
-    benchmark_tasks: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)  # by name: `wane`, `harbor`, `python`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # such as limits, for people to read
+    benchmark_tasks: int | None = None  # all that the benchmark has, chosen or not; None if not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ class Row:
     view: float  # mean tokens of a view
     loss: float  # nats a token of the next call
     above: float  # the same, above that with the whole history
-    # Its 95 % interval, from sessions and calls drawn again; None for the whole history itself
-    interval: Interval | None
+    interval: Interval | None  # of 95 %, from sessions and calls drawn again; None for the whole history
     worth: float  # share of the way from the user's words alone to the whole history
     worth_interval: Interval | None  # the same of the interval's ends, the length of the way held fixed
     name_loss: float | None  # nats a token in names that the history holds; None if no judged call has any
@@ -41,8 +40,7 @@ class Pair:
     second: str  # name of another
     difference: float  # nats a token of the first less the second's
     interval: Interval
-    # The least true difference that this sample would have shown in four of five cases; None with one session
-    detectable: float | None
+    detectable: float | None  # the least difference that is found in four of five such samples; None with one session
     # Number of sessions that would show the difference seen in four of five cases, if it is the true one; None with one
     # session or no difference
     sessions: int | None

@@ -9,13 +9,18 @@ counter. Results are not corrected: if a library breaks a rule, so does the view
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
+from wane.core import Item, Kind
+from wane.core.items import ASSISTANT
+from wane.formats.base import Part
 from wane.research import MissingResearchError
-from wane.strategies.base import Settings, Strategy
+from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute
 
 _PEERS: Final = {
     "langchain-trim": ("langchain", "LangChainTrim", "LangChain's trim_messages: the last messages that fit"),
@@ -63,3 +68,81 @@ def get_peer(name: str, settings: Settings) -> Strategy:
             raise
         raise MissingResearchError(f"the strategy {name!r}", "peers") from error
     return maker(settings)
+
+
+@dataclass(slots=True)
+class Turn:
+    """One message to make: the items of an assistant message, or one item of another kind."""
+
+    kind: Kind  # kind of the first item
+    message: int | None  # its ordinal, if it is known
+    indexes: list[int] = field(default_factory=list)  # indexes of the items
+    items: list[Item] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)  # their contents
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+    @property
+    def text(self) -> str:
+        """Its text, without calls and reasoning."""
+        return "\n\n".join(part.text for part in self.parts if part.kind not in (Kind.CALL, Kind.REASONING))
+
+    @property
+    def calls(self) -> list[Part]:
+        return [part for part in self.parts if part.kind is Kind.CALL]
+
+
+class Peer(Strategy):
+    """A peer's context manager over a history.
+
+    `settings`: budget and overhead; the peer's limit is the budget less the overhead.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.room = max(1, settings.budget - settings.overhead)  # tokens that its messages may hold
+        self._turn: Turn | None = None
+        self._count = 0
+        self._sent: list[Slot] = []
+        self._since = 0
+        self._substitutes: dict[tuple[int, str], Substitute] = {}
+
+    def add(self, item: Item, part: Part) -> None:
+        turn = self._turn
+        if turn is None or not _joins(turn, item):
+            self._flush()
+            turn = self._turn = Turn(item.kind, item.message)
+        turn.indexes.append(self._count)
+        turn.items.append(item)
+        turn.parts.append(part)
+        self._count += 1
+
+    def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - no peer uses it
+        """Let the peer make the next request."""
+        self._flush()
+        view = self._view() if self._count else []
+        ran = view != [*self._sent, *range(self._since, self._count)]
+        self._sent, self._since = view, self._count
+        return Fitted(view, ran=ran)
+
+    @abstractmethod
+    def _append(self, turn: Turn) -> None:
+        """Make the peer's messages of a turn and add them to its history."""
+
+    @abstractmethod
+    def _view(self) -> list[Slot]:
+        """Run the peer over its history, and return the items that it sends."""
+
+    def _substitute(self, index: int, text: str, tokens: int) -> Substitute:
+        """Return the text that replaces an item; the same object each time."""
+        return self._substitutes.setdefault((index, text), Substitute(text, tokens, index))
+
+    def _flush(self) -> None:
+        if self._turn is not None:
+            self._append(self._turn)
+            self._turn = None
+
+
+def _joins(turn: Turn, item: Item) -> bool:
+    return turn.kind in ASSISTANT and item.kind in ASSISTANT and turn.message == item.message

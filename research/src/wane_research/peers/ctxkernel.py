@@ -11,7 +11,7 @@ from ctxkernel.adapters.openai import to_messages
 
 from wane.core import Kind, chars
 from wane.strategies.base import Settings, Slot, Substitute
-from wane_research.peers.base import Peer, Turn
+from wane_research.peers import Peer, Turn
 
 
 class _Counter:

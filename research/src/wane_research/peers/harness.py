@@ -26,7 +26,7 @@ from pydantic_ai_harness.compaction import ClearToolResults, SlidingWindowCompac
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
 from wane.strategies.base import Settings, Slot
-from wane_research.peers.base import Peer, Turn
+from wane_research.peers import Peer, Turn
 
 _T = TypeVar("_T")
 

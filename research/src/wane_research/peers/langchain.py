@@ -20,7 +20,7 @@ from langchain_core.messages import (
 
 from wane.core import Kind, chars
 from wane.strategies.base import Settings, Slot
-from wane_research.peers.base import Peer, Turn
+from wane_research.peers import Peer, Turn
 
 _START_ON: Final = ("human", "ai")
 

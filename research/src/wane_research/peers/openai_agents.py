@@ -11,7 +11,7 @@ from agents.run import CallModelData, ModelInputData
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
 from wane.strategies.base import Settings, Slot
-from wane_research.peers.base import Peer, Turn
+from wane_research.peers import Peer, Turn
 
 
 class OpenAIAgentsTrim(Peer):

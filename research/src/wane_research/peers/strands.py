@@ -12,7 +12,7 @@ from strands.models import Model
 
 from wane.core import Kind
 from wane.strategies.base import Settings, Slot
-from wane_research.peers.base import Peer, Turn
+from wane_research.peers import Peer, Turn
 
 
 class _Silent(Model):

@@ -246,8 +246,8 @@ def list_tasks(options: TasksOptions) -> int:
                 sys.stdout.write(f"{benchmark.name}: {benchmark.tasks} {benchmark.about}\n  {benchmark.download}\n")
         return failure.OK
     chosen = load(options.config)
-    tasks = {task.name: task for task in find_tasks(Path(chosen.path), chosen.tasks, chosen.exclude)}
-    names = in_order(drawn(tuple(tasks), chosen.sample), chosen.seed, 1)
+    tasks = {task.name: task for task in tasks_of(chosen)}
+    names = in_order(tuple(tasks), chosen.seed, 1)
     if options.as_json:
         listed = [{"name": name, "path": str(tasks[name].path), "seconds": tasks[name].seconds} for name in names]
         write_json(listed)

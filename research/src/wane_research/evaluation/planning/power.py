@@ -34,9 +34,7 @@ class Size:
 
     runs: int  # runs of each arm
     chance: float  # how far apart two equal arms land in 95 of 100 cases
-    # The least margin within which two equal arms are shown equal in four of five such experiments; None if no interval
-    # is known
-    margin: float | None
+    margin: float | None  # the least that shows equal arms equal in four of five of these; None if not known
 
 
 @dataclass(frozen=True, slots=True)

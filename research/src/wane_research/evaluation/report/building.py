@@ -144,8 +144,7 @@ class PaperRow:
 class Report:
     """Everything that a report shows."""
 
-    # The arms, by benchmark and model; isolated ones ahead of the single sessions that are compared with them
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...]  # the arms, by benchmark and model; isolated ones ahead of single ones
     runs: tuple[Run, ...]  # the headers of all runs
     views: tuple[View, ...]  # the view over the calls of single sessions
     marking: tuple[MarkingEffect, ...]  # arms that differ only in who marks episodes, compared

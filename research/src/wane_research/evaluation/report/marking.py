@@ -36,8 +36,7 @@ class MarkingEffect:
     # Of `value - other`, paired by task; None if nothing is known of it, such as with one task. All intervals of a
     # report hold together at 95 %.
     interval: Interval | None
-    # The smallest true difference that an experiment like this finds in four of five cases; None where `interval` is
-    detectable: float | None
+    detectable: float | None  # the least true difference that is found in four of five such experiments; None likewise
 
     @property
     def told_apart(self) -> bool:

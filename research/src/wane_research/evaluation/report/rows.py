@@ -52,8 +52,7 @@ class Compared:
 
     to: Arm  # the other arm
     difference: Difference  # this arm's score minus the other's
-    # The difference's 95 % bootstrap interval, over tasks and over the runs of each; None with one task
-    drawn: Interval | None
+    drawn: Interval | None  # its 95 % bootstrap interval, over tasks and the runs of each; None with one task
     uncounted: tuple[float, float]  # the shares of this arm's and of the other's planned trials that do not count
 
     @property
@@ -94,27 +93,20 @@ class Row:
     arm: Arm
     margin: float  # differences below this count as none
     score: Score  # its score with its errors, over the trials that count
-    # Tasks that the benchmark has, of which only some may have been chosen; None if not known
-    benchmark_tasks: int | None
-    # 95 % interval of the score, over draws of tasks; None if unknown, such as for a single task
-    interval: Interval | None
+    benchmark_tasks: int | None  # all that the benchmark has, chosen or not; None if not known
+    interval: Interval | None  # of 95 % for the score, over draws of tasks; None if unknown, as for one task
     missing: int  # number of trials that its runs plan and do not have
-    # Trials that count for no score, by what ended them; and those without an error that were not graded
-    uncounted: Mapping[str, int]
+    uncounted: Mapping[str, int]  # trials in no score, by what ended them, or not graded without an error
     compared: Compared | None  # its comparison with isolated sessions; None if it is one of them, or there are none
     drift: Drift | None  # how the score changes with the position; None if every run has the same order
     windows: tuple[Window, ...]  # the score by position
     steps: tuple[Step, ...]  # the steps of tasks that have several, in order
     passed: Mapping[int, tuple[float, float]]  # by k, how likely one of k tries, and all of them, solve a task
-    # Trials that ended in an error, by kind; and those without an error that were not graded. Those in `uncounted` are
-    # among them.
-    errors: Mapping[str, int]
+    errors: Mapping[str, int]  # all trials that ended in an error or were not graded, likewise
     exceptions: Mapping[str, int]  # the same, by name
-    # What the trials that count took, by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`
-    took: Mapping[str, Total]
+    took: Mapping[str, Total]  # by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`
     abandoned: Total  # dollars of trials that were stopped and tried again
-    # Mean seconds that the agent worked, over the trials for which that is known; None if there are none
-    seconds: float | None
+    seconds: float | None  # mean that the agent worked, over trials of which it is known; None if there are none
     timed: int  # number of these trials
     waited: float  # seconds that the trials lost to a provider that failed, as far as they are known
     annotations: Annotations | None  # how the agent marked its work; None without journals

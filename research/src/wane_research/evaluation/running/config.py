@@ -65,8 +65,7 @@ class Limits:
     cost_total: float | None = None  # dollars of all runs; as for a run
     minutes_per_task: float | None = None  # for the agent; None for the task's own limit
     timeout_factor: float = 1.0  # factor for the tasks' own limits
-    # Minutes that an outage of the provider may last before the run pauses. Meanwhile the task's time stands still.
-    patience: float = 30.0
+    patience: float = 30.0  # minutes of an outage before the run pauses; a task's time stands still meanwhile
 
     def __post_init__(self) -> None:
         for name in ("cost_per_task", "cost_per_run", "cost_total", "minutes_per_task", "timeout_factor", "patience"):
@@ -83,10 +82,8 @@ class EnvironmentSettings:
     # `linux`, ours without containers; or the name of an environment of Harbor, such as `docker`, `daytona` or `modal`;
     # or `module:Class`
     type: str = "linux"
-    # Whether Wane's bundle is mounted, instead of copied into each environment; None to choose by the type
-    mount: bool | None = None
-    # Further arguments of the environment, such as `bases` for `linux`
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    mount: bool | None = None  # the bundle, instead of a copy in each environment; None to choose by the type
+    kwargs: Mapping[str, Any] = field(default_factory=dict)  # its further arguments, such as `bases` for `linux`
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +96,9 @@ class Config:
     tasks: tuple[str, ...] = ()  # names of tasks; all of the folder if empty
     exclude: tuple[str, ...] = ()  # names of tasks to leave out
     sample: Sample | None = None  # draw some of them
-    # Wane's, or another agent as `agent:NAME`, or as `agent:NAME@STRATEGY` by `wane run`
-    strategies: tuple[str, ...] = ("cwl",)
+    strategies: tuple[str, ...] = ("cwl",)  # Wane's, `agent:NAME`, or `agent:NAME@STRATEGY` by `wane run`
     budgets: tuple[str, ...] = ("80k",)  # tokens that the view may hold: `80k`
-    # Who marks episodes: some of `model`, `infer` and `host`, an arm for each; the default if empty
-    annotate: tuple[Annotate, ...] = ()
+    annotate: tuple[Annotate, ...] = ()  # some of `model`, `infer` and `host`, an arm for each; the default if empty
     protocols: tuple[Protocol, ...] = ("isolated", "single")  # `isolated`, `single` or both
     runs: int = 1  # runs of each combination
     seed: int | None = 1  # of the order of tasks, another for each run; None for the order of `tasks`, or by name
@@ -112,8 +107,7 @@ class Config:
     limits: Limits = field(default_factory=Limits)  # limits of time and cost
     concurrency: int = 1  # how many runs go on at once; with `isolated`, how many tasks
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)  # the environment of the tasks
-    # Variables that the agent gets, by name; a value may be `${NAME}`, of this machine's environment
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # the agent's variables; `${NAME}` is of this machine
     output: str = ""  # folder for results
 
     def __post_init__(self) -> None:

@@ -28,8 +28,7 @@ class ToolUse:
 
     explores: bool = False  # whether it gathers information
     changes: bool = False  # whether it changes something
-    # Whether it explores as an earlier call of the user's turn did, with nothing changed in between
-    repeats: bool = False
+    repeats: bool = False  # it explores as an earlier call of the user's turn, with nothing changed in between
 
 
 def tool_uses(session: RecordedSession) -> Iterator[ToolUse]:

@@ -49,8 +49,7 @@ class Attempt:
     position: int  # place of the task in it, from 1
     task: Task
     folder: Path  # the run's folder
-    # The session file that this trial continues, as it is now; None for a session of its own
-    earlier: Path | None = None
+    earlier: Path | None = None  # the session file that this trial continues; None for a session of its own
     allowance: float | None = None  # dollars that it may spend; None for no limit
 
     @property
