@@ -62,20 +62,12 @@ class View:
         return {**asdict(self.arm), "run": self.run, "tokens": list(self.tokens), "passes": list(self.passes)}
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """The content of an arm's journals."""
+def _read_journals(runs: Sequence[RunResults], views: list[View], remarks: list[str]) -> Annotations | None:
+    """Read the journals of an arm's runs, and return how the agent marked its work; None without a journal.
 
-    annotations: Annotations | None  # how the agent marked its work; None without a journal
-    views: tuple[View, ...]  # the view over the calls, of sessions through several tasks
-    remarks: tuple[str, ...]  # unreadable journals, and a budget that the provider did not take, in sentences
-
-
-def sessions_of(runs: Sequence[RunResults]) -> Sessions:
-    """Read the journals of an arm's runs."""
+    `views` gets those of sessions through several tasks; `remarks` what could not be read, or not be taken.
+    """
     total: Annotations | None = None
-    views: list[View] = []
-    remarks: list[str] = []
     lowered: list[int] = []
     for run in runs:
         for path in _journals(run):
@@ -88,15 +80,15 @@ def sessions_of(runs: Sequence[RunResults]) -> Sessions:
             for session in read:
                 figures = annotations_of(count(session))
                 total = figures if total is None else total + figures
-                if run.run.arm.protocol == "single":
-                    views.append(_view(run, session))
+                if run.run.arm.protocol == "single" and (view := _view(run, session)).tokens:
+                    views.append(view)
     if lowered:
         arm = runs[0].run.arm
         remarks.append(
             f"{arm.benchmark}, {arm.model}, {arm.strategy_text}, {arm.protocol}: the provider did not take views of "
             f"its budget, which was lowered to {min(lowered):,} tokens at the least (sessions: {len(lowered):,})."
         )
-    return Sessions(total, tuple(view for view in views if view.tokens), tuple(remarks))
+    return total
 
 
 def _journals(run: RunResults) -> Iterator[Path]:
@@ -186,11 +178,8 @@ def report(places: Iterable[Path]) -> Report:
     views: list[View] = []
     for arm in sorted(arms, key=_sort_key):
         runs = arms[arm]
-        sessions = sessions_of(runs)
-        remarks += sessions.remarks
-        views += sessions.views
-        baseline = _baseline(arm, arms)
-        rows.append(row_of(arm, runs, arms[baseline] if baseline else [], sessions.annotations))
+        annotations, baseline = _read_journals(runs, views, remarks), _baseline(arm, arms)
+        rows.append(row_of(arm, runs, arms[baseline] if baseline else [], annotations))
         remarks += _incomplete(rows[-1], runs)
     return Report(
         rows=tuple(rows),

@@ -9,14 +9,14 @@ from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from wane_research.evaluation.results import Arm, RunResults, Trial
-from wane_research.evaluation.statistics import LEVEL, Difference, Interval, Table, detectable, difference
+from wane_research.evaluation.statistics import LEVEL, Interval, Table, detectable, difference
 
 MEASURES: Final[Mapping[str, Callable[[Trial], float | None]]] = {
     "score": lambda trial: trial.score,
     "model calls": lambda trial: trial.usage.model_calls,
-    "exploring calls before the first change": lambda trial: _of_context(trial, "explored_first"),
-    "repeated reads": lambda trial: _of_context(trial, "repeated"),
-    "episodes without end": lambda trial: _of_context(trial, "unended"),
+    "exploring calls before the first change": lambda trial: trial.context.explored_first if trial.context else None,
+    "repeated reads": lambda trial: trial.context.repeated if trial.context else None,
+    "episodes without end": lambda trial: trial.context.unended if trial.context else None,
 }
 """The measures, by name: a figure of each trial; None where it is not known."""
 
@@ -91,7 +91,9 @@ def _effect(arm: Arm, to: Arm, measure: str, tables: Mapping[Arm, Tables], level
     unit = max(1.0, (value + other) / 2)
     apart = difference(_in_units(first, unit), _in_units(second, unit), 0.0)
     assert apart is not None
-    interval, least = apart.interval(level), _detectable(apart, level)
+    errors = [error for error in (apart.by_task, apart.by_run) if error is not None]
+    interval = apart.interval(level)
+    least = max((detectable(error, level) for error in errors), default=None)
     return MarkingEffect(
         arm=arm,
         to=to,
@@ -108,14 +110,5 @@ def _in_units(table: Table, unit: float) -> Table:
     return {task: {run: value / unit for run, value in row.items()} for task, row in table.items()}
 
 
-def _detectable(apart: Difference, level: float) -> float | None:
-    errors = [error for error in (apart.by_task, apart.by_run) if error is not None]
-    return max((detectable(error, level) for error in errors), default=None)
-
-
 def _mean(table: Table, tasks: Sequence[str]) -> float:
     return fmean(fmean(table[task].values()) for task in tasks)
-
-
-def _of_context(trial: Trial, name: str) -> float | None:
-    return getattr(trial.context, name, None)

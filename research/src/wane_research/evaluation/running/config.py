@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
@@ -126,7 +126,16 @@ class Config:
                 names = ", ".join(STRATEGY_NAMES)
                 raise ConfigError(f"strategies: {strategy!r} is not one of {names}, nor another agent: agent:NAME")
             if by_wane := kept_by_wane(strategy):
-                _check_by_wane(strategy, *by_wane, self.annotate)
+                name, wane_strategy = by_wane
+                if name not in BY_WANE_AGENTS:
+                    raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
+                if wane_strategy not in get_args(StrategyName):
+                    known = ", ".join(get_args(StrategyName))
+                    raise ConfigError(f"strategies: {strategy!r}: those of wane run are {known}")
+                if "host" in self.annotate and traits(wane_strategy).marked:
+                    raise ConfigError(
+                        f"annotate: host: no host marks episodes of {strategy!r}; wane run has model and infer"
+                    )
         for budget in self.budgets:
             try:
                 parse_budget(budget)
@@ -256,15 +265,6 @@ def kept_by_wane(strategy: str) -> tuple[str, str] | None:
     """Return the agent and the strategy of `agent:NAME@STRATEGY`; None for anything else."""
     name, at, wane_strategy = strategy.removeprefix(RIVAL).partition(BY_WANE)
     return (name, wane_strategy) if at and strategy.startswith(RIVAL) else None
-
-
-def _check_by_wane(strategy: str, name: str, wane_strategy: str, annotate: Collection[str]) -> None:
-    if name not in BY_WANE_AGENTS:
-        raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
-    if wane_strategy not in get_args(StrategyName):
-        raise ConfigError(f"strategies: {strategy!r}: those of wane run are {', '.join(get_args(StrategyName))}")
-    if "host" in annotate and traits(wane_strategy).marked:
-        raise ConfigError(f"annotate: host: no host marks episodes of {strategy!r}; wane run has model and infer")
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -283,7 +283,11 @@ class Evaluation:
             return self._stop(run, scope if priced else "price")
         if trial.ended_by == "provider" or trial.error == START:
             return self._pause(run, attempt, trial)
-        if _is_refused(trial):
+        # The first request was refused, and not for what the task is about: the agent has done nothing by then. Once,
+        # that may be the task's own; twice in a row, or at the very first, the account or the model cannot be used.
+        own = not trial.arm.strategy.startswith(RIVAL)
+        unanswered = own and trial.ended_by == "agent" and trial.usage.model_calls == 0
+        if unanswered and not _FLAGGED.search(trial.error_message):
             if not self._answers(run.arm.model):
                 return self._pause(run, attempt, replace(trial, error="refused"))
             self._refused[run.arm.model] = (run, attempt)
@@ -337,17 +341,6 @@ class Evaluation:
         if limits.cost_per_task is not None:
             options.append((limits.cost_per_task, "task"))
         return min(options, default=(None, ""))
-
-
-def _is_refused(trial: Trial) -> bool:
-    """Whether the first request of a trial was refused, and not for what the task is about.
-
-    The agent has done nothing by then. One such task may be its own; two in a row, or the very first, show that the
-    account or the model cannot be used, in words that are not known.
-    """
-    own = not trial.arm.strategy.startswith(RIVAL)
-    unanswered = own and trial.ended_by == "agent" and trial.usage.model_calls == 0
-    return unanswered and not _FLAGGED.search(trial.error_message)
 
 
 def _header(config: Config, run: _OneRun) -> Run:

@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
@@ -62,24 +63,13 @@ def missing() -> str:
         return "this needs Linux"
     if absent := [tool for tool in TOOLS if shutil.which(tool, path=SEARCH_PATH) is None]:
         return f"this needs {', '.join(absent)} (util-linux, coreutils, tar)"
-    if os.geteuid() != 0 and _setting("user/max_user_namespaces") == "0":
-        return "this needs root, or user namespaces, which are switched off here (user.max_user_namespaces is 0)"
+    if os.geteuid() != 0:
+        with suppress(OSError):
+            if Path("/proc/sys/user/max_user_namespaces").read_text(encoding="ascii").strip() == "0":
+                return (
+                    "this needs root, or user namespaces, which are switched off here (user.max_user_namespaces is 0)"
+                )
     return ""
-
-
-def _setting(name: str) -> str:
-    try:
-        return Path("/proc/sys", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def _user_flags() -> list[str]:
-    """The flags of `unshare` and `nsenter` for those who are not root."""
-    if os.geteuid() == 0:
-        return []
-    mapped = shutil.which("newuidmap") and Path("/etc/subuid").exists()
-    return ["--user", "--map-root-user", *(["--map-auto"] if mapped else [])]
 
 
 class Namespace:
@@ -116,8 +106,12 @@ class Namespace:
             link.unlink(missing_ok=True)
             link.symlink_to(lower.resolve())
             names.append(str(link))
-        user = _user_flags()
-        flags = [*user, "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *self._net_flag()]
+        user: list[str] = []
+        if os.geteuid() != 0:
+            mapped = shutil.which("newuidmap") and Path("/etc/subuid").exists()
+            user = ["--user", "--map-root-user", *(["--map-auto"] if mapped else [])]
+        net = [] if network == "host" else ["--net"]
+        flags = [*user, "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *net]
         binds = [
             text
             for mount in mounts
@@ -183,9 +177,6 @@ class Namespace:
                 raise SandboxError("slirp4netns could not make a network; it needs /dev/net/tun")
         finally:
             os.close(ready_reader)
-
-    def _net_flag(self) -> list[str]:
-        return [] if self._network == "host" else ["--net"]
 
     async def down(self) -> None:
         """End it, and every process in it. Ending it twice is allowed."""
