@@ -267,6 +267,62 @@ def test_a_database_holds_what_its_exports_hold(
         read_session(path, "pi")
 
 
+def second_version(message: Any) -> tuple[str, str, Any]:
+    """A message of an export as the second version of OpenCode keeps it: its id, its type and the rest."""
+    info, parts = message["info"], message["parts"]
+    time = {"created": info["time"]["created"]}
+    if info["role"] == "user":
+        words = "".join(part["text"] for part in parts if part["type"] == "text")
+        return info["id"], "user", {"time": time, "text": words}
+    if info.get("summary"):
+        (words,) = (part["text"] for part in parts if part["type"] == "text")
+        return info["id"], "compaction", {"time": time, "status": "completed", "summary": words, "recent": ""}
+    content: list[Any] = []
+    for part in parts:
+        if part["type"] == "tool":
+            state = dict(part["state"])
+            if state["status"] == "completed":
+                state["content"] = [{"type": "text", "text": state.pop("output")}]
+            else:
+                state["error"] = {"type": "unknown", "message": state["error"]}
+            content.append({"type": "tool", "id": part["callID"], "name": part["tool"], "state": state, "time": time})
+        elif part["type"] in ("text", "reasoning"):
+            content.append({"type": part["type"], "text": part["text"], "native": part.get("metadata")})
+    about = {"model": {"id": info["modelID"], "providerID": info["providerID"]}, "tokens": info["tokens"]}
+    return info["id"], "assistant", {"time": info["time"], "agent": "build", "content": content, **about}
+
+
+def test_the_second_version_of_opencode_keeps_the_same_session_in_another_table(tmp_path: Path) -> None:
+    export = loaded("opencode.json")
+    path = opencode_database(tmp_path / "opencode.db", {**export, "messages": []})
+    spoken = [each for each in export["messages"] if each["parts"][0]["type"] != "compaction"]
+    rows = [second_version(message) for message in spoken]
+    rows.insert(0, ("msg_0", "model-switched", {"model": {"id": "x"}}))
+    later = [
+        ("msg_8", "shell", {"command": "ls", "status": "exited", "output": "calc.py"}),
+        ("msg_9", "compaction", {"status": "completed", "summary": "It is fixed.", "recent": "Fix it."}),
+        ("msg_x", "hologram", {}),
+    ]
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE session_message (id text, session_id text, type text, seq int, data text)")
+        for number, (name, kind, data) in enumerate([*rows, *later]):
+            row = (name, export["info"]["id"], kind, number, json.dumps(data))
+            database.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?)", row)
+    (session,) = map(check, read_session(path))
+    (first,) = read_session(RECORDINGS / "opencode.json")
+    assert session.parts[:-1] == first.parts
+    assert [(call.usage, call.model, call.at) for call in session.calls] == [
+        (call.usage, call.model, call.at) for call in first.calls
+    ]
+    assert (session.parts[-1].kind, session.parts[-1].text) == (Kind.NOTICE, "ls\ncalc.py")
+    summaries = [compaction.summary for compaction in (*first.compactions, *session.compactions[-1:])]
+    assert [compaction.summary for compaction in session.compactions] == summaries
+    assert summaries[-1] == "It is fixed.\n\nFix it."
+    assert [problem.what for problem in session.problems] == ["a message of the unknown role 'hologram'"]
+    (listed,) = databases.sessions(path)
+    assert listed.size > 1_000
+
+
 def test_other_databases_are_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as database, database:
         database.execute("CREATE TABLE cookies (id text)")

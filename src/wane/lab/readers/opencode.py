@@ -1,7 +1,8 @@
 """Sessions of OpenCode: its database `opencode.db`, and the output of `opencode export`.
 
 Messages become requests as in `session/message-v2.ts`. A compaction is a message of the user without
-words, and the model's summary after it.
+words, and the model's summary after it. The second version of OpenCode keeps messages of another form in a table of
+their own (`packages/schema/src/session-message.ts`); they are read as what the first would have written.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _INTERRUPTED: Final = "[Tool execution was interrupted]"
 """The result that OpenCode sends for a call without one."""
 # Files whose text stands in a part of its own.
 _AS_TEXT: Final = ("text/plain", "application/x-directory")
+_NOT_SENT: Final = frozenset({"agent-switched", "compaction", "idle", "location-switched", "model-switched"})
 _ASIDE: Final = frozenset({"step-start", "snapshot", "patch", "agent", "retry"})
 
 _Data = Mapping[str, Any]
@@ -70,12 +72,15 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
 
 def listed(database: sqlite3.Connection) -> Iterator[Listed]:
     """Yield the sessions, without those of sub-agents; see `DatabaseReader`."""
+    sizes = dict(_sizes(database, "SELECT session_id, sum(length(data)) FROM part GROUP BY session_id"))
+    if _has_second(database):
+        of_second = _sizes(database, "SELECT session_id, sum(length(data)) FROM session_message GROUP BY session_id")
+        sizes |= {name: sizes.get(name, 0) + size for name, size in of_second}
     rows = database.execute(
-        "SELECT id, title, directory, time_updated, (SELECT sum(length(data)) FROM part WHERE session_id = session.id)"
-        " FROM session WHERE parent_id IS NULL ORDER BY time_updated, id"
+        "SELECT id, title, directory, time_updated FROM session WHERE parent_id IS NULL ORDER BY time_updated, id"
     )
-    for name, title, cwd, modified, size in rows:
-        yield Listed(str(name), str(title or ""), cwd or None, (seconds(modified) or 0.0), size or 0)
+    for name, title, cwd, modified in rows:
+        yield Listed(str(name), str(title or ""), cwd or None, (seconds(modified) or 0.0), sizes.get(name, 0))
 
 
 def exported(database: sqlite3.Connection, session: str) -> _Data | None:
@@ -89,17 +94,79 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
         "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
     ):
         parts.setdefault(message, []).append(decoded(data))
-    messages = database.execute(
-        "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
-    )
+    rows = database.execute("SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,))
+    messages = [{"info": {**mapping(decoded(data)), "id": name}, "parts": parts.get(name, [])} for name, data in rows]
     children = database.execute("SELECT id FROM session WHERE parent_id = ? ORDER BY time_created, id", (session,))
     return {
         "info": {**info, "revert": decoded(info.get("revert"))},
-        "messages": [
-            {"info": {**mapping(decoded(data)), "id": name}, "parts": parts.get(name, [])} for name, data in messages
-        ],
+        "messages": _of_second(database, session) or messages,
         "children": [exported(database, name) for (name,) in children.fetchall() if name != session],
     }
+
+
+def _sizes(database: sqlite3.Connection, query: str) -> list[tuple[str, int]]:
+    return [(name, size or 0) for name, size in database.execute(query)]
+
+
+def _has_second(database: sqlite3.Connection) -> bool:
+    """Whether there is the table with messages of OpenCode's second version."""
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'session_message'").fetchone())
+
+
+def _of_second(database: sqlite3.Connection, session: str) -> list[_Data]:
+    """The messages of a session that OpenCode's second version wrote, as the first would have; none of another."""
+    if not _has_second(database):
+        return []
+    rows = database.execute("SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq", (session,))
+    return [message for name, kind, data in rows for message in _as_first(name, kind, mapping(decoded(data)))]
+
+
+def _as_first(name: str, kind: str, data: _Data) -> list[_Data]:
+    """A message of the second version as one or two of the first; none for what no request carries."""
+    info = {"id": name, "role": "user", "time": data.get("time")}
+    words = {"type": "text", "text": data.get("text")}
+    match kind:
+        case "user":
+            files = (
+                {"type": "file", **file, "url": file.get("uri", file.get("data"))} for file in _objects(data, "files")
+            )
+            return [{"info": info, "parts": [words, *files]}]
+        case "synthetic" | "system" | "skill":
+            return [{"info": info, "parts": [{**words, "synthetic": True}]}]
+        case "shell":
+            output = data.get("output")
+            shown = text(output) or text(mapping(output).get("text"))
+            run = {"type": "text", "text": f"{text(data.get('command'))}\n{shown}", "synthetic": True}
+            return [{"info": info, "parts": [run]}]
+        case "compaction" if data.get("status") == "completed":
+            summary = "\n\n".join(filter(None, (text(data.get("summary")), text(data.get("recent")))))
+            summarised = {**info, "id": f"{name}-summary", "role": "assistant", "summary": True}
+            return [
+                {"info": info, "parts": [{"type": "compaction"}]},
+                {"info": summarised, "parts": [{"type": "text", "text": summary}]},
+            ]
+        case "assistant":
+            answered = {**info, "role": "assistant", "modelID": mapping(data.get("model")).get("id")}
+            parts = [_part_of_first(part) for part in _objects(data, "content")]
+            ending = {"type": "step-finish", "tokens": data.get("tokens")}
+            return [{"info": {**answered, "error": data.get("error")}, "parts": [*parts, ending]}]
+    return [] if kind in _NOT_SENT else [{"info": {**info, "role": kind}, "parts": []}]
+
+
+def _part_of_first(part: _Data) -> _Data:
+    if part.get("type") != "tool":
+        return {**part, "metadata": part.get("native", part.get("state"))}
+    state = mapping(part.get("state"))
+    blocks = _objects(state, "content")
+    texts = [text(block.get("text")) for block in blocks if block.get("type") == "text"]
+    files = [{**block, "url": block.get("uri")} for block in blocks if block.get("type") == "file"]
+    error = mapping(state.get("error")).get("message")
+    shown = {**state, "output": "\n".join(texts), "attachments": files, "error": text(error)}
+    return {"type": "tool", "callID": part.get("id"), "tool": part.get("name"), "state": shown}
+
+
+def _objects(data: _Data, key: str) -> list[_Data]:
+    return [mapping(entry) for entry in items(data.get(key))]
 
 
 def _is_export(value: object) -> bool:
