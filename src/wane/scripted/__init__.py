@@ -2,5 +2,5 @@
 
 `demo` is a run of it to watch. This folder holds what another run could share: the script's reading of a request
 (`sight`), its calls (`calls`), its summaries (`summary`), the repository (`repository`), and the counts (`witness`). In
-a run, `mind` decides from what `sight` finds in a request, and `play` is the run itself.
+a run, `mind` decides from what is in view, and `play` is the run itself.
 """

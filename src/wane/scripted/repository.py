@@ -57,7 +57,13 @@ class Repository:
             raise ScriptedError(
                 f"the {run} works in a git repository, and git was not found; install it (https://git-scm.com)"
             )
-        self.directory = _new_directory(directory)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if any(directory.iterdir()):
+                raise ConfigError(f"the directory {directory} is not empty; give a new one for the repository")
+        except OSError as error:
+            raise ConfigError(f"the repository cannot be made in {directory}: {error.strerror or error}") from error
+        self.directory = directory.resolve()
         for path, text in files:
             file = self.directory / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -154,13 +160,3 @@ _PYTHON: Final[Mapping[str, str]] = {
     "PYTHON_COLORS": "0",
     "PYTHONSAFEPATH": "",
 }
-
-
-def _new_directory(directory: Path) -> Path:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        if any(directory.iterdir()):
-            raise ConfigError(f"the directory {directory} is not empty; give a new one for the repository")
-    except OSError as error:
-        raise ConfigError(f"the repository cannot be made in {directory}: {error.strerror or error}") from error
-    return directory.resolve()

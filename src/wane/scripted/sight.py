@@ -96,23 +96,20 @@ class Sight:
         self.number = 0
         self.at = self.words = ""
         for entry in self.entries:
-            self._take(entry)
+            if isinstance(entry, Seen):
+                self.tried.append(entry)
+            elif isinstance(entry, Said):
+                if match := _PLACE.match(entry.text):
+                    self.number, self.at, self.words = int(match[1]), match[2], entry.text[match.end() :]
+            elif tasks := _TASK.findall(entry.text):
+                self.number, self.at, self.words, self.tried = int(tasks[-1]), "", "", []
+                if (noted := _NOTED.search(entry.text)) and int(noted[1]) == self.number:
+                    self.at = noted[2]
 
     @property
     def latest(self) -> list[Seen]:
         """The calls of the latest reply."""
         return [call for call in self.seen if call.latest]
-
-    def _take(self, entry: SightEntry) -> None:
-        if isinstance(entry, Seen):
-            self.tried.append(entry)
-        elif isinstance(entry, Said):
-            if match := _PLACE.match(entry.text):
-                self.number, self.at, self.words = int(match[1]), match[2], entry.text[match.end() :]
-        elif tasks := _TASK.findall(entry.text):
-            self.number, self.at, self.words, self.tried = int(tasks[-1]), "", "", []
-            if (noted := _NOTED.search(entry.text)) and int(noted[1]) == self.number:
-                self.at = noted[2]
 
 
 def asks_for_summary(request: Request) -> bool:

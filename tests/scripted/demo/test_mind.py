@@ -7,9 +7,8 @@ from typing import Any
 
 from tests.scripted.requests import TOOLS, request, said, user
 from wane.scripted.calls import act, end, explore, search
-from wane.scripted.demo.mind import PATIENCE, Decision, decide
+from wane.scripted.demo.mind import PATIENCE, Decision, Position, decide, find, position_in
 from wane.scripted.demo.moves import Definition, Fact, Line, Look, ScriptStep, Task, check, rewrite, swap
-from wane.scripted.demo.sight import Position, find, position_in
 from wane.scripted.sight import Sight
 from wane.testing import Call, Message
 

@@ -16,11 +16,9 @@ from wane.cli.demo.show import LineShow, LiveShow
 from wane.core.errors import ConfigError
 from wane.scripted.calls import write
 from wane.scripted.demo.moves import Replace, ScriptStep, Task
-from wane.scripted.demo.play import DemoOptions, Show, play
+from wane.scripted.demo.play import NOISE_FILES, DemoOptions, Show, Workspace, play
 from wane.scripted.demo.script import TASKS
-from wane.scripted.demo.summary import Summary
-from wane.scripted.demo.witness import Passes
-from wane.scripted.demo.workspace import NOISE_FILES, Workspace
+from wane.scripted.demo.summary import Counts, Summary
 from wane.scripted.repository import ScriptedError, python_for_commands
 from wane.scripted.witness import Tally
 
@@ -65,7 +63,7 @@ def test_a_task_that_does_not_end_is_given_up() -> None:
 def test_what_must_not_be_is_a_problem_with_episodes_and_a_finding_without() -> None:
     tally = Tally(over_budget=2, turns_lost=3, most_turns_lost=1)
     for strategy, problems in (("cwl", 2), ("truncate", 0), ("none", 0)):
-        summary = Summary(strategy, "id", 100, (), tally, Passes(), {}, 1.0)  # type: ignore[arg-type]
+        summary = Summary(strategy, "id", 100, (), tally, Counts(), 1.0)  # type: ignore[arg-type]
         assert len(summary.problems) == problems
         assert summary.to_dict()["user_turns_intact"] is False
 

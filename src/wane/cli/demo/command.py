@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Awaitable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,7 +25,6 @@ from wane.journal import SessionStore, default_root
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wane.scripted.demo.play import Show
     from wane.scripted.demo.summary import Summary
 
 
@@ -35,14 +33,22 @@ def run_demo(command: DemoCommandOptions) -> int:
     wane = program()  # before the agent adds the environment's commands to the path
     need_agent("the demo")
 
+    from wane.cli.demo.show import LineShow, LiveShow
     from wane.scripted.demo.play import DemoOptions, play
 
     console = plain_console(sys.stderr if command.as_json else None)
     options = DemoOptions(strategy=command.strategy, store=SessionStore(default_root(os.environ)), keep=command.keep)
+
+    async def run(show: LineShow | LiveShow) -> Summary:
+        # `kill` ends it as Ctrl-C does, so that its directory is removed.
+        with handled(END, partial(signal.raise_signal, signal.SIGINT)):
+            return await play(options, show)
+
     with ExitStack() as stack:
-        show = _show(console, stack)
+        live = console.is_terminal and not console.is_dumb_terminal
+        show = stack.enter_context(LiveShow(console)) if live else LineShow(console)
         try:
-            summary = asyncio.run(_tidily(play(options, show)))
+            summary = asyncio.run(run(show))
         except KeyboardInterrupt:
             stack.close()
             say(f"stopped; to see what was done so far: {wane} show {show.session}")
@@ -52,20 +58,6 @@ def run_demo(command: DemoCommandOptions) -> int:
     else:
         _print(summary, console, wane)
     return failure.FAILED if summary.problems else failure.OK
-
-
-async def _tidily(demo: Awaitable[Summary]) -> Summary:
-    """Let the demo end on `kill` as on Ctrl-C, so that its directory is removed."""
-    with handled(END, partial(signal.raise_signal, signal.SIGINT)):
-        return await demo
-
-
-def _show(console: Console, stack: ExitStack) -> Show:
-    from wane.cli.demo.show import LineShow, LiveShow
-
-    if console.is_terminal and not console.is_dumb_terminal:
-        return stack.enter_context(LiveShow(console))
-    return LineShow(console)
 
 
 def _print(summary: Summary, console: Console, wane: str) -> None:

@@ -23,8 +23,7 @@ from wane.core import EpisodeType, FitReport, Kind
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Task
 from wane.scripted.demo.play import DemoOptions, Show
-from wane.scripted.demo.summary import TaskResult
-from wane.scripted.demo.witness import Witness
+from wane.scripted.demo.summary import TaskResult, Witness
 from wane.scripted.sight import is_note, view_tokens
 from wane.strategies.base import traits
 from wane.testing import Call, Request
@@ -195,7 +194,7 @@ class _Scene:
         reuse = tally.cache_read_tokens / tally.input_tokens if tally.input_tokens else 0
         parts = [f"calls {tally.model_calls}", f"in {tally.input_tokens // 1000:,}k", f"reused {reuse:.0%}"]
         if traits(self.options.strategy).by_episode:
-            parts += [f"passes {witness.passes.ran}", f"recalled {tally.recalls}"]
+            parts += [f"passes {witness.counts.passes}", f"recalled {tally.recalls}"]
         parts += [f"read again {tally.re_reads}"]
         return Text(f"{' so far':{_LABEL}}" + "  ".join(parts), style="bold", no_wrap=True)
 

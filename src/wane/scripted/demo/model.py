@@ -7,7 +7,7 @@ content of each request.
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
@@ -89,11 +89,23 @@ class ScriptedModel(FunctionModel):
 
 def request_of(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -> Request:
     """Return a Pydantic AI request in the form that the scripted server gives to requests from a wire."""
+    view: list[Message] = []
+    instructions = next((m.instructions for m in reversed(messages) if isinstance(m, ModelRequest)), None)
+    if instructions:
+        view.append(Message("system", (Part(Kind.SYSTEM, instructions),)))
+    for message in messages:
+        parts: list[Part] = []
+        for part in _FORMAT.parts(message):
+            # The model takes anything in the user's place as a turn, whoever wrote it.
+            kind = Kind.USER if part.kind is Kind.NOTICE and not part.system else part.kind
+            text = part.arguments or "{}" if kind is Kind.CALL else part.text
+            parts.append(Part(kind, text, call_id=part.call_id, tool=part.tool))
+        view.append(Message("user" if isinstance(message, ModelRequest) else "assistant", tuple(parts)))
     return Request(
         number=0,
         api="openai-chat",
         model=MODEL,
-        messages=tuple(_messages(messages)),
+        messages=tuple(view),
         tools=tuple(tool.name for tool in tools),
         tool_tokens=chars(definitions_text(list(tools))),
         stream=True,
@@ -101,19 +113,3 @@ def request_of(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]
         raw=b"",
         headers={},
     )
-
-
-def _messages(messages: Sequence[ModelMessage]) -> Iterator[Message]:
-    instructions = next((m.instructions for m in reversed(messages) if isinstance(m, ModelRequest)), None)
-    if instructions:
-        yield Message("system", (Part(Kind.SYSTEM, instructions),))
-    for message in messages:
-        yield Message("user" if isinstance(message, ModelRequest) else "assistant", tuple(_parts(message)))
-
-
-def _parts(message: ModelMessage) -> Iterator[Part]:
-    for part in _FORMAT.parts(message):
-        # The model takes anything in the user's place as a turn, whoever wrote it.
-        kind = Kind.USER if part.kind is Kind.NOTICE and not part.system else part.kind
-        text = part.arguments or "{}" if kind is Kind.CALL else part.text
-        yield Part(kind, text, call_id=part.call_id, tool=part.tool)

@@ -1,8 +1,7 @@
 """The vocabulary of the demo's script: tasks, steps, their actions and their needs.
 
 A script states goals and holds no knowledge: each fact that a step must know is a *need*. The model looks for it in the
-messages that it was sent (`wane.scripted.demo.sight`), and looks it up again if it is not there
-(`wane.scripted.demo.mind`).
+messages that it was sent, and looks it up again if it is not there (`wane.scripted.demo.mind`).
 """
 
 from __future__ import annotations

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from wane.agent.config import Settings
 from wane.agent.options import Strategy
-from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
+from wane.agent.session import AgentSession, Outcome, SessionConfig
 from wane.conversation import ContextSettings
 from wane.core import FitReport
 from wane.journal import SessionStore
@@ -18,10 +21,8 @@ from wane.scripted.demo.mind import Decision, decide
 from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.demo.moves import Task
 from wane.scripted.demo.script import TASKS
-from wane.scripted.demo.summary import Summary, TaskResult
-from wane.scripted.demo.witness import Witness
-from wane.scripted.demo.workspace import Workspace
-from wane.scripted.repository import python_for_commands, run_directory
+from wane.scripted.demo.summary import Summary, TaskResult, Witness
+from wane.scripted.repository import Checked, Repository, ScriptedError, python_for_commands, run_directory
 from wane.testing import Reply, Request
 
 BUDGET: Final = 18_000
@@ -29,6 +30,9 @@ BUDGET: Final = 18_000
 
 MOST_CALLS: Final = 60
 """Model calls after which a task is given up."""
+
+NOISE_FILES: Final = 24
+"""Log files in the directory that git ignores, full of words that searches look for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +109,65 @@ async def play(options: DemoOptions, show: Show) -> Summary:
             budget=options.budget,
             results=tuple(run.results),
             tally=run.witness.tally,
-            passes=run.witness.passes,
-            had=run.witness.had,
+            counts=run.witness.counts,
             seconds=time.monotonic() - started,
             repository=options.keep and directory.resolve(),
         )
+
+
+class Workspace(Repository):
+    """The repository of the demo, `tally`, made anew for each run, with the work of its owner.
+
+    Its files are in `repository.txtar`, and the tests of the tasks in `tasks.txtar`: archives in the plain-text format
+    of the Go tools. So no tool takes them for code of Wane, and they stay small in the wheel.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        files = dict(_archive("repository.txtar"))
+        # Logs such as every project has: git ignores them, and they flood a search that does not.
+        words = ("split_evenly", "balance", "parse_query", "monthly_report", "comment", "carried")
+        for number in range(NOISE_FILES):
+            lines = (
+                f"2024-06-{day:02} 12:00:{number:02} DEBUG "
+                f"{words[(number + day) % len(words)]}: called {day * 17} times\n"
+                for day in range(1, 29)
+            )
+            files[f"var/debug-{number:02}.log"] = "".join(lines)
+        super().__init__(directory, files.items(), name="tally", run="demo")
+
+    def give(self, number: int) -> None:
+        """Give a task: add its tests to the repository, and commit them.
+
+        Raises:
+            ScriptedError: if they pass already, so that they would prove nothing.
+        """
+        path, tests = self._tests(number)
+        path.write_text(tests, encoding="utf-8")
+        self.commit(f"Say what task {number} is to do")
+        if self.python("-m", "unittest", f"tests.{path.stem}").passed:
+            raise ScriptedError(f"the tests of task {number} pass before it is done")
+
+    def verify(self, number: int) -> Checked:
+        """Run all tests of the repository. The task's own tests must be unchanged."""
+        if changed := self.changed("tests"):
+            return Checked(False, f"the tests were changed: {changed}")
+        path, tests = self._tests(number)
+        if path.read_text(encoding="utf-8") != tests:
+            return Checked(False, f"the tests of task {number} were changed")
+        return self.python("-m", "unittest")
+
+    def _tests(self, number: int) -> tuple[Path, str]:
+        """The file with the tests of a task, and what it must hold."""
+        name = f"test_task_{number:02}.py"
+        return self.directory / "tests" / name, _archive("tasks.txtar")[name]
+
+
+@cache
+def _archive(name: str) -> dict[str, str]:
+    """The files of an archive: each begins after a line with its path, such as `-- tally/money.py --`."""
+    text = (resources.files("wane.scripted.demo") / name).read_text(encoding="utf-8")
+    _, *pieces = re.split(r"^-- (\S+) --\n", text, flags=re.MULTILINE)
+    return dict(zip(pieces[::2], pieces[1::2], strict=True))
 
 
 class _DemoRun:
@@ -141,15 +199,22 @@ class _DemoRun:
         self.calls, before = 0, self.witness.tally.input_tokens
         turn = await self.session.run(task.prompt)
         checked = self.workspace.verify(number)
-        self.workspace.accept(task.title)
-        passed = checked.passed and turn.outcome is Outcome.DONE
+        self.workspace.commit(task.title)
+        why = ""
+        if turn.outcome is not Outcome.DONE:
+            why = turn.error or turn.outcome.value
+        elif not checked.passed:
+            reasons = [
+                line for line in checked.output.splitlines() if line.startswith(("FAIL:", "ERROR:", "the tests"))
+            ]
+            why = "; ".join(reasons[:3]) or "the tests fail"
         result = TaskResult(
             number=number,
             title=task.title,
-            passed=passed,
+            passed=not why,
             model_calls=self.calls,
             input_tokens=self.witness.tally.input_tokens - before,
-            why="" if passed else _why(turn, checked.output),
+            why=why,
         )
         self.show.task_ends(result)
         return result
@@ -169,10 +234,3 @@ class _DemoRun:
         self.decision = decide(request, self.options.script)
         self.witness.decided(request, self.decision)
         return self.decision.reply
-
-
-def _why(turn: TurnResult, output: str) -> str:
-    if turn.outcome is not Outcome.DONE:
-        return turn.error or turn.outcome.value
-    reasons = [line for line in output.splitlines() if line.startswith(("FAIL:", "ERROR:", "the tests"))]
-    return "; ".join(reasons[:3]) or "the tests fail"

@@ -1,22 +1,98 @@
-"""The summary of a demo run: counts, a verdict, and the words for both."""
+"""The counts of a demo run, and its summary.
+
+`Witness` watches the demo's session; the model sees none of it. A fact that the model has seen before is still in view,
+or in the description of an evicted exploration, or the model reads it again or recalls it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from wane.agent.options import Strategy
+from wane.agent.session import AgentSession
+from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
+from wane.core import Episode, FitReport, Item, Level
 from wane.money import dollars
-from wane.scripted.demo.witness import Passes
+from wane.scripted import witness as scripted
+from wane.scripted.demo.mind import Decision
 from wane.scripted.witness import MODEL, Tally
 from wane.strategies.base import traits
+from wane.testing import Request
 
 NO_MODEL: Final = (
     "The model was a script, not a language model: this shows the mechanism, not how well a model works with it."
 )
 """The caveat on every figure of the demo."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What only the session shows.
+
+    Attributes:
+        passes: passes that ran.
+        evicted_tokens: tokens that they took.
+        unmet: requests that went out over the budget because nothing more could be evicted (R13).
+        rejected: `delimiter` calls that were refused.
+        in_view: how often a step used a fact that was still in view from an earlier task.
+        described: how often one from the description of an exploration that was stripped.
+    """
+
+    passes: int = 0
+    evicted_tokens: int = 0
+    unmet: int = 0
+    rejected: int = 0
+    in_view: int = 0
+    described: int = 0
+
+
+class Witness(scripted.Witness):
+    """Watches the requests of a run, and listens to the session that they come from.
+
+    Attributes:
+        counts: the counts of the session; `on_pass` is called with each pass.
+        items: the history's items, in order.
+    """
+
+    def __init__(self, budget: int, session: AgentSession, on_pass: Callable[[FitReport], None]) -> None:
+        super().__init__(budget)
+        self.counts = Counts()
+        self.items: list[Item] = []
+        self._on_pass = on_pass
+        self._tasks: dict[str, int] = {}  # by call id, the task in which it was first seen
+        self._owners: dict[str, Episode | None] = {}  # by call id
+        session.conversation.listeners.append(self._note)
+
+    def decided(self, request: Request, decision: Decision) -> None:
+        """Take in a request and the model's decision on it."""
+        for part in request.parts:
+            if part.call_id is not None:
+                self._tasks.setdefault(part.call_id, len(self.turns))
+        sources = {source.call_id: source for source in decision.knowledge.values()}
+        for call_id, source in sources.items():
+            owner = self._owners.get(call_id)
+            if source.described:
+                self.counts.described += owner is not None and owner.level is not Level.NONE
+            else:
+                self.counts.in_view += self._tasks[call_id] < len(self.turns)
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case MessageTaken(_, _, items, added):
+                self.items += items
+                for item, outcome in zip(items, added, strict=True):
+                    if item.tool is not None and item.call_id is not None:
+                        self._owners[item.call_id] = outcome.episode
+                    self.counts.rejected += outcome.verdict is not None and not outcome.verdict.accepted
+            case PassRan(report):
+                self.counts.passes += 1
+                self.counts.evicted_tokens += report.tokens_before - report.tokens_after
+                self._on_pass(report)
+            case BudgetUnmet():
+                self.counts.unmet += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +122,7 @@ class Summary:
         session: its id; None if it was not kept.
         budget: tokens that the view may hold.
         tally: the counts of the requests.
-        passes: the counts of the passes.
-        had: how the model found what it had seen before; see `Witness`.
+        counts: those of the session.
         repository: the kept repository; None if it was not kept.
     """
 
@@ -56,8 +131,7 @@ class Summary:
     budget: int
     results: tuple[TaskResult, ...]
     tally: Tally
-    passes: Passes
-    had: Mapping[str, int]
+    counts: Counts
     seconds: float
     repository: Path | None = None
 
@@ -74,7 +148,7 @@ class Summary:
     @property
     def over_budget(self) -> int:
         """Views over the budget that a pass could have brought below it."""
-        return max(0, self.tally.over_budget - self.passes.unmet)
+        return max(0, self.tally.over_budget - self.counts.unmet)
 
     @property
     def problems(self) -> list[str]:
@@ -113,13 +187,13 @@ class Summary:
             "peak_request_tokens": tally.peak_request,
             "summaries": tally.summaries,
             # What a strategy without episodes does is no pass, and is not counted.
-            "passes": self.passes.ran if traits(self.strategy).by_episode else None,
-            "unmet": self.passes.unmet,
+            "passes": self.counts.passes if traits(self.strategy).by_episode else None,
+            "unmet": self.counts.unmet,
             "over_budget": self.over_budget,
-            "evicted_tokens": self.passes.evicted_tokens if traits(self.strategy).by_episode else None,
-            "rejected": self.passes.rejected,
-            "in_view": self.had.get("in view", 0),
-            "described": self.had.get("described", 0),
+            "evicted_tokens": self.counts.evicted_tokens if traits(self.strategy).by_episode else None,
+            "rejected": self.counts.rejected,
+            "in_view": self.counts.in_view,
+            "described": self.counts.described,
             "re_read": tally.re_reads,
             "recalled": tally.recalls,
             "most_turns_lost": tally.most_turns_lost,
@@ -129,46 +203,27 @@ class Summary:
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
         """Yield the summary as rows for people: name, figure, and meaning."""
-        tally = self.tally
+        tally, counts, by_episode = self.tally, self.counts, traits(self.strategy).by_episode
         summaries = f", {tally.summaries:,} of them for a summary" if tally.summaries else ""
         yield "model calls", f"{tally.model_calls:,}", f"in {self.seconds:.0f} seconds{summaries}"
-        yield (
-            "input tokens",
-            f"{tally.input_tokens:,}",
-            f"{self.prefix_reuse:.0%} repeat the beginning of the request before",
-        )
+        reuse = f"{self.prefix_reuse:.0%} repeat the beginning of the request before"
+        yield "input tokens", f"{tally.input_tokens:,}", reuse
         yield "cost", dollars(tally.cost.total), f"what these calls would have cost with {MODEL}"
-        yield "largest view", f"{tally.peak_view:,}", self._against_budget()
-        if traits(self.strategy).by_episode:
-            yield (
-                "passes",
-                f"{self.passes.ran:,}",
-                f"{self.passes.evicted_tokens:,} tokens evicted, without a model call or a summary",
-            )
-        lost = f"up to {tally.most_turns_lost} of {len(self.results)} were missing from a request"
-        yield (
-            "user's turns",
-            "lost" if tally.turns_lost else "intact",
-            lost if tally.turns_lost else "all in every request, byte for byte",
-        )
-        yield from self._memory_rows()
-
-    def _memory_rows(self) -> Iterator[tuple[str, str, str]]:
-        """How the model found again what it had seen before."""
+        over = self.over_budget + counts.unmet
+        against = f"{over:,} requests were over the budget" if over else "of a budget"
+        yield "largest view", f"{tally.peak_view:,}", f"{against} of {self.budget:,}"
+        if by_episode:
+            evicted = f"{counts.evicted_tokens:,} tokens evicted, without a model call or a summary"
+            yield "passes", f"{counts.passes:,}", evicted
+        if tally.turns_lost:
+            lost = f"up to {tally.most_turns_lost} of {len(self.results)} were missing from a request"
+            yield "user's turns", "lost", lost
+        else:
+            yield "user's turns", "intact", "all in every request, byte for byte"
         yield "needed again", "", ""
-        yield "  in view", f"{self.had.get('in view', 0):,}", "still there from an earlier task"
-        if traits(self.strategy).by_episode:
-            yield (
-                "  described",
-                f"{self.had.get('described', 0):,}",
-                "the description of a stripped exploration was enough",
-            )
-        yield "  read again", f"{self.tally.re_reads:,}", "had left the view, and was looked up once more"
-        if traits(self.strategy).by_episode:
-            yield "  recalled", f"{self.tally.recalls:,}", "nothing could produce it again; it came back exactly"
-
-    def _against_budget(self) -> str:
-        over = self.over_budget + self.passes.unmet
-        if not over:
-            return f"of a budget of {self.budget:,}"
-        return f"{over:,} requests were over the budget of {self.budget:,}"
+        yield "  in view", f"{counts.in_view:,}", "still there from an earlier task"
+        if by_episode:
+            yield "  described", f"{counts.described:,}", "the description of a stripped exploration was enough"
+        yield "  read again", f"{tally.re_reads:,}", "had left the view, and was looked up once more"
+        if by_episode:
+            yield "  recalled", f"{tally.recalls:,}", "nothing could produce it again; it came back exactly"
