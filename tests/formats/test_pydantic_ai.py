@@ -48,22 +48,12 @@ FORMAT = PydanticAIFormat()
 IMAGE = BinaryContent(b"\xff\x00\xfe", media_type="image/png")
 
 
-def one(part: Any) -> tuple[Kind, str, int]:
-    """Kind, text and extra tokens of the one item that a request part gives."""
-    (found,) = FORMAT.parts(ModelRequest([part]))
-    return found.kind, found.text, found.extra_tokens
-
-
 def reply(*parts: Any, **fields: Any) -> ModelResponse:
     return ModelResponse(list(parts), **fields)
 
 
 def kinds(message: ModelMessage) -> list[Kind]:
     return [part.kind for part in FORMAT.parts(message)]
-
-
-def needs(*parts: Any) -> list[tuple[int, ...]]:
-    return [part.needs for part in FORMAT.parts(reply(*parts))]
 
 
 def signed(text: str = "Hm.", **fields: Any) -> ThinkingPart:
@@ -80,67 +70,52 @@ def call(id_: str = "c1", tool: str = "grep") -> ToolCallPart:
 
 # Requests
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    BOUND, FREE = RetryPromptPart("Again.", tool_name="grep", tool_call_id="c1"), RetryPromptPart("Again.")
 
-def test_every_part_of_a_request_gives_one_item() -> None:
-    assert one(SystemPromptPart("Be brief.")) == (Kind.NOTICE, "Be brief.", 0)
-    assert one(UserPromptPart("Go.")) == (Kind.USER, "Go.", 0)
-    assert one(UserPromptPart("")) == (Kind.USER, "", 0)
-    assert one(ToolReturnPart("grep", "hit", "c1")) == (Kind.RESULT, "hit", 0)
-    assert one(ToolReturnPart("grep", None, "c1")) == (Kind.RESULT, "", 0)
-    assert one(ToolReturnPart("grep", {"hits": ["ä"]}, "c1")) == (Kind.RESULT, '{"hits":["ä"]}', 0)
-
-
-def test_media_count_flat_and_cache_points_nothing() -> None:
-    content = [
-        "See ",
-        CachePoint(),
-        IMAGE,
-        ImageUrl("https://x.test/a.png"),
-        TextContent("this."),
-        DocumentUrl("https://x.test/d.pdf"),
-    ]
-    assert one(UserPromptPart(content)) == (Kind.USER, "See this.", 3 * NON_TEXT_TOKENS)
-    assert one(ToolReturnPart("shot", ["Here.", IMAGE], "c1"))[2] == NON_TEXT_TOKENS
+MIXED = [
+    "See ",
+    CachePoint(),
+    IMAGE,
+    ImageUrl("https://x.test/a.png"),
+    TextContent("this."),
+    DocumentUrl("https://x.test/d"),
+]
 
 
-def test_a_retry_that_answers_a_call_is_its_result_and_any_other_speaks_for_the_application() -> None:
-    retried = ToolReturnPart("grep", "Bad pattern.", "c1", outcome="retried")
-    assert one(retried)[0] is Kind.RESULT
-    assert "Bad pattern." in one(retried)[1]
-    feedback = RetryFeedbackPart("Too long.", retry=RetryInfo(cause="model_retry"))
-    assert one(feedback)[0] is Kind.SYSTEM
-    assert "Too long." in one(feedback)[1]
-
-
-def test_retry_prompts_of_older_histories_are_told_apart_too() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        bound = RetryPromptPart("Again.", tool_name="grep", tool_call_id="c1")
-        free = RetryPromptPart("Again.")
-    assert (one(bound)[0], one(free)[0]) == (Kind.RESULT, Kind.SYSTEM)
-    assert FORMAT.parts(ModelRequest([bound]))[0].call_id == "c1"
-
-
-def test_the_frameworks_records_are_system_items() -> None:
-    assert one(InstructionDeltaPart(id="agent:main", content="New."))[0] is Kind.SYSTEM
-    assert "New." in one(InstructionDeltaPart(id="agent:main", content="New."))[1]
-    for record in (
-        ToolAvailabilityDeltaPart(tools_added=["x"]),
-        CapabilityLoadDeltaPart(loaded=["x"]),
-        ModelSettingsDeltaPart(settings={"thinking": "high"}),
-        InstructionBaselinePart(instructions=[]),
-    ):
-        assert one(record) == (Kind.SYSTEM, "", 0)
-    assert one(CompactionPart("So far: nothing.")) == (Kind.SYSTEM, "So far: nothing.", 0)
-
-
-def test_a_system_prompt_for_one_request_weighs_nothing_later() -> None:
-    assert one(SystemPromptPart("Left: 3.", scope="request")) == (Kind.NOTICE, "", 0)
-
-
-def test_what_a_user_said_aloud_is_a_user_turn() -> None:
-    assert one(SpeechPart(speaker="user", transcript="Go.")) == (Kind.USER, "Go.", 0)
-    assert one(SpeechPart(speaker="user", audio=IMAGE)) == (Kind.USER, "", NON_TEXT_TOKENS)
+@pytest.mark.parametrize(
+    ("part", "kind", "text", "tokens"),
+    [
+        (SystemPromptPart("Be brief."), Kind.NOTICE, "Be brief.", 0),
+        (SystemPromptPart("Left: 3.", scope="request"), Kind.NOTICE, "", 0),  # it weighs nothing later
+        (UserPromptPart("Go."), Kind.USER, "Go.", 0),
+        (UserPromptPart(""), Kind.USER, "", 0),
+        (UserPromptPart(MIXED), Kind.USER, "See this.", 3 * NON_TEXT_TOKENS),
+        (SpeechPart(speaker="user", transcript="Go."), Kind.USER, "Go.", 0),
+        (SpeechPart(speaker="user", audio=IMAGE), Kind.USER, "", NON_TEXT_TOKENS),
+        (ToolReturnPart("grep", "hit", "c1"), Kind.RESULT, "hit", 0),
+        (ToolReturnPart("grep", None, "c1"), Kind.RESULT, "", 0),
+        (ToolReturnPart("grep", {"hits": ["ä"]}, "c1"), Kind.RESULT, '{"hits":["ä"]}', 0),
+        (ToolReturnPart("shot", [IMAGE], "c1"), Kind.RESULT, None, NON_TEXT_TOKENS),
+        # A retry answers a call, or speaks for the application.
+        (ToolReturnPart("grep", "Bad pattern.", "c1", outcome="retried"), Kind.RESULT, "Bad pattern.", 0),
+        (BOUND, Kind.RESULT, "Again.", 0),
+        (FREE, Kind.SYSTEM, "Again.", 0),
+        (RetryFeedbackPart("Too long.", retry=RetryInfo(cause="model_retry")), Kind.SYSTEM, "Too long.", 0),
+        (InstructionDeltaPart(id="agent:main", content="New."), Kind.SYSTEM, "New.", 0),
+        (ToolAvailabilityDeltaPart(tools_added=["x"]), Kind.SYSTEM, "", 0),
+        (CapabilityLoadDeltaPart(loaded=["x"]), Kind.SYSTEM, "", 0),
+        (ModelSettingsDeltaPart(settings={"thinking": "high"}), Kind.SYSTEM, "", 0),
+        (InstructionBaselinePart(instructions=[]), Kind.SYSTEM, "", 0),
+        (CompactionPart("So far: nothing."), Kind.SYSTEM, "So far: nothing.", 0),
+    ],
+)
+def test_every_part_of_a_request_gives_one_item(part: Any, kind: Kind, text: str | None, tokens: int) -> None:
+    (item,) = FORMAT.parts(ModelRequest([part]))
+    assert (item.kind, item.extra_tokens) == (kind, tokens)
+    assert text is None or (text in item.text and bool(item.text) == bool(text))
+    assert item.call_id == (part.tool_call_id if kind is Kind.RESULT else None)
 
 
 def test_a_request_without_parts_is_a_turn_that_stays() -> None:
@@ -151,7 +126,7 @@ def test_a_request_without_parts_is_a_turn_that_stays() -> None:
 def test_calls_that_reveal_tools_are_never_evicted(tool: str) -> None:
     """Pydantic AI reads them back from the messages that are sent."""
     assert kinds(reply(call(tool=tool), call("c2", "grep"))) == [Kind.SYSTEM, Kind.CALL]
-    assert one(ToolReturnPart(tool, "ok", "c1"))[0] is Kind.SYSTEM
+    assert kinds(ModelRequest([ToolReturnPart(tool, "ok", "c1")])) == [Kind.SYSTEM]
 
 
 # Responses
@@ -205,42 +180,38 @@ def test_a_native_call_and_its_return_are_a_pair_only_within_one_message() -> No
 # What needs what (R12)
 
 
-def test_unsigned_reasoning_is_free() -> None:
-    assert needs(ThinkingPart("Hm."), TextPart("So."), call()) == [(), (), ()]
-    chat = ThinkingPart("Hm.", id="reasoning_content", provider_name="deepseek")
-    assert needs(chat, TextPart("So.", id="content", provider_name="deepseek"), call()) == [(), (), ()]
+NATIVE = NativeToolCallPart("web_search", {}, "n1"), NativeToolReturnPart("web_search", "hits", "n1")
+CITED = TextPart("So.", provider_name="anthropic", provider_details={"citations": [{}]})
+CHAT = {"provider_name": "deepseek"}
+SO = TextPart("So.")
 
 
-def test_calls_need_the_signed_reasoning_before_them_and_it_needs_company() -> None:
-    assert needs(signed(), TextPart("So."), call(), call("c2")) == [(1,), (), (-2,), (-3,)]
-    # With no text to stay by, it stays by the first call.
-    assert needs(signed(), call(), call("c2")) == [(1,), (-1,), (-2,)]
-    assert needs(signed(), call(), TextPart("So.")) == [(2,), (-1,), ()]
-    assert needs(call(), signed(), call("c2")) == [(), (1,), (-1,)]
-    assert needs(signed(), call(), signed(), call("c2")) == [(1,), (-1,), (1,), (-3, -1)]
-    assert needs(TextPart("So."), signed()) == [(), ()]
-    redacted = ThinkingPart("", id="redacted_thinking", signature="x", provider_name="anthropic")
-    assert needs(redacted, TextPart("So."), call()) == [(1,), (), (-2,)]
-
-
-def test_a_reasoning_item_and_what_follows_it_need_each_other() -> None:
-    assert needs(item(), TextPart("So."), call()) == [(1,), (-1,), (-2,)]
-    assert needs(item(), call(), call("c2")) == [(1,), (-1,), (-2,)]
-    bare = ThinkingPart("Hm.", id="rs_1", provider_name="openai")
-    assert needs(bare, TextPart("So.")) == [(1,), (-1,)]
-
-
-def test_pieces_of_one_item_stay_together() -> None:
-    summaries = item("One."), ThinkingPart("Two.", id="rs_1", provider_name="openai")
-    assert needs(*summaries, TextPart("So.")) == [(1,), (-1, 1), (-1,)]
-    texts = [TextPart(text, id="msg_1", provider_name="openai") for text in ("a", "b")]
-    assert needs(*texts, TextPart("c", id="msg_2", provider_name="openai")) == [(1,), (-1,), ()]
-
-
-def test_text_with_citations_needs_what_it_cites() -> None:
-    native, answer = NativeToolCallPart("web_search", {}, "n1"), NativeToolReturnPart("web_search", "hits", "n1")
-    cited = TextPart("So.", provider_name="anthropic", provider_details={"citations": [{}]})
-    assert needs(native, answer, cited, TextPart("Then.")) == [(), (), (-2, -1), ()]
+@pytest.mark.parametrize(
+    ("parts", "needed"),
+    [
+        # Unsigned reasoning is free.
+        ([ThinkingPart("Hm."), SO, call()], [(), (), ()]),
+        ([ThinkingPart("Hm.", id="reasoning_content", **CHAT), TextPart("So.", id="content", **CHAT)], [(), ()]),
+        # Calls need the signed reasoning before them, and it needs company: a text, or else the first call.
+        ([signed(), SO, call(), call("c2")], [(1,), (), (-2,), (-3,)]),
+        ([signed(), call(), call("c2")], [(1,), (-1,), (-2,)]),
+        ([signed(), call(), SO], [(2,), (-1,), ()]),
+        ([call(), signed(), call("c2")], [(), (1,), (-1,)]),
+        ([signed(), call(), signed(), call("c2")], [(1,), (-1,), (1,), (-3, -1)]),
+        ([SO, signed()], [(), ()]),
+        ([ThinkingPart("", id="redacted_thinking", signature="x"), SO, call()], [(1,), (), (-2,)]),
+        # A reasoning item and what follows it need each other; pieces of one item stay together.
+        ([item(), SO, call()], [(1,), (-1,), (-2,)]),
+        ([item(), call(), call("c2")], [(1,), (-1,), (-2,)]),
+        ([ThinkingPart("Hm.", id="rs_1", provider_name="openai"), SO], [(1,), (-1,)]),
+        ([item("One."), ThinkingPart("Two.", id="rs_1", provider_name="openai"), SO], [(1,), (-1, 1), (-1,)]),
+        ([TextPart(text, id=id_) for text, id_ in (("a", "m1"), ("b", "m1"), ("c", "m2"))], [(1,), (-1,), ()]),
+        # Text with citations needs what it cites.
+        ([*NATIVE, CITED, TextPart("Then.")], [(), (), (-2, -1), ()]),
+    ],
+)
+def test_what_needs_what(parts: list[Any], needed: list[tuple[int, ...]]) -> None:
+    assert [part.needs for part in FORMAT.parts(reply(*parts))] == needed
 
 
 # Keep

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability, Capability, ProcessHistory
 from pydantic_ai.exceptions import ModelHTTPError
@@ -28,11 +30,12 @@ from pydantic_ai.models.openai import OpenAICompaction
 from pydantic_ai.models.test import TestModel
 
 from tests.conversation.support import Log
-from tests.integrations.support import delimiter, shapes_of, shapes_on_wire
-from tests.integrations.worksite import session, worker
+from tests.integrations.support import delimiter, histories, live, shapes_of, shapes_on_wire, standing
+from tests.integrations.worksite import INSTRUCTIONS, session, worker
 from wane import ConfigError, Kind, Policy
 from wane.conversation.events import (
     BudgetUnmet,
+    EpisodeOpened,
     HistoryForked,
     HistoryReplaced,
     MessageTaken,
@@ -40,6 +43,8 @@ from wane.conversation.events import (
     Reminded,
     UsageObserved,
 )
+from wane.conversation.request import RECALL_ALONE
+from wane.core import exact_budget
 from wane.integrations.pydantic_ai import (
     BudgetUnmetEvent,
     ContextLifecycle,
@@ -55,19 +60,21 @@ BUDGET = 2_600
 
 
 def said(*replies: Reply) -> FunctionModel:
-    """A model that gives the replies of a script, without a wire; what it was sent is in `sent`."""
-    given = iter(replies)
+    """A model that gives the replies of a script, without a wire. It keeps what it was sent and offered."""
+    script = iter(replies)
     sent: list[list[ModelMessage]] = []
+    offered: list[AgentInfo] = []
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         sent.append(messages)
-        reply = next(given)
+        offered.append(info)
+        reply = next(script)
         number = len(sent)
         calls = [ToolCallPart(call.tool, call.raw_arguments, f"c{number}-{n}") for n, call in enumerate(reply.calls)]
         return ModelResponse([*([TextPart(reply.text)] if reply.text else []), *calls])
 
     model = FunctionModel(answer)
-    model.sent = sent
+    model.sent, model.offered = sent, offered
     return model
 
 
@@ -294,6 +301,45 @@ def test_run_stream_runs_tools_ahead_of_the_history_and_they_are_judged_all_the_
     assert [str(text)[:8] for text in results] == ["Started ", "Error: e", "Ended ex"]
     conversation.host.ingest(history)
     assert [(episode.name, episode.closed) for episode in conversation.episodes if episode.name] == [("x", True)]
+
+
+# Agents that do not mark their work
+
+
+def reading(steps: int, last: Reply, **settings: Any) -> tuple[str, list[AgentInfo]]:
+    """What the last request of an agent that reads and edits ends with, and what each request offered."""
+    calls = [Call(tool, {"path": f"{n}.py"}) for n in range(steps) for tool in ("read", "edit")]
+    model = said(*[Reply(calls=(call,)) for call in calls], last, Reply("Done."))
+    worker(model, ContextLifecycle(2_000, annotate="infer", recall=True, **settings)).run_sync("Go.")
+    return str(model.sent[-1][-1].parts[-1].content), model.offered
+
+
+def test_an_agent_that_marks_nothing_stays_within_its_budget_and_recalls_by_a_search() -> None:
+    log = Log()
+    search = Reply(calls=(Call("recall", {"search": '"0.py"'}),))
+    result, offered = reading(12, search, remind_at=0.01, guidance="Mark your work.", on_event=log)
+    opened = [event.episode for event in log.of(EpisodeOpened)]
+    assert [episode.name for episode in opened[:2]] == ["explore-1:0.py", "act-2:0.py"]
+    assert all(episode.inferred for episode in opened)
+    assert opened[1].dependencies == ("explore-1:0.py",)
+    assert log.of(PassRan)
+    assert all(event.report.satisfied for event in log.of(PassRan))
+    assert "not in view" in result
+    # It knows nothing of episodes: no `delimiter`, no guidance on it, no reminders. A search needs none.
+    assert {tool.name for info in offered for tool in info.function_tools} == {"grep", "read", "edit", "recall"}
+    assert {info.instructions for info in offered} == {f"{INSTRUCTIONS}\n\n{RECALL_ALONE}"}
+    assert not log.of(Reminded)
+
+
+@given(histories(), st.integers(1, 2_000))
+def test_a_history_taken_in_at_once_gives_the_inferred_episodes_of_the_run(
+    history: list[ModelMessage], budget: int
+) -> None:
+    one, two = (new_conversation(exact_budget(budget), annotate="infer") for _ in range(2))
+    live(one, history)
+    two.host.ingest(history)
+    two.request()
+    assert standing(one) == standing(two)
 
 
 # Other capabilities, other models

@@ -88,18 +88,12 @@ def requests(name: str, *ahead: AbstractCapability[Any], prompts: int = 1, broke
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_copies_on_the_way_change_nothing(name: str) -> None:
+def test_what_others_do_on_the_way_changes_nothing_else(name: str) -> None:
     plain = requests(name, prompts=2)
     assert requests(name, Changing(replace), prompts=2) == plain
     assert all(kind.value != "system" or text == "Be brief." for kind, text, _ in plain[-1])
     assert plain[-1][0][1] == "Be brief."
     assert any(text.startswith(PREFIX) for _, text, _ in plain[-1]) == (name == "compact")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_what_others_add_in_the_middle_is_left_to_them(name: str) -> None:
-    plain = requests(name, prompts=2)
     added = requests(name, Changing(noted), prompts=2)
     assert [[entry for entry in sent if entry[1] != "(noted)"] for sent in added] == plain
     assert all(any(text == "(noted)" for _, text, _ in sent) for sent in added)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -28,12 +28,15 @@ from agent_framework import (
 from agent_framework.exceptions import ChatClientException
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
-from wane.conversation.events import HistoryForked, HistoryReplaced
+from tests.integrations.adapters.support import LOOK, breaks, mark, needs, told
 from wane.core import Kind
+from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.integrations.agent_framework import AgentFrameworkFormat, ContextLifecycle
 from wane.testing import Call, Reply, Request, ScriptedServer, adapters
 from wane.testing.adapters import grep, read
+
+FORMAT = AgentFrameworkFormat()
 
 
 class AgentFrameworkThread:
@@ -66,7 +69,7 @@ class AgentFrameworkThread:
 
     def stored(self) -> Sequence[Part]:
         messages = self._session.state["in_memory"]["messages"]
-        return [part for message in messages for part in AgentFrameworkFormat().parts(message)]
+        return [part for message in messages for part in FORMAT.parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> AgentFrameworkThread:
         saved = json.loads(json.dumps(self._session.to_dict()))
@@ -122,24 +125,32 @@ def agent(server: ScriptedServer, *providers: Any, client: Any = OpenAIChatCompl
     return Agent(model, "Be good.", context_providers=providers, **{"tools": [read], **settings})
 
 
-def mark(id_: str, **arguments: Any) -> Call:
-    return Call("delimiter", arguments, id_)
+def live(replies: Any, given: Sequence[Any], *providers: Any, **settings: Any) -> ScriptedServer:
+    """Run an agent in one session with each of the given inputs, and return the server that it asked."""
+
+    async def run(asked: Agent) -> None:
+        session = asked.create_session()
+        for each in given:
+            await asked.run(each, session=session)
+
+    with ScriptedServer(replies) as server:
+        asyncio.run(run(agent(server, *providers, **settings)))
+    assert not server.refusals
+    return server
 
 
-def test_a_sub_agent_has_a_window_of_its_own() -> None:
-    look = {"action": "start", "name": "look", "type": "expl"}
+def test_a_sub_agent_in_the_same_session_has_a_window_of_its_own() -> None:
     replies = [
-        Reply(calls=(mark("d1", **look), Call("helper", {"task": "Help."}, "h1"))),
-        Reply(calls=(mark("d2", **look),)),
+        Reply(calls=(mark("d1"), Call("helper", {"task": "Help."}, "h1"))),
+        Reply(calls=(mark("d2"),)),
         Reply("Helped."),
         Reply("Done."),
     ]
     with ScriptedServer(replies) as server:
         lifecycle = ContextLifecycle()
-        helper = agent(server, lifecycle, name="helper", description="Helps.")
-        parent = agent(server, lifecycle, name="parent", tools=[helper.as_tool(propagate_session=True)])
-        answer = asyncio.run(parent.run("Go.", session=parent.create_session()))
-    assert answer.text.endswith("Done.")
+        helper = agent(server, lifecycle, name="helper", description="Helps.").as_tool(propagate_session=True)
+        parent = agent(server, lifecycle, name="parent", tools=[helper])
+        asyncio.run(parent.run("Go.", session=parent.create_session()))
     assert not server.refusals
     assert server.requests[2].results["d2"].startswith("Started")
     assert server.requests[3].results["d1"].startswith("Started")
@@ -147,7 +158,7 @@ def test_a_sub_agent_has_a_window_of_its_own() -> None:
 
 def test_a_mark_is_answered_after_an_approval_in_another_process() -> None:
     careful = FunctionTool(name="careful", func=read, approval_mode="always_require")
-    calls = (mark("d1", action="start", name="look", type="expl"), Call("careful", {"path": "a"}, "c1"))
+    calls = (mark("d1"), Call("careful", {"path": "a"}, "c1"))
 
     async def live(server: ScriptedServer) -> None:
         first = agent(server, ContextLifecycle(), tools=[careful])
@@ -169,56 +180,29 @@ def test_a_mark_is_answered_after_an_approval_in_another_process() -> None:
 def test_it_stands_aside_where_the_service_stores_the_conversation() -> None:
     with ScriptedServer([Reply("One."), Reply("Two.")]) as server:
         asked = agent(server, ContextLifecycle(), client=OpenAIChatClient)
-        with pytest.warns(UserWarning, match=r'options=\{"store": False\}') as told:
+        with pytest.warns(UserWarning, match=r'options=\{"store": False\}') as warned:
             asyncio.run(asked.run("Go."))
         with warnings.catch_warnings(action="error", category=UserWarning):
             asyncio.run(asked.run("Go."))
-    assert len(told) == 1
+    assert len(warned) == 1
     assert server.requests[0].tools == ("read",)
 
 
 def test_it_stands_aside_where_the_history_is_loaded_within_each_call() -> None:
-    with ScriptedServer([Reply(calls=(Call("read", {"path": "a"}, "r1"),)), Reply("Done.")]) as server:
-        providers = (InMemoryHistoryProvider(), ContextLifecycle())
-        asked = agent(server, *providers, require_per_service_call_history_persistence=True)
-        with pytest.warns(UserWarning, match="require_per_service_call_history_persistence"):
-            asyncio.run(asked.run("Go.", session=asked.create_session()))
+    replies = [Reply(calls=(Call("read", {"path": "a"}, "r1"),)), Reply("Done.")]
+    providers = (InMemoryHistoryProvider(), ContextLifecycle())
+    with pytest.warns(UserWarning, match="require_per_service_call_history_persistence"):
+        server = live(replies, ["Go."], *providers, require_per_service_call_history_persistence=True)
     assert server.requests[1].results == {"r1": adapters.content_of("a")}
 
 
 @pytest.mark.parametrize("where", ["agent", "provider"])
 def test_a_compaction_beside_it_is_told(where: str) -> None:
     strategy = SlidingWindowStrategy(keep_last_groups=20)
-    with ScriptedServer([Reply("Done.")]) as server:
-        if where == "agent":
-            asked = agent(server, ContextLifecycle(), compaction_strategy=strategy)
-        else:
-            asked = agent(server, CompactionProvider(before_strategy=strategy), ContextLifecycle())
-        with pytest.warns(UserWarning, match="compaction_strategy"):
-            asyncio.run(asked.run("Go."))
-
-
-def test_another_agents_fork_of_a_session_has_the_view_of_its_own_past() -> None:
-    replies = [
-        Reply(calls=(mark("d1", action="start", name="look", type="expl"),)),
-        Reply("One."),
-        *[Reply(calls=(mark(f"d{n}", action="end", description="Seen."),)) for n in (2, 3)],
-        Reply("Two."),
-        Reply("Two."),
-    ]
-
-    async def live(server: ScriptedServer) -> None:
-        asked = agent(server, ContextLifecycle())
-        session = asked.create_session()
-        await asked.run("Go.", session=session)
-        fork = AgentSession.from_dict(session.to_dict())
-        await asyncio.gather(*(asked.run("End.", session=each) for each in (session, fork)))
-
-    with ScriptedServer(replies) as server:
-        asyncio.run(live(server))
-    ends = [{name: text for name, text in it.results.items() if name != "d1"} for it in server.requests[-2:]]
-    assert all(text.startswith("Ended") for end in ends for text in end.values())
-    assert all(len(end) == 1 for end in ends)
+    providers = [CompactionProvider(before_strategy=strategy)] if where == "provider" else []
+    settings = {"compaction_strategy": strategy} if where == "agent" else {}
+    with pytest.warns(UserWarning, match="compaction_strategy"):
+        live([Reply("Done.")], ["Go."], *providers, ContextLifecycle(), **settings)
 
 
 class Memories(ContextProvider):
@@ -234,48 +218,32 @@ class Memories(ContextProvider):
 
 
 def test_what_another_provider_adds_to_a_run_is_no_part_of_the_history() -> None:
-    def replies() -> Iterator[Reply]:
-        for n in range(2):
-            yield Reply("I look.", calls=(Call("read", {"path": "a"}, f"r{n}"),))
-            yield Reply("Done.")
-
-    def live(*providers: Any) -> list[tuple[str, ...]]:
-        async def run(asked: Agent) -> None:
-            session = asked.create_session()
-            for prompt in ("Go.", "Again."):
-                await asked.run(prompt, session=session)
-
-        with ScriptedServer(replies()) as server:
-            asyncio.run(run(agent(server, Memories(), *providers)))
+    def prompts(*providers: Any) -> list[tuple[str, ...]]:
+        replies = [Reply("I look.", calls=(Call("read", {"path": "a"}, "r"),)), Reply("Done.")] * 2
+        server = live(replies, ["Go.", "Again."], Memories(), *providers)
         return [request.texts(Kind.USER) for request in server.requests]
 
     taken: list[Any] = []
-    assert live(ContextLifecycle(on_event=taken.append)) == live()
-    assert not [event for event in taken if isinstance(event, (HistoryForked, HistoryReplaced))]
+    assert prompts(ContextLifecycle(on_event=taken.append)) == prompts()
+    assert not breaks(taken)
 
 
 def test_reasoning_of_a_run_goes_with_what_followed_it() -> None:
-    def replies() -> Iterator[Reply]:
-        for n in range(6):
-            end = {"action": "end", "name": f"look-{n}", "description": "Seen."}
-            for call in (
-                mark(f"s{n}", action="start", name=f"look-{n}", type="expl"),
-                Call("read", {"path": f"a{n}"}, f"r{n}"),
-                mark(f"e{n}", **end),
-            ):
-                yield Reply(reasoning=f"Thought {n}. " * 9, calls=(call,))
-        yield Reply("Done.", reasoning="So.")
-
-    with ScriptedServer(replies()) as server:
-        asked = agent(server, ContextLifecycle(4_000), client=OpenAIChatClient, default_options={"store": False})
-        asyncio.run(asked.run("Go."))
-    assert not server.refusals
+    calls = [
+        call
+        for n in range(6)
+        for call in (
+            mark(f"s{n}", **{**LOOK, "name": f"look-{n}"}),
+            Call("read", {"path": f"a{n}"}, f"r{n}"),
+            mark(f"e{n}", action="end", name=f"look-{n}", description="Seen."),
+        )
+    ]
+    replies = [Reply(reasoning="It is best to go on. " * 9, calls=(call,)) for call in calls]
+    settings: dict[str, Any] = {"client": OpenAIChatClient, "default_options": {"store": False}}
+    server = live([*replies, Reply("Done.", reasoning="So.")], ["Go."], ContextLifecycle(4_000), **settings)
     assert max(request.tokens for request in server.requests) <= 4_000
     assert "r0" not in server.requests[-1].results
     assert server.requests[-1].texts(Kind.REASONING)
-
-
-LOOK = {"action": "start", "name": "look", "type": "expl"}
 
 
 class Within(ContextProvider):
@@ -298,7 +266,7 @@ def test_runs_at_once_know_nothing_of_each_other(begun: bool) -> None:
     def answer(request: Request) -> Reply:
         if request.texts(Kind.USER)[-1] == "Begin.":
             return Reply("Ready.")
-        return Reply("Done.") if request.results else Reply(calls=(mark(f"d{request.number}", **LOOK),))
+        return Reply("Done.") if request.results else Reply(calls=(mark(f"d{request.number}"),))
 
     async def live(server: ScriptedServer) -> None:
         both = asyncio.Barrier(2)
@@ -316,10 +284,9 @@ def test_runs_at_once_know_nothing_of_each_other(begun: bool) -> None:
     taken: list[Any] = []
     with ScriptedServer(answer) as server:
         asyncio.run(live(server))
-    told = [text for request in server.requests for text in request.results.values()]
-    assert len(told) == 2
-    assert all(text.startswith("Started") for text in told)
-    assert not [event for event in taken if isinstance(event, (HistoryForked, HistoryReplaced))]
+    results = [text for request in server.requests for text in request.results.values()]
+    assert [text[:7] for text in results] == ["Started"] * 2
+    assert not breaks(taken)
 
 
 def test_a_run_that_failed_leaves_the_state_that_fits_the_stored_history() -> None:
@@ -332,7 +299,7 @@ def test_a_run_that_failed_leaves_the_state_that_fits_the_stored_history() -> No
             await asked.run("Fail.", session=session)
         assert json.dumps(session.to_dict()) == stored
 
-    with ScriptedServer([Reply("Done."), Reply(calls=(mark("d1", **LOOK),))]) as server:
+    with ScriptedServer([Reply("Done."), Reply(calls=(mark("d1"),))]) as server:
         asyncio.run(live(server))
 
 
@@ -356,8 +323,84 @@ def test_a_call_that_was_not_offered_is_not_to_be_made_again() -> None:
     async def repair(context: ChatContext) -> None:
         context.messages = [each for each in context.messages if each.contents[0].call_id != "gone"]
 
-    with ScriptedServer([Reply(calls=(mark("d1", **LOOK),)), Reply("Done.")]) as server:
-        asked = agent(server, ContextLifecycle(), Within(repair))
-        with pytest.warns(UserWarning, match="'gone'"):
-            asyncio.run(asked.run([ORPHAN, Message("user", ["Go."])]))
+    given = [[ORPHAN, Message("user", ["Go."])]]
+    with pytest.warns(UserWarning, match="'gone'"):
+        server = live([Reply(calls=(mark("d1"),)), Reply("Done.")], given, ContextLifecycle(), Within(repair))
     assert "Do not call it again" in server.requests[1].results["d1"]
+
+
+# The messages, part by part
+
+
+def call(call_id: str) -> Content:
+    return Content.from_function_call(call_id, "read", arguments='{"path": ')
+
+
+def test_an_answer_comes_apart_and_keeps_its_raw_arguments() -> None:
+    thought = Content.from_text_reasoning(text="Hm.")
+    message = Message("assistant", [thought, "I look.", call("c1"), Content.from_usage({"input_token_count": 1})])
+    parts = FORMAT.parts(message)
+    assert [part.kind for part in parts] == [Kind.REASONING, Kind.TEXT, Kind.CALL]
+    assert parts[2].arguments == '{"path": '
+    assert not any(part.needs for part in parts)
+    kept = FORMAT.keep(message, [1])
+    assert kept.text == "I look."
+    assert len(kept.contents) == 1
+    assert len(message.contents) == 4
+
+
+RAN = Content.from_mcp_server_tool_call("m1", "search", server_name="s", arguments={"q": "x"})
+FOUND = Content.from_mcp_server_tool_result("m1", output=[Content.from_text("Found.")])
+
+
+def sealed(**fields: str) -> Content:
+    return Content.from_text_reasoning(protected_data="x", **fields)
+
+
+@pytest.mark.parametrize(
+    ("contents", "needed"),
+    [
+        # By OpenAI's ids, what follows needs the reasoning as well; by a signature, only calls do.
+        ([sealed(id="rs_1", text="Hm."), "I look.", call("c1")], [(1,), (-1,), (-2,)]),
+        ([sealed(text="Hm."), "I look.", call("c1")], [(1,), (), (-2,)]),
+        # Chat Completions has it behind the calls.
+        ([call("c1"), sealed()], [(1,), ()]),
+        # What the provider ran is text.
+        ([RAN, FOUND, "Done.", call("c1")], [(1,), (-1,), (), ()]),
+    ],
+    ids=["id", "signature", "behind", "ran"],
+)
+def test_what_stays_together(contents: list[Any], needed: list[tuple[int, ...]]) -> None:
+    assert needs(FORMAT, Message("assistant", contents)) == needed
+
+
+REMINDER = "<system-reminder>Mind it.</system-reminder>"
+PICTURE = Content.from_uri("https://example.org/a.png", media_type="image/png")
+
+
+@pytest.mark.parametrize(
+    ("role", "contents", "expected"),
+    [
+        ("user", ["Go.", PICTURE], [(Kind.USER, "Go."), (Kind.USER, "")]),
+        ("user", [REMINDER], [(Kind.NOTICE, REMINDER)]),
+        ("user", [], [(Kind.USER, "")]),
+        ("system", ["Be good."], [(Kind.SYSTEM, "Be good.")]),
+        ("tool", [Content.from_function_result(call_id="c1", result="x")], [(Kind.RESULT, "x")]),
+    ],
+    ids=["user", "notice", "nothing", "system", "result"],
+)
+def test_what_turns_and_results_become(role: str, contents: list[Any], expected: list[tuple[Kind, str]]) -> None:
+    assert told(FORMAT, Message(role, contents)) == expected
+
+
+def test_what_wane_writes() -> None:
+    result = FORMAT.result(Message("assistant", ["I look.", call("c1")]), 1, "There.")
+    (part,) = FORMAT.parts(result)
+    assert (part.kind, part.text, part.call_id) == (Kind.RESULT, "There.", "c1")
+    assert told(FORMAT, FORMAT.cleared(result, 0, "gone")) == [(Kind.RESULT, "gone")]
+    assert FORMAT.parts(result)[0].text == "There."
+
+
+def test_what_is_no_message_is_refused() -> None:
+    with pytest.raises(FormatError, match="found dict"):
+        FORMAT.parts({"role": "user"})  # type: ignore[arg-type]

@@ -80,6 +80,13 @@ def search(pattern: str) -> str:
     return pattern
 
 
+@pytest.mark.parametrize("number", range(len(examples("pydantic-ai.md"))))
+def test_pydantic_ai(number: int) -> None:
+    with ScriptedServer(lambda _: DONE) as server:
+        example = examples("pydantic-ai.md")[number].replace('"anthropic:claude-sonnet-5-5"', "model")
+        run(example, model=server.anthropic_model())
+
+
 def test_langchain(serve: Serve) -> None:
     pytest.importorskip("langchain_anthropic", reason="needs the extra langchain, and langchain-anthropic")
     from langchain.chat_models import init_chat_model

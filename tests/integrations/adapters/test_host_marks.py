@@ -11,11 +11,9 @@ import pytest
 from agents import Agent as OpenAIAgent
 from agents import OpenAIChatCompletionsModel, Runner, SQLiteSession, function_tool, set_tracing_disabled
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool as langchain_tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
 from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
@@ -76,86 +74,51 @@ def assert_no_word(server: ScriptedServer) -> None:
 read = langchain_tool(adapters.read)
 
 
-def parallel_branches(url: str, lifecycle: langchain.ContextLifecycle, saver: Any) -> Any:
-    """A graph with two branches, which explore at the same time, and a node that goes on from both."""
-    model = ChatOpenAI(model="gpt-x", base_url=f"{url}/v1", api_key="k", max_retries=0).bind_tools([read])
+GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "marks.md"
 
-    def explore(what: str) -> Any:
-        @lifecycle.episode(what, "expl")
-        def node(state: langchain.LifecycleState) -> dict[str, Any]:
-            begun = len(state["messages"])
-            local: Any = {**state, "messages": [*state["messages"], HumanMessage(what)]}
-            while True:
-                answer = model.invoke(lifecycle.request(local).messages)
-                update = lifecycle.update(local, answer)
-                results = [read.invoke(call) for call in answer.tool_calls]
-                local = {"messages": [*local["messages"], answer, *results], "wane": update["wane"]}
-                if not results:
-                    return {"messages": local["messages"][begun:], "wane": local["wane"]}
 
-        return node
-
-    def conclude(state: langchain.LifecycleState) -> dict[str, Any]:
-        request = lifecycle.request(state)
-        return lifecycle.update(state, model.invoke([*request.messages, ("user", "both")]))
-
-    graph = StateGraph(langchain.LifecycleState)
-    for what in ("code", "tests"):
-        graph.add_node(what, explore(what))
-        graph.add_edge(START, what)
-        graph.add_edge(what, "conclude")
-    graph.add_node("conclude", conclude)
-    graph.add_edge("conclude", END)
-    return graph.compile(checkpointer=saver)
+def branches(url: str, saver: Any, **settings: Any) -> tuple[Any, langchain.ContextLifecycle]:
+    """The guide's graph: two branches, which explore at the same time, and a node that goes on from both."""
+    code = next(part for part in GUIDE.read_text(encoding="utf-8").split("```") if "StateGraph(" in part)
+    code = code.removeprefix("python").replace('budget="80k", annotate="host"', "**settings")
+    model = ChatOpenAI(model="gpt-x", base_url=f"{url}/v1", api_key="k", max_retries=0)
+    names: dict[str, Any] = {"model": model, "tools": [read], "by_name": {"read": read}, "settings": settings}
+    exec(compile(code, "guide", "exec", dont_inherit=True), names)
+    return names["graph"].compile(checkpointer=saver), names["lifecycle"]
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_parallel_branches_of_a_graph_share_one_history(restart: bool) -> None:
+def test_parallel_branches_of_the_guides_graph_share_one_history(restart: bool) -> None:
+    def answer(request: Request) -> Reply:
+        """Done, once it is asked behind an answer."""
+        latest = [part.kind for part in request.parts if part.kind is not Kind.NOTICE][-1]
+        return Reply("Done.") if latest is Kind.TEXT else read_first(request)
+
     log, saver, config = Log(), InMemorySaver(), {"configurable": {"thread_id": "1"}}
-    lifecycle = langchain.ContextLifecycle(**{**SETTINGS, "budget": "1500"}, on_event=log)
-    with ScriptedServer(read_first) as server:
-        parallel_branches(server.url, lifecycle, saver).invoke({"messages": [("user", "Go.")]}, config)
+    settings = {**SETTINGS, "budget": "1500", "on_event": log}
+    with ScriptedServer(answer) as server:
+        graph, lifecycle = branches(server.url, saver, **settings)
+        graph.invoke({"messages": [("user", "Go.")]}, config)
         log.lines.clear()
         if restart:
-            lifecycle = langchain.ContextLifecycle(**{**SETTINGS, "budget": "1500"}, on_event=log)
-        final = parallel_branches(server.url, lifecycle, saver).invoke({"messages": [("user", "Again.")]}, config)
+            graph, lifecycle = branches(server.url, saver, **settings)
+        final = graph.invoke({"messages": [("user", "Again.")]}, config)
     assert_no_word(server)
     assert {"+code", "+tests"}.isdisjoint(log.lines), "each branch goes on from the state of the first run"
     assert "episode" not in "".join(str(message.content) for message in final["messages"])
-    conversation = next(iter(lifecycle._known.values()))
+    *_, conversation = lifecycle._known.values()
     conversation.host.ingest(final["messages"])
     marked = [episode for episode in conversation.episodes if episode.host]
     assert {str(episode.name) for episode in marked} >= {"code", "tests"}
-    assert {episode.description for episode in marked} >= {"code is clear.", "tests is clear."}
+    clear = {"Look into code. is clear.", "Look into tests. is clear."}
+    assert {episode.description for episode in marked} >= clear
     assert all(episode.closed for episode in marked)
     shown = conversation.request()
     assert len(shown.messages) < len(final["messages"])
-    text = "".join(str(message.content) for message in shown.messages)
-    assert "code is clear." in text
-    assert "tests is clear." in text
     parts = [part for message in shown.messages for part in LangChainFormat().parts(message)]
+    assert {part.text for part in parts} >= clear
     calls = [part.call_id for part in parts if part.kind is Kind.CALL]
     assert calls == [part.call_id for part in parts if part.kind is Kind.RESULT]
-
-
-def concludes(request: Request) -> Reply:
-    """The same model, which is done once it is asked behind an answer."""
-    latest = [part.kind for part in request.parts if part.kind is not Kind.NOTICE][-1]
-    return Reply("Done.") if latest is Kind.TEXT else read_first(request)
-
-
-def test_the_guides_branches() -> None:
-    guide = Path(__file__).parents[3] / "docs" / "reference" / "marks.md"
-    code = next(part for part in guide.read_text(encoding="utf-8").split("```") if "StateGraph(" in part)
-    with ScriptedServer(concludes) as server:
-        model = ChatOpenAI(model="gpt-x", base_url=f"{server.url}/v1", api_key="k", max_retries=0)
-        names: dict[str, Any] = {"model": model, "tools": [read], "by_name": {"read": read}}
-        exec(compile(code.removeprefix("python"), "guide", "exec", dont_inherit=True), names)
-        final = names["agent"].invoke({"messages": [("user", "Go.")]})
-    assert_no_word(server)
-    assert final["messages"][-1].text == "Done."
-    *_, conversation = names["lifecycle"]._known.values()
-    assert {episode.name for episode in conversation.episodes if episode.host} == {"code", "tests"}
 
 
 # Pydantic AI

@@ -21,8 +21,14 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
+    ChatMessageSystem,
     ChatMessageTool,
     ChatMessageUser,
+    Content,
+    ContentImage,
+    ContentReasoning,
+    ContentText,
+    ContentToolUse,
     GenerateConfig,
     Model,
     ModelOutput,
@@ -32,10 +38,12 @@ from inspect_ai.model import (
     trim_messages,
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.tool import Tool, ToolCall, tool
+from inspect_ai.tool import Tool, ToolCall, ToolCallError, tool
 from pydantic import TypeAdapter
 
+from tests.integrations.adapters.support import LOOK, needs, told
 from wane.core import Kind
+from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.integrations.inspect_ai import ContextLifecycle, InspectFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
@@ -176,9 +184,6 @@ class TestAnthropic(TestChat):
 # What this framework does by itself
 
 
-LOOK = {"action": "start", "name": "look", "type": "expl"}
-
-
 def said(*replies: Reply) -> ScriptedServer:
     return ScriptedServer(iter(replies))
 
@@ -288,10 +293,10 @@ def test_messages_that_were_taken_out_are_said(tmp_path: Path) -> None:
     async def nothing(messages: list[ChatMessage]) -> list[ChatMessage]:
         return messages
 
-    with ScriptedServer(adapters.script()) as server, warnings.catch_warnings(record=True) as told:
+    with ScriptedServer(adapters.script()) as server, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         sample_of(chat(server), looped(ContextLifecycle(), nothing), tmp_path)
-    assert not [each for each in told if "Wane" in str(each.message)]
+    assert not [each for each in warned if "Wane" in str(each.message)]
     with ScriptedServer(adapters.script()) as server, pytest.warns(UserWarning, match="truncation"):
         sample_of(chat(server), looped(ContextLifecycle(), trim_messages), tmp_path)
 
@@ -313,3 +318,81 @@ def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is(tmp_path: Path) -> N
 def _message(reply: Reply) -> ChatMessageAssistant:
     calls = [ToolCall(id=call.id, function=call.tool, arguments=dict(call.arguments)) for call in reply.calls]
     return ChatMessageAssistant(content=reply.text or "", tool_calls=calls or None)
+
+
+# The messages, part by part
+
+FORMAT = InspectFormat()
+
+
+def made(*content: Content, calls: int = 0) -> ChatMessageAssistant:
+    named = [ToolCall(id=f"c{n}", function="read", arguments={"path": f"{n}"}) for n in range(calls)]
+    return ChatMessageAssistant(id="m", content=list(content), tool_calls=named or None)
+
+
+def test_what_messages_become() -> None:
+    failed = ToolCallError("parsing", "5 is not of type 'string'")
+    messages = [
+        ChatMessageSystem(content="Be good."),
+        ChatMessageUser(content=[ContentText(text="Look."), ContentImage(image="data:image/png;base64,eA==")]),
+        made(ContentReasoning(reasoning="Hm."), ContentText(text="I look."), ContentText(text=""), calls=1),
+        ChatMessageTool(content="It.", tool_call_id="c0", function="read"),
+        ChatMessageTool(content="", tool_call_id="c1", function="read", error=failed),
+        ChatMessageAssistant(content="Done."),
+        ChatMessageAssistant(content=""),
+    ]
+    assert [told(FORMAT, message) for message in messages] == [
+        [(Kind.SYSTEM, "Be good.")],
+        [(Kind.USER, "Look.")],
+        [(Kind.REASONING, "Hm."), (Kind.TEXT, "I look."), (Kind.CALL, "")],
+        [(Kind.RESULT, "It.")],
+        [(Kind.RESULT, failed.message)],
+        [(Kind.TEXT, "Done.")],
+        [],
+    ]
+    assert FORMAT.parts(messages[1])[0].extra_tokens > 0
+    assert FORMAT.parts(messages[2])[2].arguments == '{"path":"0"}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "needed"),
+    [
+        ({}, [(), (), (), ()]),
+        ({"signature": "x"}, [(1,), (), (-2,), (-3,)]),
+        ({"redacted": True, "signature": "rs_1"}, [(1,), (-1,), (-2,), (-3,)]),
+    ],
+    ids=["plain", "signed", "named"],
+)
+def test_calls_stay_with_signed_reasoning_and_it_with_what_follows(fields: Any, needed: list[Any]) -> None:
+    assert (
+        needs(FORMAT, made(ContentReasoning(reasoning="eA==", **fields), ContentText(text="I look."), calls=2))
+        == needed
+    )
+
+
+def test_some_parts_are_kept_as_they_are() -> None:
+    ran = ContentToolUse(tool_type="web_search", id="w", name="search", arguments="{}", result="Found.")
+    message = made(ContentReasoning(reasoning="Hm."), ContentText(text="I look."), ran, calls=2)
+    assert "Found." in FORMAT.parts(message)[2].text
+    kept = FORMAT.keep(message, [1, 4])
+    assert isinstance(kept, ChatMessageAssistant)
+    assert kept.content == [ContentText(text="I look.")]
+    assert kept.tool_calls == message.tool_calls[1:] if message.tool_calls else False
+    assert kept.id != message.id
+    assert kept.id == FORMAT.keep(message, [1, 4]).id
+    bare = FORMAT.keep(ChatMessageAssistant(content="I look.", tool_calls=message.tool_calls), [1])
+    assert bare.content == ""
+
+
+def test_what_is_no_message_is_refused() -> None:
+    with pytest.raises(FormatError, match="found str"):
+        FORMAT.parts("Go.")  # type: ignore[arg-type]
+
+
+def test_what_wane_writes() -> None:
+    message = made(ContentText(text="I look."), calls=1)
+    result = FORMAT.result(message, 1, "It.")
+    assert (result.role, result.text, FORMAT.parts(result)[0].call_id) == ("tool", "It.", "c0")
+    failed = ChatMessageTool(content="", tool_call_id="c0", error=ToolCallError("unknown", "No."))
+    assert FORMAT.parts(FORMAT.cleared(failed, 0, "Gone."))[0].text == "Gone."
+    assert FORMAT.tool("read", "Reads.", {"type": "object", "properties": {}}).name == "read"

@@ -17,16 +17,18 @@ from langchain.agents.middleware import (
 )
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken, PassRan, UsageObserved
-from wane.core import Kind, chars
+from tests.integrations.adapters.support import LOOK, breaks, mark
+from wane.conversation.events import MessageTaken, PassRan, UsageObserved
+from wane.core import chars
 from wane.formats.base import Part
+from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.langchain import ContextLifecycle, LangChainFormat, LifecycleState
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
@@ -169,8 +171,7 @@ def test_a_graph_of_ones_own_goes_on_after_calls_that_could_not_be_read() -> Non
     lifecycle = ContextLifecycle(recall=True, on_event=told.append)
     tools = [read, *lifecycle.tools]
     wrong = (Call("read", "a, please", "r1"), Call("delimiter", "start, please", "d1"))
-    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "d2")
-    replies = [Reply(calls=(*wrong, look)), Reply(calls=(Call("recall", {"name": "look"}, "q"),)), Reply("Done.")]
+    replies = [Reply(calls=(*wrong, mark("d2"))), Reply(calls=(Call("recall", {"name": "look"}, "q"),)), Reply("Done.")]
     with ScriptedServer(replies) as server:
         model = TestChat().model(server.url).bind_tools(tools)
 
@@ -181,7 +182,7 @@ def test_a_graph_of_ones_own_goes_on_after_calls_that_could_not_be_read() -> Non
     assert results["d2"].startswith("Started")
     assert "look" in results["q"]
     assert thread[-1].text == "Done."
-    assert not [event for event in told if isinstance(event, (HistoryForked, HistoryReplaced))]
+    assert not breaks(told)
 
 
 def test_a_conversation_that_openai_keeps_is_left_alone_and_said_once() -> None:
@@ -256,8 +257,7 @@ def test_runs_from_the_same_checkpoint_know_nothing_of_each_other() -> None:
         return kept
 
     def start(name: str) -> AIMessage:
-        mark = {"action": "start", "name": "look", "type": "expl"}
-        return AIMessage("", tool_calls=[{"name": "delimiter", "args": mark, "id": name}])
+        return AIMessage("", tool_calls=[{"name": "delimiter", "args": LOOK, "id": name}])
 
     def both() -> AIMessage:
         others.append(run([*thread, HumanMessage("This way.", id="3")], kept, lambda: start("other")))
@@ -295,30 +295,6 @@ def test_a_history_with_usage_counts_the_system_prompt_once() -> None:
     assert len(server.requests[-1].results) == 6
 
 
-def test_a_graph_of_ones_own_counts_the_system_prompt_once() -> None:
-    told: list[Any] = []
-    lifecycle = ContextLifecycle(**FITS, on_event=told.append)
-    with ScriptedServer(reads(6)) as server:
-        model = TestChat().model(server.url).bind_tools([read])
-        graph_of(model, lifecycle, [read], SYSTEM).invoke({"messages": [("user", "Go.")]})
-    assert not [event for event in told if isinstance(event, PassRan)]
-    assert len(server.requests[-1].results) == 6
-
-
-def test_a_state_that_cannot_be_restored_counts_the_system_prompt_once() -> None:
-    told: list[Any] = []
-    saver, config = InMemorySaver(), {"configurable": {"thread_id": "1"}}
-    with ScriptedServer([*reads(6), Reply("Again.")]) as server:
-        model = TestChat().model(server.url)
-        # A state with the model's own marks is refused where they are inferred.
-        for lifecycle in (ContextLifecycle("12k"), ContextLifecycle(**FITS, on_event=told.append)):
-            agent: Any = create_agent(model, [read], system_prompt=SYSTEM, middleware=[lifecycle], checkpointer=saver)
-            agent.invoke({"messages": [("user", "Go on.")]}, config)
-    assert len([event for event in told if isinstance(event, UsageObserved)]) == 7
-    assert not [event for event in told if isinstance(event, PassRan)]
-    assert len(server.requests[-1].results) == 6
-
-
 def test_threads_that_wait_at_the_same_time_share_nothing() -> None:
     told: list[Any] = []
     lifecycle = ContextLifecycle(on_event=told.append)
@@ -327,13 +303,12 @@ def test_threads_that_wait_at_the_same_time_share_nothing() -> None:
     systems = ["Be good.", SYSTEM]
     for state, system in zip(threads, systems, strict=True):
         lifecycle.request(state, system)
-    mark = {"action": "start", "name": "look", "type": "expl"}
     for state, system in zip(threads, systems, strict=True):
-        answer = AIMessage("", tool_calls=[{"name": "delimiter", "args": mark, "id": "d"}])
+        answer = AIMessage("", tool_calls=[{"name": "delimiter", "args": LOOK, "id": "d"}])
         kept = lifecycle.update({**state, "messages": [*state["messages"]]}, answer)["wane"]
         assert kept["told"]["d"].startswith("Started")
         assert kept["state"]["fixed"] == chars(system)
-    assert not [event for event in told if isinstance(event, (HistoryForked, HistoryReplaced))]
+    assert not breaks(told)
     assert not lifecycle._asked
 
 
@@ -341,8 +316,7 @@ def test_threads_that_wait_at_the_same_time_share_nothing() -> None:
 
 
 def test_a_history_that_cannot_be_managed_gets_no_tools_and_goes_on() -> None:
-    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "d")
-    with ScriptedServer([Reply(calls=(look,)), Reply("Done.")]) as server:
+    with ScriptedServer([Reply(calls=(mark("d"),)), Reply("Done.")]) as server:
         agent: Any = create_agent(TestChat().model(server.url), [read], middleware=[ContextLifecycle()])
         with pytest.warns(UserWarning, match="sent as it is"):
             thread = agent.invoke({"messages": [ChatMessage("Be good.", role="system"), ("user", "Go.")]})
@@ -355,9 +329,8 @@ def test_a_history_that_cannot_be_managed_gets_no_tools_and_goes_on() -> None:
     "kept", ["old", ["old"], {"mark": ["x"]}, {"mark": "x", "state": "old"}, {"state": {"messages": 1}, "told": "old"}]
 )
 def test_a_foreign_state_begins_anew(kept: Any) -> None:
-    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "d")
     lifecycle = ContextLifecycle()
-    with ScriptedServer([Reply(calls=(look,)), Reply("Done.")]) as server:
+    with ScriptedServer([Reply(calls=(mark("d"),)), Reply("Done.")]) as server:
         model = TestChat().model(server.url).bind_tools(lifecycle.tools)
         graph = graph_of(model, lifecycle, lifecycle.tools)
         with pytest.warns(UserWarning, match="starts over"):
@@ -366,30 +339,83 @@ def test_a_foreign_state_begins_anew(kept: Any) -> None:
     assert thread["messages"][-1].text == "Done."
 
 
-# Calls with the same id, as some providers make them
+# The messages, part by part
+
+DATA = "A" * 400_000
 
 
-def test_parallel_calls_with_one_id_all_run() -> None:
-    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "0")
-    both = (Call("read", {"path": "a"}, "0"), Call("read", {"path": "b"}, "0"))
-    with ScriptedServer([Reply(calls=both), Reply(calls=(look,)), Reply("Done.")]) as server:
-        agent: Any = create_agent(TestChat().model(server.url), [read], middleware=[ContextLifecycle()])
-        agent.invoke({"messages": [("user", "Go.")]})
-    assert not server.refusals
-    first, second, third = server.requests[-1].texts(Kind.RESULT)
-    assert [first, second] == [adapters.content_of("a"), adapters.content_of("b")]
-    assert third.startswith("Started")
+def raw(call_id: str, path: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "read", "arguments": f'{{"path":"{path}"}}'}}
 
 
-def test_a_call_that_could_not_be_read_has_a_result_though_its_id_was_used_before() -> None:
-    lifecycle = ContextLifecycle()
-    tools = [read, *lifecycle.tools]
-    wrong = (Call("read", "a, please", "0"), Call("read", {"path": "b"}, "1"))
-    replies = [Reply(calls=(Call("read", {"path": "a"}, "0"),)), Reply(calls=wrong), Reply("Done.")]
-    with ScriptedServer(replies) as server:
-        model = TestChat().model(server.url).bind_tools(tools)
-        graph_of(model, lifecycle, tools).invoke({"messages": [("user", "Go.")]})
-    assert not server.refusals
-    results = server.requests[-1].texts(Kind.RESULT)
-    assert len(results) == 3
-    assert any("not a JSON object" in text for text in results)
+def call(call_id: str, path: str) -> Any:
+    return {"name": "read", "args": {"path": path}, "id": call_id}
+
+
+def block(call_id: str, path: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": "read", "input": {"path": path}}
+
+
+@pytest.mark.parametrize("in_content", [False, True])
+def test_calls_with_one_id_are_several_calls(*, in_content: bool) -> None:
+    made = [("0", "a"), ("1", "b"), ("0", "c")]
+    message = AIMessage(
+        [block(*each) for each in made] if in_content else "",
+        tool_calls=[call(*each) for each in made],
+        invalid_tool_calls=[{"name": "read", "args": "d, please", "id": "0", "error": None}],
+        additional_kwargs={} if in_content else {"tool_calls": [raw(*each) for each in made]},
+    )
+    parts = FORMAT.parts(message)
+    assert [part.call_id for part in parts] == ["0", "1", "0", "0"]
+    assert [part.arguments for part in parts] == ['{"path": "a"}', '{"path": "b"}', '{"path": "c"}', "d, please"]
+    for place in range(4):
+        kept = FORMAT.keep(message, [place])
+        assert isinstance(kept, AIMessage)
+        assert FORMAT.parts(kept) == [parts[place]]
+        assert kept.content == ([block(*each) for each in made[place : place + 1]] if in_content else "")
+        if not in_content:
+            assert kept.additional_kwargs["tool_calls"] == [raw(*each) for each in made[place : place + 1]]
+
+
+@pytest.mark.parametrize(
+    "medium",
+    [
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": DATA}},
+        {"type": "video", "base64": DATA, "mime_type": "video/mp4"},
+        {"type": "audio", "base64": DATA, "mime_type": "audio/wav"},
+        {"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}},
+        {"type": "input_file", "filename": "a.pdf", "file_data": DATA},
+        {"type": "text-plain", "base64": DATA, "mime_type": "text/plain"},
+        {"type": "media", "mime_type": "video/mp4", "data": DATA},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}},
+    ],
+)
+def test_the_data_of_a_file_is_not_counted_as_text(medium: dict[str, Any]) -> None:
+    for message in (HumanMessage([medium]), ToolMessage([medium], tool_call_id="1"), AIMessage([medium])):
+        part = FORMAT.parts(message)[0]
+        assert (part.text, part.extra_tokens) == ("", NON_TEXT_TOKENS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "text", "media_type": "text/plain", "data": "Mind it."},
+        {"type": "content", "content": [{"type": "text", "text": "Mind it."}]},
+    ],
+)
+def test_a_document_of_text_counts_as_its_text(source: dict[str, Any]) -> None:
+    part = FORMAT.parts(HumanMessage([{"type": "document", "source": source}]))[0]
+    assert (part.text, part.extra_tokens) == ("Mind it.", 0)
+
+
+def test_each_call_that_could_not_be_read_has_a_result_though_its_id_was_used_before() -> None:
+    wrong: Any = {"name": "read", "args": "a, please", "id": "0", "error": None}
+    first = [AIMessage("", tool_calls=[call("0", "a")]), ToolMessage("a", tool_call_id="0")]
+    answer = AIMessage("", tool_calls=[call("1", "b")], invalid_tool_calls=[wrong])
+    result = ToolMessage("b", tool_call_id="1")
+    *known, unread, last = FORMAT.read([*first, answer, result])
+    assert ([*known], last) == ([*first, answer], result)
+    assert isinstance(unread, ToolMessage)
+    assert (unread.tool_call_id, unread.text[:5]) == ("0", "Error")
+    assert FORMAT.read([*known, unread, last]) == [*known, unread, last]
+    assert FORMAT.read([*first, answer]) == [*first, answer]  # its tools may still run

@@ -139,18 +139,6 @@ def test_messages_may_be_litellms_own_objects() -> None:
     assert requests[0] == requests[1]
 
 
-def test_conversations_side_by_side_have_a_window_each() -> None:
-    async def both(one: str, other: str) -> None:
-        await asyncio.gather(talk(one, "openai/gpt-x"), talk(other, "openai/gpt-x"))
-
-    litellm.callbacks = [ContextLifecycle(BUDGET)]
-    with ScriptedServer(script()) as one, ScriptedServer(script()) as other:
-        asyncio.run(both(one.url, other.url))
-    for server in (one, other):
-        assert not server.refusals
-        assert all(request.tokens <= BUDGET for request in server.requests)
-
-
 def test_the_router_is_filtered_too() -> None:
     async def ask(url: str) -> None:
         given = {"model": "openai/gpt-x", "api_base": f"{url}/v1", "api_key": "k"}

@@ -23,7 +23,7 @@ from minisweagent.agents.interactive import InteractiveAgent
 from minisweagent.environments.local import LocalEnvironment
 from minisweagent.exceptions import UserInterruption
 
-from wane.conversation.events import HistoryForked, HistoryReplaced
+from tests.integrations.adapters.support import LOOK, mark
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.integrations.mini_swe_agent import ContextLifecycle, MiniFormat
@@ -167,10 +167,6 @@ def serve(*replies: Reply) -> ScriptedServer:
     return ScriptedServer(iter([*replies, Reply(calls=(bash(SUBMIT, "submit"),))]))
 
 
-def delimiter(action: str, name: str, call_id: str, **more: Any) -> Call:
-    return Call("delimiter", {"action": action, "name": name, **more}, call_id)
-
-
 def results_of(agent: GoingOn) -> dict[str, str]:
     return {it["tool_call_id"]: it["content"] for it in agent.messages if it["role"] == "tool"}
 
@@ -186,9 +182,9 @@ def test_the_command_takes_it_from_one_line_of_its_yaml(tmp_path: Path) -> None:
     )
     (tmp_path / "long").write_text(adapters.content_of("long"))
     looks = [
-        Reply(calls=(delimiter("start", f"look-{n}", f"l{n}", type="expl"), bash("cat long", f"c{n}")))
+        Reply(calls=(mark(f"l{n}", **{**LOOK, "name": f"look-{n}"}), bash("cat long", f"c{n}")))
         if way == "start"
-        else Reply(calls=(delimiter("end", f"look-{n}", f"e{n}", description="Lines."),))
+        else Reply(calls=(mark(f"e{n}", action="end", name=f"look-{n}", description="Lines."),))
         for n in range(4)
         for way in ("start", "end")
     ]
@@ -211,25 +207,8 @@ def test_the_command_takes_it_from_one_line_of_its_yaml(tmp_path: Path) -> None:
     assert "PassRan(" in done.stdout
 
 
-def test_a_malformed_mark_is_refused_and_what_is_beside_it_runs(tmp_path: Path) -> None:
-    calls = (
-        Call("delimiter", '{"action": ', "bad"),
-        bash("echo seen", "b"),
-        delimiter("start", "look", "good", type="expl"),
-    )
-    with serve(Reply(calls=calls)) as server:
-        agent = agent_of(model_of(server.url), tmp_path)
-        agent.run("Go.")
-    results = results_of(agent)
-    assert list(results)[:3] == ["bad", "b", "good"]
-    assert results["bad"].startswith("Error")
-    assert results["b"].strip() == "seen"
-    assert results["good"].startswith("Started")
-    assert not server.refusals
-
-
 def test_an_answer_that_the_agent_drops_marks_nothing(tmp_path: Path) -> None:
-    start = delimiter("start", "look", "d1", type="expl")
+    start = mark("d1")
     faulty = Reply(calls=(start, Call("bash", {"cmd": "ls"}, "b1")))
     again = Reply(calls=(replace(start, id="d2"), bash("echo seen", "b2")))
     with serve(Reply("Only talk."), faulty, again) as server:
@@ -250,7 +229,7 @@ def test_an_interrupted_answer_is_answered_in_full(tmp_path: Path) -> None:
             if commands == ["rm -rf x"]:
                 raise UserInterruption({"role": "user", "content": "No.", "extra": {"interrupt_type": "UserRejection"}})
 
-    calls = (delimiter("start", "look", "d", type="expl"), bash("rm -rf x", "b"))
+    calls = (mark("d"), bash("rm -rf x", "b"))
     with serve(Reply(calls=calls)) as server:
         agent = Rejected(
             model_of(server.url, observation_template="{{output.exception_info}}"),
@@ -273,31 +252,6 @@ def test_the_output_of_a_users_command_may_leave_the_view() -> None:
     assert [part.kind for part in MiniFormat().parts(message)] == [Kind.NOTICE]
     said = {"role": "user", "content": "Go.", "extra": {"interrupt_type": "UserNewTask"}}
     assert [part.kind for part in MiniFormat().parts(said)] == [Kind.USER]
-
-
-def test_agents_that_share_a_model_have_a_window_each(tmp_path: Path) -> None:
-    events: list[object] = []
-    with ScriptedServer(look(n, of) for n in range(2) for of in "ab") as server:
-        model = model_of(server.url, on_event=events.append)
-        agents = {of: agent_of(model, tmp_path) for of in "ab"}
-        for of, agent in agents.items():
-            told = {"role": "user", "content": f"Task {of}."}
-            agent.add_messages({"role": "system", "content": "Be good."}, told)
-        answers = [agent.query() for agent in agents.values()]
-        for agent, answer in zip(agents.values(), answers, strict=True):
-            agent.execute_actions(answer)
-        for agent in agents.values():
-            agent.step()
-    for of, agent in agents.items():
-        results = results_of(agent)
-        assert results[f"d0{of}"].startswith("Started")
-        assert results[f"d1{of}"].startswith('Error: episode "look-0" is still active')
-    assert not [event for event in events if isinstance(event, (HistoryForked, HistoryReplaced))]
-
-
-def look(number: int, of: str) -> Reply:
-    start = delimiter("start", f"look-{number}", f"d{number}{of}", type="expl")
-    return Reply(calls=(start, bash("true", f"b{number}{of}")))
 
 
 def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is(tmp_path: Path) -> None:

@@ -128,34 +128,14 @@ def run(agent: Agent[Any], given: Any = "Go.", **more: Any) -> Any:
     return asyncio.run(Runner.run(agent, given, **more))
 
 
-@pytest.mark.filterwarnings("error::UserWarning")
-def test_runs_of_the_same_prompt_at_once_have_a_window_each() -> None:
-    lifecycle = ContextLifecycle(budget="80k")
-    models = [started("look", f"c{number}") for number in range(5)]
-
-    async def all_of_them() -> None:
-        await asyncio.gather(*(Runner.run(lifecycle.equip(Agent("a", model=model)), "Go.") for model in models))
-
-    asyncio.run(all_of_them())
-    assert all(results(model)[0].startswith("Started exploration") for model in models)
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_runs_whose_calls_are_numbered_alike_recall_their_own(stream: bool) -> None:
+def test_runs_at_once_whose_calls_are_numbered_alike_recall_their_own() -> None:
     lifecycle = ContextLifecycle(budget="80k", recall=True)
     search = function_call("recall", {"search": "number"}, call_id="call_0")
     models = [ScriptedModel([[search.model_copy()], [assistant_message("Done.")]]) for _ in range(5)]
 
-    async def one(number: int, model: ScriptedModel) -> None:
-        agent = lifecycle.equip(Agent("a", model=model))
-        if not stream:
-            await Runner.run(agent, f"I am number {number}.")
-            return
-        async for _ in Runner.run_streamed(agent, f"I am number {number}.").stream_events():
-            pass
-
     async def all_of_them() -> None:
-        await asyncio.gather(*(one(number, model) for number, model in enumerate(models)))
+        agents = [lifecycle.equip(Agent("a", model=model)) for model in models]
+        await asyncio.gather(*(Runner.run(agent, f"I am number {n}.") for n, agent in enumerate(agents)))
 
     asyncio.run(all_of_them())
     assert all(f"I am number {number}." in results(model)[0] for number, model in enumerate(models))

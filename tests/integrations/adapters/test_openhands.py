@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
 import pytest
@@ -26,30 +25,44 @@ from openhands.sdk import (
     Agent,
     AgentContext,
     Conversation,
+    ImageContent,
     Observation,
     TextContent,
     Tool,
     ToolDefinition,
     register_tool,
 )
+from openhands.sdk import Message as ModelMessage
 from openhands.sdk.context.condenser import LLMSummarizingCondenser
-from openhands.sdk.event import AgentErrorEvent, MessageEvent, ObservationEvent
+from openhands.sdk.event import (
+    ActionEvent,
+    AgentErrorEvent,
+    CondensationSummaryEvent,
+    MessageEvent,
+    ObservationEvent,
+    PauseEvent,
+    SystemPromptEvent,
+    UserRejectObservation,
+)
 from openhands.sdk.event.condenser import Condensation
+from openhands.sdk.llm import MessageToolCall, ReasoningItemModel, RedactedThinkingBlock, ThinkingBlock
 from openhands.sdk.subagent import register_agent
 from openhands.sdk.tool import ToolExecutor
 
+from tests.integrations.adapters.support import needs, told
 from wane.conversation.events import PassRan, UsageObserved
 from wane.core import Kind, Policy
+from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.integrations.openhands import ContextLifecycle, OpenHandsFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 
-class ReadAction(Action):
+class PathAction(Action):
     path: str
 
 
-class GrepAction(Action):
+class PatternAction(Action):
     pattern: str
 
 
@@ -62,42 +75,26 @@ class _Content(ToolExecutor[Any, TextObservation]):
         return TextObservation.from_text(adapters.content_of(getattr(action, "path", None) or action.pattern))
 
 
-class ReadTool(ToolDefinition[ReadAction, TextObservation]):
+class ReadTool(ToolDefinition[Any, TextObservation]):
     name = "read"
+    action: ClassVar[type[Action]] = PathAction
+    about: ClassVar = "Read a file."
 
     @classmethod
     def create(cls, conv_state: Any = None, **_: Any) -> Sequence[Any]:
-        return [
-            cls(
-                description="Read a file.",
-                action_type=ReadAction,
-                observation_type=TextObservation,
-                executor=_Content(),
-            )
-        ]
+        given: dict[str, Any] = {"action_type": cls.action, "observation_type": TextObservation}
+        return [cls(description=cls.about, executor=_Content(), **given)]
 
 
-class GrepTool(ToolDefinition[GrepAction, TextObservation]):
+class GrepTool(ReadTool):
     name = "grep"
-
-    @classmethod
-    def create(cls, conv_state: Any = None, **_: Any) -> Sequence[Any]:
-        return [
-            cls(
-                description="Search for a pattern.",
-                action_type=GrepAction,
-                observation_type=TextObservation,
-                executor=_Content(),
-            )
-        ]
+    action = PatternAction
+    about = "Search for a pattern."
 
 
 class LongTool(ReadTool):
     name = "long"
-
-    @classmethod
-    def create(cls, conv_state: Any = None, **_: Any) -> Sequence[Any]:
-        return [tool.model_copy(update={"description": "Read a file. " * 2_000}) for tool in super().create(conv_state)]
+    about = "Read a file. " * 2_000
 
 
 register_tool("read", ReadTool)
@@ -221,9 +218,6 @@ class TestAnthropic(TestChat):
 # What this framework does by itself
 
 
-LOOK = {"action": "start", "name": "look", "type": "expl"}
-
-
 def said(*replies: Reply) -> ScriptedServer:
     return ScriptedServer(iter(replies))
 
@@ -285,23 +279,6 @@ def test_a_condenser_without_the_tools_is_said(tmp_path: Path) -> None:
     assert server.requests[0].texts(Kind.USER) == ("Go.",)
 
 
-def test_a_run_without_threads_is_the_same(tmp_path: Path) -> None:
-    seen = []
-    for asynchronous in (False, True):
-        with ScriptedServer(adapters.script()) as server:
-            agent = ContextLifecycle(budget=adapters.BUDGET).equip(agent_of(model_at(server.url)))
-            conversation = begun(agent, tmp_path)
-            for n in range(adapters.TURNS):
-                conversation.send_message(adapters.prompt_of(n))
-                if asynchronous:
-                    asyncio.run(conversation.arun())
-                else:
-                    conversation.run()
-        assert not server.refusals
-        seen.append([request.results for request in server.requests])
-    assert seen[0] == seen[1]
-
-
 def test_a_fork_goes_on_with_the_same_view_and_a_window_of_its_own(tmp_path: Path) -> None:
     with ScriptedServer(adapters.script()) as server:
         agent = ContextLifecycle(budget=adapters.BUDGET).equip(agent_of(model_at(server.url)))
@@ -345,3 +322,124 @@ def test_events_with_usage_count_the_tools_once(tmp_path: Path) -> None:
     assert not [event for event in told if isinstance(event, PassRan)]
     assert [event for event in told if isinstance(event, UsageObserved)]
     assert len(server.requests[-1].results) == 6
+
+
+# The events, one by one
+
+FORMAT = OpenHandsFormat()
+
+
+def call(number: int, *, answer: str = "r1", thought: str = "", **fields: Any) -> ActionEvent:
+    made = MessageToolCall(id=f"c{number}", name="read", arguments=f'{{"path": "{number}"}}', origin="completion")
+    return ActionEvent(
+        thought=[TextContent(text=thought)] if thought else [],
+        tool_name="read",
+        tool_call_id=f"c{number}",
+        tool_call=made,
+        llm_response_id=answer,
+        **fields,
+    )
+
+
+def failed(number: int) -> AgentErrorEvent:
+    return AgentErrorEvent(tool_name="read", tool_call_id=f"c{number}", error="It fell.")
+
+
+def message(text: str, *, role: Any = "user", source: Any = "user", images: int = 0) -> MessageEvent:
+    content: list[Any] = [TextContent(text=text)]
+    content += [ImageContent(image_urls=["data:image/png;base64,eA=="] * images)] if images else []
+    return MessageEvent(source=source, llm_message=ModelMessage(role=role, content=content))
+
+
+def test_what_events_become() -> None:
+    events = [
+        SystemPromptEvent(
+            system_prompt=TextContent(text="Be good."), tools=[], dynamic_context=TextContent(text="Now.")
+        ),
+        message("Go."),
+        message("A hook says no.", source="environment"),
+        message("<system-reminder>Mind it.</system-reminder>"),
+        CondensationSummaryEvent(summary="All that was."),
+        call(1, thought="I look.", reasoning_content="Hm."),
+        failed(1),
+        call(2, answer="r2"),
+        UserRejectObservation(tool_name="read", tool_call_id="c2", action_id="x", rejection_reason="Not now."),
+        message("Done.", role="assistant", source="agent"),
+        message("Look at it.", images=2),
+    ]
+    assert [told(FORMAT, answer) for answer in FORMAT.read(events)] == [
+        [(Kind.SYSTEM, "Be good.\nNow.")],
+        [(Kind.USER, "Go.")],
+        [(Kind.NOTICE, "A hook says no.")],
+        [(Kind.NOTICE, "<system-reminder>Mind it.</system-reminder>")],
+        [(Kind.USER, "All that was.")],
+        [(Kind.REASONING, "Hm."), (Kind.TEXT, "I look."), (Kind.CALL, "")],
+        [(Kind.RESULT, "It fell.")],
+        [(Kind.CALL, "")],
+        [(Kind.RESULT, "Action rejected: Not now.")],
+        [(Kind.TEXT, "Done.")],
+        [(Kind.USER, "Look at it.")],
+    ]
+    assert FORMAT.parts((events[-1],))[0].extra_tokens > FORMAT.parts((message("", images=1),))[0].extra_tokens > 0
+
+
+def test_an_answer_is_one_message_and_the_result_of_a_malformed_call_goes_behind_it() -> None:
+    one, bad, error, two, other = call(1), call(2), failed(2), call(3), call(4, answer="r2")
+    messages = FORMAT.read([one, bad, error, two, failed(1), other])
+    assert messages == [(one, bad, two), (error,), (messages[2][0],), (other,)]
+    assert FORMAT.read(messages) == messages
+    assert FORMAT.wire(messages)[:4] == [one, bad, two, error]
+
+
+@pytest.mark.parametrize(
+    ("fields", "needed"),
+    [
+        ({"reasoning_content": "Hm."}, [(), (), (), ()]),
+        ({"thinking_blocks": [ThinkingBlock(thinking="Hm.", signature="x")]}, [(1,), (), (-2,), (-3,)]),
+        ({"thinking_blocks": [RedactedThinkingBlock(data="eA==")]}, [(1,), (), (-2,), (-3,)]),
+        (
+            {"responses_reasoning_item": ReasoningItemModel(id="rs_1", encrypted_content="eA==")},
+            [(1,), (-1,), (-2,), (-3,)],
+        ),
+    ],
+    ids=["plain", "signed", "redacted", "item"],
+)
+def test_calls_stay_with_sealed_reasoning_and_it_with_what_follows(fields: Any, needed: list[Any]) -> None:
+    assert needs(FORMAT, (call(1, thought="I look.", **fields), call(2))) == needed
+
+
+def test_what_is_kept_of_an_answer_stands_in_the_first_event_that_is_kept() -> None:
+    first = call(1, thought="I look.", reasoning_content="Hm.")
+    message = (first, call(2), call(3))
+    (kept, last) = FORMAT.keep(message, [0, 1, 3, 4])
+    assert isinstance(kept, ActionEvent)
+    assert (kept.tool_call_id, kept.reasoning_content) == ("c2", "Hm.")
+    assert kept.thought == first.thought
+    assert last is message[2]
+    (bare,) = FORMAT.keep(message, [2])
+    assert isinstance(bare, ActionEvent)
+    assert (bare.tool_call_id, bare.reasoning_content, list(bare.thought)) == ("c1", None, [])
+    (text,) = FORMAT.keep(message, [1])
+    assert isinstance(text, MessageEvent)
+    assert [(part.kind, part.text) for part in FORMAT.parts((text,))] == [(Kind.TEXT, "I look.")]
+
+
+def test_what_is_kept_of_a_last_answer() -> None:
+    said = ModelMessage(role="assistant", content=[TextContent(text="Done.")], reasoning_content="Hm.")
+    answer = (MessageEvent(source="agent", llm_message=said),)
+    assert told(FORMAT, answer) == [(Kind.REASONING, "Hm."), (Kind.TEXT, "Done.")]
+    assert told(FORMAT, FORMAT.keep(answer, [1])) == [(Kind.TEXT, "Done.")]
+
+
+def test_an_event_that_no_model_is_shown_is_refused() -> None:
+    with pytest.raises(FormatError, match="found PauseEvent"):
+        FORMAT.parts(FORMAT.read([PauseEvent()])[0])
+
+
+def test_what_wane_writes() -> None:
+    message = (call(1),)
+    (result,) = FORMAT.result(message, 0, "It.")
+    assert [(part.text, part.call_id) for part in FORMAT.parts((result,))] == [("It.", "c1")]
+    assert FORMAT.parts(FORMAT.cleared((failed(1),), 0, "Gone."))[0].text == "Gone."
+    assert FORMAT.parts(FORMAT.turn("Go."))[0].kind is Kind.USER
+    assert FORMAT.tool("read", "Reads.", {"type": "object"})["function"]["name"] == "read"

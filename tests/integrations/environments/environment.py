@@ -27,13 +27,13 @@ MOST = 280.0
 FRAMEWORKS = {
     "dev-google-adk": {
         "google.adk": ["test_google_adk.py", "test_guides.py"],
-        "inspect_ai": ["test_inspect_ai.py", "test_inspect_ai_format.py"],
+        "inspect_ai": ["test_inspect_ai.py"],
     },
     "dev-litellm": {
         "minisweagent": ["test_mini_swe_agent.py", "test_guides.py"],
         "litellm": ["test_litellm.py"],
     },
-    "dev-openhands": {"openhands.sdk": ["test_openhands.py", "test_openhands_format.py", "test_guides.py"]},
+    "dev-openhands": {"openhands.sdk": ["test_openhands.py", "test_guides.py"]},
 }
 CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable")
 """How an installer says that requirements exclude each other: that is a fault of the project."""
