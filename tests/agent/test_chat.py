@@ -25,8 +25,8 @@ from tests.agent.provider import Serve
 from tests.agent.work import end, shell, start
 from wane.agent.models import ModelError
 from wane.agent.options import AgentOptions
-from wane.cli.chat.footer import footer, short
 from wane.cli.chat.interactive import Chat, run_chat
+from wane.cli.chat.narration import footer, short
 from wane.cli.failure import UsageError
 from wane.testing import Call, HttpError, Kind, Reply, Request, Script, Usage
 

@@ -10,8 +10,7 @@ from tests.agent.conftest import config, dumped
 from tests.agent.provider import Serve
 from tests.agent.work import task, working
 from wane.agent.events import event_json
-from wane.cli.sessions.saved import load_session
-from wane.cli.sessions.show import session_dict
+from wane.cli.sessions.show import load_session, session_dict
 from wane.conversation.events import EpisodeOpened, PassRan
 from wane.journal import MessageRecord
 from wane.testing import Call, Reply

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -17,7 +18,6 @@ from tests.cli.snapshots import matches_snapshot
 from tests.marks import cross_quick
 from wane.agent.options import CHOOSE, AgentOptions
 from wane.cli.commands import AGENT, COMMANDS, installed
-from wane.cli.failure import UsageError
 from wane.cli.main import agent_options, main
 from wane.cli.parser import Command, parse
 
@@ -116,11 +116,9 @@ class TestCommandLine:
             (["-p", " \n"], "the task is empty"),
             (["-p", "-"], "the task is empty"),
             (["-c", "-r"], "give -c/--continue or -r/--resume, not both"),
-            (["-c", "--no-session"], "--no-session cannot be used with -c or -r: a resumed session is always saved"),
-            (
-                ["-r", "a1", "--no-session"],
-                "--no-session cannot be used with -c or -r: a resumed session is always saved",
-            ),
+            (["-c", "--no-session"], "--no-session cannot be used with -c or -r: a resumed session is"),
+            (["-r", "a1", "--no-session"], "--no-session cannot be used with -c or -r: a resumed session is"),
+            (["--no-cwl", "--strategy", "compact"], "give --no-cwl or --strategy compact, not both"),
             (["--output-format", "json"], "--output-format goes with -p/--print"),
             (["-p", "x", "--output-format", "xml"], "--output-format is 'xml'; it must be text, json or stream-json"),
             (["-l", "\u0661"], "--cost-limit is '\u0661'; it must be a number"),
@@ -163,57 +161,35 @@ class TestAgentOptions:
         assert command is AGENT
         return agent_options(options)
 
-    def test_what_was_not_given_is_left_to_the_settings(self) -> None:
-        assert self.options() == AgentOptions(cwd=Path.cwd())
-
-    def test_no_cwl_is_a_strategy(self) -> None:
-        assert self.options("--no-cwl") == self.options("--strategy", "none")
-        assert self.options("--no-cwl", "--strategy", "none").strategy == "none"
-        with pytest.raises(UsageError, match="give --no-cwl or --strategy compact, not both"):
-            self.options("--no-cwl", "--strategy", "compact")
-
-    def test_all_that_may_be_given(self, tmp_path: Path) -> None:
-        args = ["-p", "do it", "-m", "openai:gpt-5", "--no-session", "--output-format", "stream-json"]
-        args += ["-C", str(tmp_path), "-l", "1.5", "-y", "--budget", "50%", "--policy", "paper", "--no-cwl"]
-        assert self.options(*args) == AgentOptions(
-            cwd=tmp_path,
-            prompt="do it",
-            model="openai:gpt-5",
-            save=False,
-            output_format="stream-json",
-            cost_limit=1.5,
-            yolo=True,
-            budget="50%",
-            policy="paper",
-            strategy="none",
-        )
-
     @pytest.mark.parametrize(
-        ("args", "last", "session_id"),
+        ("args", "changes"),
         [
-            (["-r"], False, CHOOSE),
-            (["--resume"], False, CHOOSE),
-            (["-r", "-y"], False, CHOOSE),
-            (["-y", "-r"], False, CHOOSE),
-            (["-r", "5a3e"], False, "5a3e"),
-            (["-c"], True, None),
+            ([], {}),  # what was not given is left to the settings
+            (["--no-cwl"], {"strategy": "none"}),
+            (["--no-cwl", "--strategy", "none"], {"strategy": "none"}),
+            (["-r"], {"resume": CHOOSE}),
+            (["--resume"], {"resume": CHOOSE}),
+            (["-r", "-y"], {"resume": CHOOSE, "yolo": True}),
+            (["-y", "-r"], {"resume": CHOOSE, "yolo": True}),
+            (["-r", "5a3e"], {"resume": "5a3e"}),
+            (["-c"], {"continue_last": True}),
+            (["-p", "- fix the bug", "--no-session"], {"prompt": "- fix the bug", "save": False}),
+            (
+                ["-m", "openai:gpt-5", "-C", "/", "-l", "1.5"],
+                {"model": "openai:gpt-5", "cwd": Path("/"), "cost_limit": 1.5},
+            ),
+            (["--budget", "50%", "--policy", "paper"], {"budget": "50%", "policy": "paper"}),
+            (["-p", "x", "--output-format", "stream-json"], {"prompt": "x", "output_format": "stream-json"}),
         ],
+        ids=" ".join,
     )
-    def test_the_session_to_resume(self, args: list[str], last: bool, session_id: str | None) -> None:
-        options = self.options(*args)
-        assert (options.continue_last, options.resume) == (last, session_id)
+    def test_what_a_command_line_says(self, args: list[str], changes: dict[str, Any]) -> None:
+        assert self.options(*args) == replace(AgentOptions(cwd=Path.cwd()), **changes)
 
-    def test_a_task_from_standard_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "stdin", io.StringIO("do this\nand that\n"))
-        assert self.options("-p", "-").prompt == "do this\nand that\n"
-
-    def test_a_task_that_is_no_text_is_made_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for encoding in ("utf-8", "ascii"):
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xc3\xa9 \xff"), encoding=encoding))
-            assert self.options("-p", "-").prompt == "é \ufffd"
-
-    def test_a_task_that_begins_with_a_dash(self) -> None:
-        assert self.options("-p", "- fix the bug").prompt == "- fix the bug"
+    @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+    def test_a_task_from_standard_input_is_text(self, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xc3\xa9 \xff\nand that\n"), encoding=encoding))
+        assert self.options("-p", "-").prompt == "é \ufffd\nand that\n"
 
 
 class TestLoading:
@@ -249,24 +225,20 @@ class TestEnding:
         assert capsys.readouterr() == ("", "")
 
     @pytest.mark.full
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
     @pytest.mark.parametrize("options", [[], ["--json"]], ids=["picture", "json"])
-    def test_a_reader_that_has_gone_is_no_error(self, spawn: Run, tmp_path: Path, options: list[str]) -> None:
+    def test_a_reader_that_has_gone_is_no_error_and_a_full_disk_is(
+        self, spawn: Run, tmp_path: Path, options: list[str]
+    ) -> None:
         path = sample.save(tmp_path, cwd=tmp_path)
         reader, writer = os.pipe()
         os.close(reader)
         done = spawn("plan", path, *options, stdout=writer)
         os.close(writer)
         assert (done.code, done.err) == (1, "")
-
-    @pytest.mark.full
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-    @pytest.mark.parametrize("options", [[], ["--json"]], ids=["picture", "json"])
-    def test_a_full_disk_is_told_in_a_line(self, spawn: Run, tmp_path: Path, options: list[str]) -> None:
-        path = sample.save(tmp_path, cwd=tmp_path)
         with Path("/dev/full").open("wb") as full:
             done = spawn("plan", path, *options, stdout=full)
-        assert done.code == 1
-        assert done.err.count("\n") == 1
+        assert (done.code, done.err.count("\n")) == (1, 1)
         assert "No space left on device" in done.err
 
     def test_an_output_that_is_closed(self, spawn: Run, tmp_path: Path) -> None:

@@ -22,29 +22,18 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(Path(".venv/bin/wane"))
 
 
-def test_what_is_not_on_the_path_is_named_by_its_path(started: str, tmp_path: Path) -> None:
-    path = {"PATH": str(tmp_path / "elsewhere")}
-    assert program(started, path) == started
-    assert program(str(tmp_path / started), path) == started
-    assert subprocess.run([program(started, path)], capture_output=True, text=True, check=True).stdout == "found\n"
-
-
-def test_what_is_on_the_path_is_named_by_its_name(started: str, tmp_path: Path) -> None:
-    path = {"PATH": str((tmp_path / started).parent)}
-    assert program(started, path) == "wane"
-    assert program(str(tmp_path / started), path) == "wane"
-
-
-def test_another_command_of_the_name_does_not_count(started: str, tmp_path: Path) -> None:
+def test_what_the_shell_finds_is_named_by_its_name_and_all_else_by_its_path(started: str, tmp_path: Path) -> None:
     other = tmp_path / "other" / "wane"
     other.parent.mkdir()
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)
-    assert program(started, {"PATH": str(other.parent)}) == started
-
-
-def test_the_path_that_uv_sets_is_not_the_shells(started: str, tmp_path: Path) -> None:
-    assert program(started, {"PATH": str((tmp_path / started).parent), "UV": "/usr/bin/uv"}) == started
+    folder = str((tmp_path / started).parent)
+    for path, name in (("elsewhere", started), (folder, "wane"), (str(other.parent), started)):
+        assert program(started, {"PATH": path}) == program(str(tmp_path / started), {"PATH": path}) == name
+    assert program(started, {"PATH": folder, "UV": "/usr/bin/uv"}) == started, (
+        "the path that uv sets is not the shell's"
+    )
+    assert subprocess.run([started], capture_output=True, text=True, check=True).stdout == "found\n"
 
 
 def test_elsewhere_the_whole_path_is_given_as_a_shell_reads_it(
@@ -58,10 +47,9 @@ def test_elsewhere_the_whole_path_is_given_as_a_shell_reads_it(
     assert program(whole, {"PATH": ""}) == f"'{whole}'"
 
 
-def test_a_module_is_run_by_its_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_is_run_by_its_interpreter_and_another_program_names_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert program("/x/wane/__main__.py", {}) == f"{sys.executable} -m wane"
-
-
-def test_a_program_of_another_name_names_the_command() -> None:
     assert program("/usr/bin/pytest", {}) == "wane"

@@ -4,7 +4,7 @@ import pytest
 
 from wane.account import Account
 from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
-from wane.cli.chat.footer import Activity, elapsed
+from wane.cli.chat.narration import Activity, elapsed
 
 
 def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:

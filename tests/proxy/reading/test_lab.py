@@ -15,7 +15,7 @@ from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep, work
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, ResponsesClient, Upstream, every_client, exchange
 from wane import Kind, chars
-from wane.cli.sessions.saved import load_session
+from wane.cli.sessions.show import load_session
 from wane.conversation import ContextSettings
 from wane.journal import (
     ConfigRecord,

@@ -15,7 +15,7 @@ from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, RemindedClient, every_client
 from wane import Kind, chars
-from wane.cli.sessions.saved import Session, load_session
+from wane.cli.sessions.show import Session, load_session
 from wane.formats import Part, get_format
 from wane.journal import MessageRecord
 from wane.prices import Prices

@@ -28,7 +28,7 @@ from tests.proxy.server.support import (
 from tests.proxy.world import Client, Upstream, every_client
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE
-from wane.cli.proxy.shadow import Shadow
+from wane.cli.proxy.options import Shadow
 from wane.conversation.context import ContextSettings
 from wane.journal import SessionStore
 from wane.lab.readers import read_session

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.scripted.requests import TOOLS, request, said, user
 from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.mind import PATIENCE, Decision, Position, decide, find, position_in
@@ -44,61 +46,70 @@ def tools_of(reply: Decision) -> list[str]:
     return [call.tool for call in reply.calls]
 
 
-def test_it_begins_where_the_user_does() -> None:
-    reply = answer(user(TASK.prompt))
-    assert str(reply.position) == "1.1"
-    assert tools_of(reply) == ["delimiter", "grep", "read_file"]
+DONE = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
+STALE = ("edit_file", {"path": PATH, "old_text": "x", "new_text": "y"}, "Error: old_text not found in shop.py.")
+
+
+@pytest.mark.parametrize(
+    ("messages", "position", "tools"),
+    [
+        ([user(TASK.prompt)], "1.1", ["delimiter", "grep", "read_file"]),
+        ([*said("9.9", read()), user(TASK.prompt)], "1.1", ["delimiter", "grep"]),
+        (said("1.2", read()), "1.3", ["edit_file"]),
+        (said("1.2"), "1.3?", ["read_file"]),
+        (said("1.3?", read()), "1.3", ["edit_file"]),
+        ([user(TASK.prompt), *said("1.3", STALE)], "1.3?", ["read_file"]),
+        ([*said("1.1", read()), *said("1.2", DONE)], "1.4", ["shell", "delimiter"]),
+        ([user(TASK.prompt), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))], "1.3", ["edit_file"]),
+        ([user("hello")], "0.0", []),
+    ],
+    ids=[
+        "it begins where the user does",
+        "what is in view is not read again",
+        "its place is what it said last, even if the task is out of view",
+        "what is not in view is looked up",
+        "and the step comes back",
+        "an edit of what has changed meanwhile leads to a read",
+        "an edit that is done is not done again",
+        "after a corrected mark the plan goes on",
+        "a request without a task gets an answer",
+    ],
+)
+def test_where_it_is_and_what_it_does(messages: list[Message], position: str, tools: list[str]) -> None:
+    reply = answer(*messages)
+    assert (str(reply.position), tools_of(reply)) == (position, tools)
 
 
 def test_without_the_tool_it_marks_nothing() -> None:
-    assert tools_of(answer(user(TASK.prompt), tools=tuple(tool for tool in TOOLS if tool != "delimiter"))) == [
-        "grep",
-        "read_file",
-    ]
+    tools = tuple(tool for tool in TOOLS if tool != "delimiter")
+    assert tools_of(answer(user(TASK.prompt), tools=tools)) == ["grep", "read_file"]
 
 
-def test_what_is_in_view_is_not_read_again() -> None:
-    reply = answer(*said("9.9", read()), user(TASK.prompt))
-    assert tools_of(reply) == ["delimiter", "grep"]
-    assert list(reply.knowledge) == [Definition(PATH, "def price(")]
-
-
-def test_its_place_is_what_it_said_last_even_if_the_task_is_out_of_view() -> None:
+def test_it_says_what_it_knows_and_what_it_looks_for() -> None:
+    assert list(answer(*said("9.9", read()), user(TASK.prompt)).knowledge) == [Definition(PATH, "def price(")]
     reply = answer(*said("1.2", read()))
-    assert str(reply.position) == "1.3"
     assert reply.say == "Change it, tax is 3."
     assert reply.calls == (Call("edit_file", {"path": PATH, "old_text": OLD.rstrip(), "new_text": NEW.strip("\n")}),)
+    assert set(answer(*said("1.2")).sought) == {Definition(PATH, "def price("), TAX}
 
 
-def test_what_is_not_in_view_is_looked_up_and_the_step_comes_back() -> None:
-    lookup = answer(*said("1.2"))
-    assert (str(lookup.position), tools_of(lookup)) == ("1.3?", ["read_file"])
-    assert set(lookup.sought) == {Definition(PATH, "def price("), TAX}
-    assert str(answer(*said("1.3?", read())).position) == "1.3"
-
-
-def test_it_gives_up_when_looking_does_not_help() -> None:
-    reply = answer(*said(f"1.3{'?' * PATIENCE}", read("[shop.py | 1 lines]\n     1\tempty\n")))
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        (said(f"1.3{'?' * PATIENCE}", read("[shop.py | 1 lines]\n     1\tempty\n")), "do not find it"),
+        ([user(TASK.prompt), *said("1.4", ("shell", {"command": "sh check"}, "FAILED\n[exit code: 1]"))], "tests fail"),
+    ],
+    ids=["looking does not help", "the tests fail"],
+)
+def test_when_it_gives_up(messages: list[Message], why: str) -> None:
+    reply = answer(*messages)
     assert not reply.calls
-    assert "do not find it" in reply.say
-
-
-def test_an_edit_of_what_has_changed_meanwhile_leads_to_a_read() -> None:
-    edit = ("edit_file", {"path": PATH, "old_text": "x", "new_text": "y"}, "Error: old_text not found in shop.py.")
-    reply = answer(user(TASK.prompt), *said("1.3", edit))
-    assert (str(reply.position), tools_of(reply)) == ("1.3?", ["read_file"])
-
-
-def test_an_edit_that_is_done_is_not_done_again() -> None:
-    edit = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
-    reply = answer(*said("1.1", read()), *said("1.2", edit))
-    assert str(reply.position) == "1.4"
+    assert why in reply.say
 
 
 def test_the_newest_text_counts() -> None:
-    edit = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
     refused = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": "def price(n):\n    pass"}, "Error: refused")
-    sight = Sight(request(*said("1.1", read()), *said("1.2", edit), *said("1.3", refused)))
+    sight = Sight(request(*said("1.1", read()), *said("1.2", DONE), *said("1.3", refused)))
     found = find(sight, Definition(PATH, "def price("))
     assert found is not None
     assert found.text == NEW.strip("\n")
@@ -121,17 +132,6 @@ def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
     reply = answer(user(TASK.prompt), *said("1.2", wrong))
     assert str(reply.position) == "1.2!"
     assert reply.calls == (Call("delimiter", json.loads(right)),)
-    assert (
-        str(answer(user(TASK.prompt), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))).position)
-        == "1.3"
-    )
-
-
-def test_failing_tests_end_the_task() -> None:
-    failed = ("shell", {"command": "sh check"}, "FAILED\n[exit code: 1]")
-    reply = answer(user(TASK.prompt), *said("1.4", failed))
-    assert not reply.calls
-    assert "tests fail" in reply.say
 
 
 def test_a_line_may_be_seen_in_a_search() -> None:
@@ -166,7 +166,3 @@ def test_what_only_an_episode_holds_is_recalled_or_where_that_cannot_be_found_ou
 def test_a_place_is_read_back_as_it_is_written() -> None:
     for place in (Position(1, 2), Position(10, 11, "!"), Position(3, 1, "??")):
         assert position_in(Sight(request(*said(str(place))))) == place
-
-
-def test_a_request_without_a_task_gets_an_answer() -> None:
-    assert not answer(user("hello")).calls

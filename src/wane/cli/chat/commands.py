@@ -1,4 +1,4 @@
-"""The chat's commands, which begin with a slash.
+"""The chat's commands, which begin with a slash: how a line names one, and what each does.
 
 What they show with is imported when they run, so that the prompt is there quickly.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.text import Text
 
 from wane.agent.approval.permissions import REMEMBERED, Effect
 from wane.agent.approval.rules import Rule
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
-from wane.cli.chat.command import ChatCommand, Host
 from wane.cli.chat.own_commands import custom_commands
 from wane.cli.terminal.text import counted, local_time, printable, short
 from wane.core.errors import ConfigError
@@ -25,13 +27,98 @@ from wane.strategies.base import traits
 from wane.strategies.registry import describe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from wane.agent.session import AgentSession
     from wane.core import FitReport, Item
     from wane.journal import SessionInfo, SessionStore
+
+_MEANT: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help"}
+"""Lines that are commands without being written as one; nobody says these words to a model."""
+
+
+class Host(Protocol):
+    """The chat, as the commands use it; `interactive.py` has it, and imports this module."""
+
+    console: Console
+    store: SessionStore
+    unseen: tuple[str, int] | None
+
+    @property
+    def session(self) -> AgentSession:
+        """The current session."""
+
+    def begin(self) -> None:
+        """Begin another session."""
+
+    def resume(self, path: Path) -> None:
+        """Resume another session."""
+
+    def offer(self, infos: Sequence[SessionInfo]) -> None:
+        """Take the next input as the choice among these sessions."""
+
+    def quit(self) -> None:
+        """End the chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCommand:
+    """One command.
+
+    Attributes:
+        run: runs it with the text after its name.
+        looks: whether it only looks, so that it may run during a turn.
+        aliases: those that other agents have for it.
+        shows: whether it only looks where it has no argument.
+    """
+
+    name: str
+    arguments: str
+    help: str
+    run: Callable[[Host, str], None]
+    looks: bool = False
+    aliases: tuple[str, ...] = ()
+    shows: bool = False
+
+    def only_looks(self, argument: str) -> bool:
+        """Return whether it changes nothing with this argument."""
+        return self.looks or (self.shows and not argument)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its names."""
+        return (self.name, *self.aliases)
+
+
+def is_command(line: str) -> bool:
+    """Return whether a line is a command: it begins with a slash, but not with a path; or it says to leave."""
+    word = line.split(maxsplit=1)[0] if line else ""
+    return line in _MEANT or (line.startswith("/") and "/" not in word[1:])
+
+
+def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] = ()) -> tuple[ChatCommand, str]:
+    """Return the command that a line names, by a name or an unambiguous beginning, and the rest of the line.
+
+    Raises:
+        ConfigError: if no command has this name, or several have; or if there is a rest, and the command takes none.
+    """
+    word, _, argument = line.strip().partition(" ")
+    word = _MEANT.get(word, word)
+    matches = [command for command in commands if word in command.names] or [
+        command for command in commands if any(name.startswith(word) for name in command.names)
+    ]
+    argument = argument.strip()
+    if len(matches) == 1:
+        if argument and not matches[0].arguments:
+            raise ConfigError(f"{matches[0].name} takes nothing after it, but there is {argument!r}")
+        return matches[0], argument
+    if matches:
+        names = [name for command in matches for name in command.names if name.startswith(word)]
+        raise ConfigError(f"{word} could be {', '.join(names[:-1])} or {names[-1]}")
+    near = get_close_matches(word, [*(name for command in commands for name in command.names), *own], 1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    raise ConfigError(f"there is no command {word}; {guess}/help lists all")
+
 
 KEYS: Final = (
     ("Enter", "Send. During a turn, what you type waits; Up takes it back."),
@@ -47,9 +134,6 @@ KEYS: Final = (
 """What /help tells about keys, and about what a line may begin with."""
 
 _ROWS: Final = 40
-
-_MORE: Final = re.compile(r'\[(\d+) more\. Go on with: \{.*"offset": (\d+)\}\]\Z')
-"""The end of a page of a search, which tells the model how to get the next page."""
 
 
 def _context(chat: Host, _: str) -> None:
@@ -253,9 +337,12 @@ def _search(chat: Host, text: str) -> None:
             raise ConfigError("/search needs a text or a pattern to look for; no earlier search has more to show")
         text, offset = chat.unseen
     page = chat.session.search(text, offset)
-    remainder = _MORE.search(page)
+    # The end of a page tells the model how to get the next one.
+    remainder = re.search(r'\[(\d+) more\. Go on with: \{.*"offset": (\d+)\}\]\Z', page)
     chat.unseen = (text, int(remainder[2])) if remainder else None
-    _show_page(chat, _MORE.sub(r"[\1 more; /search shows them]", page))
+    if remainder:
+        page = f"{page[: remainder.start()]}[{remainder[1]} more; /search shows them]"
+    _show_page(chat, page)
 
 
 def _show_page(chat: Host, page: str) -> None:

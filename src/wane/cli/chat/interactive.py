@@ -25,10 +25,8 @@ from wane.agent.images import images_in
 from wane.agent.tools import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
-from wane.cli.chat.command import ChatCommand, find_command, is_command
-from wane.cli.chat.commands import COMMANDS, chosen
-from wane.cli.chat.footer import Activity, footer
-from wane.cli.chat.narration import Narration, safe
+from wane.cli.chat.commands import COMMANDS, ChatCommand, chosen, find_command, is_command
+from wane.cli.chat.narration import Activity, Narration, footer, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
 from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
@@ -117,7 +115,11 @@ class Chat:
             key_bindings=chat_keys(self),
             completer=ThreadedCompleter(ChatCompleter(self._names, options.cwd)),
             complete_while_typing=True,
-            history=history_at(self.store.root if options.save else None, self._remembers, self.pastes),
+            history=history_at(
+                self.store.root if options.save else None,
+                lambda line: bool(line.strip()) and not self._question.open and self._choices is None,
+                self.pastes,
+            ),
             # What is above the prompt at that moment would stay: `_line_typed` writes the line itself.
             erase_when_done=True,
             input=keys,
@@ -293,7 +295,10 @@ class Chat:
                 command, argument = self._command(line)
                 command.run(self, argument)
             elif choices is not None and line:
-                self._choose(line, choices)
+                # After a wrong answer the line comes back to be corrected, and the question stays.
+                self._choices, self._kept = choices, line
+                self.resume(self.store.find(chosen(choices, line)))
+                self._choices, self._kept = None, ""
         except WaneError as error:
             self.console.print(Text(safe(str(error)), style="red"))
 
@@ -316,21 +321,9 @@ class Chat:
         except WaneError:
             return True  # tell the error at once
 
-    def _filled(self, line: str) -> str:
-        command = self._custom(line)
-        return line if command is None else command.filled(line.removeprefix(command.name).strip())
-
     @property
     def _cwd(self) -> Path:
         return self._options.cwd if self._session is None else self._session.cwd
-
-    def _choose(self, line: str, choices: Sequence[SessionInfo]) -> None:
-        try:
-            self.resume(self.store.find(chosen(choices, line)))
-        except WaneError:
-            # The line comes back to be corrected, and the question stays.
-            self._choices, self._kept = choices, line
-            raise
 
     async def _work(self, line: str) -> None:
         line = self.pastes.full(line)
@@ -344,7 +337,9 @@ class Chat:
                 images = images_in(line, self.session.cwd)
                 for path in images:
                     self.console.print(Text(safe(f"(image {path})"), style="dim"))
-                self._narration.end(await self.session.run(self._filled(line), self._narrate, images))
+                command = self._custom(line)
+                prompt = line if command is None else command.filled(line.removeprefix(command.name).strip())
+                self._narration.end(await self.session.run(prompt, self._narrate, images))
         finally:
             ticking.cancel()
             self._turn = self._activity = None
@@ -430,9 +425,6 @@ class Chat:
         own = [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
         aliases = [(name, command.help) for command in COMMANDS for name in command.aliases]
         return [*((command.name, command.help) for command in COMMANDS), *own, *aliases]
-
-    def _remembers(self, line: str) -> bool:
-        return bool(line.strip()) and not self._question.open and self._choices is None
 
     def _unkept(self) -> str:
         if self._question.open:

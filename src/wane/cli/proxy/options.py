@@ -1,24 +1,26 @@
-"""Turns options of the command line into a proxy's settings."""
+"""Turns options of the command line into a proxy's settings; with `--shadow`, what Wane would have done."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli.failure import UsageError, need_proxy
+from wane.cli.lab.commands import PRICE
 from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
-from wane.cli.proxy.shadow import Shadow
-from wane.cli.sessions.stores import STORE_VARIABLE
+from wane.cli.sessions.stores import STORE_VARIABLE, with_store
 from wane.cli.values import NO_SHARE, by_tool
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import parse_budget
-from wane.core.errors import ConfigError
+from wane.core.errors import ConfigError, WaneError
 from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
-from wane.strategies.base import traits
+from wane.proxy.store.base import Store
+from wane.strategies.base import Settings, traits
 
 if TYPE_CHECKING:
+    from wane.lab.session import RecordedSession
     from wane.proxy.server.run import ProxyOptions
 
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
@@ -46,10 +48,18 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
             "give the provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
         )
     context, treatment = command.context, command.treatment
+    address = Address() if command.listen is None else Address.parse(command.listen)
+    try:
+        socket.getaddrinfo(address.host, address.port, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise UsageError(
+            f"--listen is {command.listen!r}, and there is no host {address.host!r}; write HOST:PORT, such as "
+            "127.0.0.1:8484"
+        ) from None
     waits = {"read": treatment.timeout, "grace": command.grace}
     server = ServerSettings(
         upstream=UpstreamUrl.parse(command.upstream),
-        listen=Address() if command.listen is None else _address(command.listen),
+        listen=address,
         token=command.token or environ.get(TOKEN_VARIABLE) or None,
         strict=treatment.strict,
         usage=treatment.usage or "auto",
@@ -113,23 +123,6 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
     return options if shadow is None else replace(options, context=shadow.watching, predict=shadow.tell)
 
 
-def _address(text: str) -> Address:
-    """Return the address to listen on.
-
-    Raises:
-        ConfigError: if it is none.
-        UsageError: if no host has its name.
-    """
-    address = Address.parse(text)
-    try:
-        socket.getaddrinfo(address.host, address.port, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError):
-        raise UsageError(
-            f"--listen is {text!r}, and there is no host {address.host!r}; write HOST:PORT, such as 127.0.0.1:8484"
-        ) from None
-    return address
-
-
 def context_settings(options: ContextOptions) -> ContextSettings:
     """Return how to manage contexts.
 
@@ -162,3 +155,62 @@ def context_settings(options: ContextOptions) -> ContextSettings:
             "leave it out, or give --strategy cwl or paper"
         )
     return settings
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """`--shadow`: the settings that a watching proxy does not use, and where its sessions are."""
+
+    store: str
+    context: ContextSettings
+
+    @classmethod
+    def of(cls, context: ContextSettings, store: str | None) -> Shadow:
+        """Return the shadow of a proxy.
+
+        Args:
+            context: how contexts would be managed.
+            store: where sessions are stored; None for memory only.
+
+        Raises:
+            UsageError: if there is nothing to predict, a setting needs a tool, or the sessions cannot be read back.
+        """
+        if not traits(context.strategy).bounded:
+            raise UsageError("--shadow says what a strategy would do, and --strategy none does nothing: name another")
+        if context.recall or context.tasks:
+            tool = "--recall" if context.recall else "--tasks"
+            raise UsageError(f"--shadow gives the model no tool, so {tool} has no effect: leave it out")
+        if store is None:
+            raise UsageError("--shadow reads sessions back from their store: leave out --no-store")
+        return cls(store, context)
+
+    @property
+    def watching(self) -> ContextSettings:
+        """The settings of the proxy itself, which evicts nothing and gives the model no tool."""
+        return replace(self.context, strategy="none", annotate="model", recall=False)
+
+    def tell(self, sessions: Iterable[str]) -> list[str]:
+        """Return sentences on what Wane would have done in sessions, given by their ids. It needs no event loop."""
+        from wane.lab.readers.journal import session_of
+        from wane.lab.shadow import predict
+
+        recorded: list[RecordedSession] = []
+        unread: list[str] = []
+
+        async def collect(store: Store) -> None:
+            for session in sessions:
+                try:
+                    recorded.append(session_of(await store.header(session), await store.read(session)))
+                except WaneError as error:
+                    unread.append(str(error).rstrip("."))
+
+        with_store(self.store, collect)
+        settings = Settings(
+            budget=self.context.budget, policy=self.context.policy, tool_classes=self.context.tool_classes
+        )
+        try:
+            prediction = predict(recorded, self.context.strategy, settings, PRICE)
+        except WaneError as error:
+            return [f"What Wane would have done cannot be told: {error}."]
+        lines = ["No model has answered yet."] if prediction is None else prediction.lines
+        return [*lines, *(f"Left out: {why}." for why in unread)]

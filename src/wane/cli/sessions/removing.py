@@ -78,7 +78,7 @@ def _drop_marks(directory: Path, paths: Iterable[Path]) -> None:
 
 
 def _delete_turn(path: Path, number: int) -> None:
-    from wane.cli.sessions.saved import load_session
+    from wane.cli.sessions.show import load_session
 
     with Journal.open(path) as journal:
         session = load_session(path)

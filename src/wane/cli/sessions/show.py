@@ -1,42 +1,171 @@
-"""`wane show`: one session, its episodes as a tree below the user's turns, its passes, and what it cost."""
+"""`wane show`: a saved session, its episodes as a tree below the user's turns, its passes, and what it cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from wane.account import Account
+from wane.account import NOTHING, Account
 from wane.cli import failure
 from wane.cli.commands import ShowOptions
 from wane.cli.failure import InputError, UsageError
 from wane.cli.lab.reading import located
 from wane.cli.sessions.listing import agent_of, described, short_id
 from wane.cli.sessions.receipts import show_request
-from wane.cli.sessions.saved import Session, Turn, load_session
 from wane.cli.terminal import layout, picture
-from wane.cli.terminal.picture import Role, Row, elided, plain_table
+from wane.cli.terminal.picture import Band, Role, Row, elided, plain_table
 from wane.cli.terminal.text import counted, cut, local_time, plain_console, printable, write_json
-from wane.core import Kind, Pinned
+from wane.core import Episode, Item, Kind, Pinned
 from wane.core.errors import JournalError
+from wane.formats import get_format
 from wane.formats.recordings import is_journal, recording_agent
-from wane.journal import PassRecord
+from wane.journal import MessageRecord, PassRecord, SessionFile, model_calls, read
 from wane.journal.records import UNKNOWN_PARENT
+from wane.journal.store import id_of
+from wane.journal.titles import TITLE_LENGTH, title_of
 from wane.lab.readers import head
 from wane.lab.readers.databases import is_database
+from wane.lab.readers.kin import descendants
+from wane.rebuilding import Rebuilt, rebuild
+from wane.strategies.base import Substitute
 
 _ROWS: Final = 60
 _LABELS: Final = ("whole", "view")
 _NOTE_LENGTH: Final = 66
 _NAMES: Final = 5
 
-_Pass: TypeAlias = tuple[PassRecord, Pinned | None]
-"""A pass, and what held the tokens if it could not meet the budget."""
+
+@dataclass(frozen=True, slots=True)
+class NextView:
+    """The view of the next request.
+
+    Attributes:
+        tokens: tokens of the view, by the provider's count as far as known.
+        evicted: tokens of the history that it does not hold, by our own count.
+        visible: indexes of the items that it holds unchanged.
+        instead: by item, the tokens of its substitute.
+    """
+
+    tokens: int
+    evicted: int
+    visible: Sequence[int]
+    instead: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A user turn: the index of its item, and its beginning."""
+
+    item: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedAgent:
+    """A session of a sub-agent that a saved session, or another sub-agent of it, started.
+
+    Attributes:
+        usage: of its model calls; None if it cannot be read.
+    """
+
+    id: str
+    usage: Account | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A saved session, loaded, with its sub-agents."""
+
+    file: SessionFile
+    rebuilt: Rebuilt
+    turns: tuple[Turn, ...]
+    view: NextView
+    agents: tuple[SavedAgent, ...]
+
+    @property
+    def usage_of_agents(self) -> Account:
+        """The usage of its sub-agents' model calls, without those of sub-agents that cannot be read."""
+        return sum((agent.usage for agent in self.agents if agent.usage is not None), NOTHING)
+
+    @property
+    def items(self) -> list[Item]:
+        """The items of its history."""
+        return [item for item, _ in self.rebuilt.items]
+
+    @property
+    def blocks(self) -> list[Band]:
+        """Its history as blocks; those in the view are kept."""
+        items = self.items
+        kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
+        view = self.view
+        parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, view.visible, view.instead)
+        # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
+        parts += layout.index_block(self.rebuilt.window)
+        besides = view.tokens - sum(part.tokens for part in parts if part.stays)
+        return [Band(Role.SYSTEM, max(0, besides)), *parts]
+
+    @property
+    def history_tokens(self) -> int:
+        """Tokens of the view with everything that was evicted."""
+        return self.view.tokens + self.view.evicted
+
+    @property
+    def passes(self) -> list[tuple[PassRecord, Pinned | None]]:
+        """Its passes, in order, with what held the tokens if one could not meet the budget."""
+        records = [record for record in self.file.records if isinstance(record, PassRecord)]
+        return list(zip(records, self.rebuilt.shortfalls, strict=True))
+
+    @property
+    def usage(self) -> Account:
+        """The usage of its model calls."""
+        return Account.of(self.file.records)
+
+    @property
+    def models(self) -> list[str]:
+        """The models that answered, in order."""
+        return list(dict.fromkeys(call.model for call in model_calls(self.file.records) if call.model))
+
+    def turn_of(self, episode: Episode) -> int:
+        """Number of the user turn in which an episode began, from 0; -1 before the first."""
+        within = (one for one in self.rebuilt.episodes if one.spans and episode in one.lineage())
+        first = min((one.spans[0][0] for one in within), default=0)  # a task that was not a call has no items
+        return bisect_right(self.turns, first, key=lambda turn: turn.item) - 1
+
+
+def load_session(path: Path) -> Session:
+    """Read a session and rebuild it.
+
+    Raises:
+        JournalError: if it cannot be read, or does not replay.
+        FormatError: if a message is not in its format.
+        MissingExtraError: if its message format or its strategy needs an extra that is not installed.
+    """
+    file = read(path)
+    rebuilt = rebuild(file.records, get_format(file.header.format))
+    messages = [record.message for record in file.records if isinstance(record, MessageRecord)]
+    turns: dict[int, Turn] = {}  # by message
+    for index, (item, part) in enumerate(rebuilt.items):
+        if item.kind is Kind.USER and (number := rebuilt.transcript.message_of(index)) not in turns:
+            # A turn that an agent wrote for its user, in tags, is better than nothing.
+            turns[number] = Turn(index, title_of(messages[number]) or part.text[:TITLE_LENGTH])
+    agents: list[SavedAgent] = []
+    for child in descendants(path):
+        try:
+            usage = Account.of(read(child).records)
+        except JournalError:
+            usage = None
+        agents.append(SavedAgent(id_of(child), usage))
+    engine, slots = rebuilt.engine, rebuilt.engine.view
+    instead = {slot.index: slot.tokens for slot in slots if isinstance(slot, Substitute) and slot.index is not None}
+    view = NextView(engine.tokens, engine.evicted, [slot for slot in slots if isinstance(slot, int)], instead)
+    return Session(file, rebuilt, tuple(turns.values()), view, tuple(agents))
 
 
 def show_session(options: ShowOptions) -> int:
@@ -49,7 +178,11 @@ def show_session(options: ShowOptions) -> int:
     try:
         session = load_session(path)
     except JournalError as error:
-        if (agent := _other_agent(path)) is None:
+        agent: str | None = "OpenCode or Goose"
+        if not is_database(path):
+            beginning = head(path) if path.is_file() else []
+            agent = None if is_journal(beginning) else recording_agent(beginning)
+        if agent is None:
             raise
         raise InputError(
             f"{options.name} is a session of {agent}, and wane show knows only Wane's own; look at it with: "
@@ -60,14 +193,6 @@ def show_session(options: ShowOptions) -> int:
     else:
         _print(session, options.full)
     return failure.OK
-
-
-def _other_agent(path: Path) -> str | None:
-    """Return the agent that recorded a file; None if it is Wane, or not known."""
-    if is_database(path):
-        return "OpenCode or Goose"
-    beginning = head(path) if path.is_file() else []
-    return None if is_journal(beginning) else recording_agent(beginning)
 
 
 def session_dict(session: Session) -> dict[str, Any]:
@@ -110,7 +235,7 @@ def session_dict(session: Session) -> dict[str, Any]:
             }
             for episode in session.rebuilt.episodes
         ],
-        "passes": [_pass_dict(*entry) for entry in _passes(session)],
+        "passes": [_pass_dict(record, pinned) for record, pinned in session.passes],
         "index": None if (index := session.rebuilt.window.index) is None else asdict(index),
     }
 
@@ -132,7 +257,10 @@ def tree(session: Session, *, full: bool) -> list[Row]:
             below.setdefault(session.turn_of(outermost), []).append(replace(row, note=note, depth=row.depth + 1))
     top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
     rows = top + below.get(-1, [])
-    for number, (turn, tokens) in enumerate(_turns(session)):
+    items = session.items
+    for number, (turn, following) in enumerate(zip_longest(session.turns, session.turns[1:])):
+        own = items[turn.item : following.item if following else None]
+        tokens = sum(item.tokens for item in own if item.kind is Kind.USER)
         rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
     # Other strategies spare nothing for the reasons that eviction by episode has.
@@ -147,18 +275,6 @@ def describe_usage(usage: Account) -> str:
     cache = f"{usage.cache_read_tokens:,} read from the cache, {usage.cache_write_tokens:,} written to it"
     read = counted(usage.input_tokens, "token")
     return f"{counted(usage.calls, 'model call')}: {read} in ({cache}), {usage.output_tokens:,} out; {usage.describe()}"
-
-
-def _turns(session: Session) -> Iterator[tuple[Turn, int]]:
-    """The user's turns with their tokens."""
-    items = session.items
-    for turn, following in zip_longest(session.turns, session.turns[1:]):
-        own = items[turn.item : following.item if following else None]
-        yield turn, sum(item.tokens for item in own if item.kind is Kind.USER)
-
-
-def _passes(session: Session) -> list[_Pass]:
-    return list(zip(session.passes, session.rebuilt.shortfalls, strict=True))
 
 
 def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
@@ -191,7 +307,7 @@ def _print(session: Session, full: bool) -> None:
     table = picture.EpisodeTable(tree(session, full=full), limit, _LABELS)
     console.print(picture.titled("Episodes", table))
     if session.passes:
-        console.print(picture.titled("Passes", _pass_table(_passes(session), limit)))
+        console.print(picture.titled("Passes", _pass_table(session, limit)))
     if (index := session.rebuilt.window.index) is not None:
         console.print(picture.titled("The index of what has left the view", Text(printable(index.text, "\n"))))
     window = picture.WindowPicture(session.blocks, session.rebuilt.window.budget, _LABELS)
@@ -237,30 +353,23 @@ def _summary(session: Session) -> RenderableType:
     return table
 
 
-def _pass_table(passes: list[_Pass], limit: int | None) -> RenderableType:
+def _pass_table(session: Session, limit: int | None) -> RenderableType:
     table = plain_table(">pass", "when", ">before", ">after", ">budget", "*from")
-    for row in elided(list(enumerate(passes, start=1)), limit):
+    for row in elided(list(enumerate(session.passes, start=1)), limit):
         if isinstance(row, int):
             table.add_row("", f"({row:,} more)")
             continue
         number, (record, pinned) = row
+        names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
+        took = ", ".join(names[:_NAMES]) or "nothing"
+        if len(names) > _NAMES:
+            took += f" and {len(names) - _NAMES} more"
+        if pinned is not None:
+            took += f"; {record.tokens_after - record.budget:,} over the budget: {pinned.explain()}"
         when = "" if record.at is None else f"{record.at.astimezone():%H:%M:%S}"
-        table.add_row(
-            f"{number}",
-            when,
-            f"{record.tokens_before:,}",
-            f"{record.tokens_after:,}",
-            f"{record.budget:,}",
-            _took(record, pinned),
-        )
+        figures = [f"{tokens:,}" for tokens in (record.tokens_before, record.tokens_after, record.budget)]
+        table.add_row(f"{number}", when, *figures, printable(took))
     return table
-
-
-def _took(record: PassRecord, pinned: Pinned | None) -> str:
-    names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
-    listed = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-    over = "" if pinned is None else f"; {record.tokens_after - record.budget:,} over the budget: {pinned.explain()}"
-    return printable(f"{listed or 'nothing'}{over}")
 
 
 def _one_line(text: str, full: bool) -> str:
