@@ -28,7 +28,7 @@ from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import DELIMITER, ContextWindow, Episode, EpisodeType, parse_budget
 from wane.lab.counting import Material, count
-from wane.lab.loss.files import Files
+from wane.lab.loss.index import Files
 from wane.scripted.calls import act, edit, end, explore, read, shell
 from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.repository import python_for_commands

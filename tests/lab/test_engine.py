@@ -15,9 +15,18 @@ import pytest
 from tests.lab.tales import AUTOMATIC, Tale, working
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.lab.replaying.compare import run_all
-from wane.lab.replaying.engine import Engine, InProcess, Job, OnRay, Processes, cores, get_engine
+from wane.lab.replaying.engine import (
+    Engine,
+    InProcess,
+    Job,
+    OnRay,
+    Processes,
+    WorkerLostError,
+    cores,
+    get_engine,
+    run_in_processes,
+)
 from wane.lab.replaying.replay import Replay
-from wane.lab.replaying.workers import WorkerLostError, run_in_processes
 from wane.strategies.base import Settings
 from wane.strategies.registry import STRATEGY_NAMES
 

@@ -17,7 +17,7 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.identifiers import candidates, identifiers, spoken
 from wane.lab.loss import CallLoss, Index, Loss, LossTotals, Reread
-from wane.lab.loss.files import Touched, touched
+from wane.lab.loss.index import Touched, touched
 from wane.lab.readers import join, read_session
 from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Slot, Substitute

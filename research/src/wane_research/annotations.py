@@ -17,8 +17,7 @@ from wane.core import Added, ContextWindow, Episode, EpisodeType, Kind, Level
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
 from wane.lab.counting import Material
-from wane.lab.loss.files import touched
-from wane.lab.loss.index import Index
+from wane.lab.loss.index import Index, touched
 from wane.lab.session import RecordedSession
 from wane.recall import RECALL
 from wane.tools.calls import judge_call

@@ -17,9 +17,9 @@ import wane_research
 from wane.core.errors import FormatError, WaneError
 from wane.lab.cache import rules_for
 from wane.lab.readers import gather
+from wane.lab.replaying.engine import run_in_processes
 from wane.lab.replaying.replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.replaying.workers import run_in_processes
 from wane.prices import Period, Prices, Rates
 from wane.strategies.base import Settings, traits
 from wane.strategies.registry import get_strategy
