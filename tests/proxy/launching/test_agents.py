@@ -11,11 +11,7 @@ import pytest
 
 from wane.core.errors import ConfigError
 from wane.proxy.agents.base import AgentCommand, Start, around_proxies, openai_base
-from wane.proxy.agents.claude_code import ClaudeCode
-from wane.proxy.agents.codex import Codex
-from wane.proxy.agents.gemini_cli import GeminiCli
-from wane.proxy.agents.known import OtherAgent, agent_of
-from wane.proxy.agents.pi import Pi
+from wane.proxy.agents.known import ClaudeCode, Codex, GeminiCli, OtherAgent, Pi, agent_of
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.settings import Timeouts, UpstreamUrl
 

@@ -20,9 +20,6 @@ ANTHROPIC: Final = "https://api.anthropic.com"
 OPENAI: Final = "https://api.openai.com/v1"
 GOOGLE: Final = "https://generativelanguage.googleapis.com"
 
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
-
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand:
@@ -133,11 +130,12 @@ def openai_base(proxy: str, upstream: UpstreamUrl) -> str:
 
 def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that let an agent reach this machine directly, if its environment sets an HTTP proxy."""
-    if not any(environ.get(name) or environ.get(name.upper()) for name in _PROXIES):
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    if not any(environ.get(name) or environ.get(name.upper()) for name in names):
         return {}
     current = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     hosts = [host for host in current.split(",") if host.strip()]
-    value = ",".join(hosts + [host for host in _LOOPBACK if host not in hosts])
+    value = ",".join(dict.fromkeys([*hosts, "127.0.0.1", "localhost", "::1"]))
     return {"no_proxy": value, "NO_PROXY": value}
 
 
@@ -153,10 +151,18 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     try:
-        read = parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return parsed(path.read_text(encoding="utf-8"), parse)
+    except (OSError, ValueError):
         return {}
-    return read if isinstance(read, dict) else {}
+
+
+def parsed(settings: str, parse: Callable[[str], Any]) -> dict[str, Any]:
+    """Return the table that settings hold; empty if they are malformed."""
+    try:
+        data = parse(settings)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def table(data: Mapping[str, Any], *names: str) -> dict[str, Any]:

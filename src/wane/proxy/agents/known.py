@@ -1,32 +1,311 @@
-"""Finds the agent by the name of its program; one that Wane does not know is started by the usual variables."""
+"""The coding agents that Wane knows, and how it starts any other: by the usual variables."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Any, Final
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import ANTHROPIC, GOOGLE, OPENAI, Agent, AgentCommand, Api, Start, openai_base
-from wane.proxy.agents.claude_code import ClaudeCode
-from wane.proxy.agents.codex import Codex
-from wane.proxy.agents.gemini_cli import VARIABLE, GeminiCli
-from wane.proxy.agents.pi import Pi
+from wane.proxy.agents.base import (
+    ANTHROPIC,
+    GOOGLE,
+    OPENAI,
+    Agent,
+    AgentCommand,
+    Api,
+    Start,
+    cannot,
+    openai_base,
+    parsed,
+    read_json,
+    read_toml,
+    table,
+    text,
+)
 from wane.proxy.settings import UpstreamUrl
 
-AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Pi())
-"""The agents that Wane knows."""
+_CLAUDE_VARIABLE: Final = "ANTHROPIC_BASE_URL"
+_CLAUDE_ELSEWHERE: Final = {
+    "CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock",
+    "CLAUDE_CODE_USE_VERTEX": "Google Vertex AI",
+    "CLAUDE_CODE_USE_FOUNDRY": "Microsoft Foundry",
+}
 
 
-_ENDINGS: Final = (".exe", ".cmd", ".bat", ".ps1")
+class ClaudeCode(Agent):
+    """Claude Code, with a login or a key: pointed at the proxy by a variable, which settings files can override."""
 
-_VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
+    program = "claude"
+    install = "npm install -g @anthropic-ai/claude-code"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the provider, by the settings files or the environment; Anthropic by default."""
+        return self._set_by_file(command, _CLAUDE_VARIABLE) or command.environ.get(_CLAUDE_VARIABLE) or ANTHROPIC
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the environment and, if a settings file overrides it, settings that override the file."""
+        for variable, service in _CLAUDE_ELSEWHERE.items():
+            value = self._set_by_file(command, variable) or command.environ.get(variable, "")
+            if value.strip().lower() not in ("", "0", "false", "no", "off"):
+                raise cannot("claude", f"{variable} makes it use {service}, whose API Wane does not support; unset it")
+        environ = {_CLAUDE_VARIABLE: proxy}
+        settings = command.option("--settings")
+        if settings is not None:
+            # JSON, or the path of a JSON file.
+            inline = settings.lstrip().startswith("{")
+            read = parsed(settings, json.loads) if inline else read_json(command.folder / settings)
+            if text(table(read, "env"), _CLAUDE_VARIABLE):
+                what = f"its --settings sets {_CLAUDE_VARIABLE}; remove it, and give its value as --upstream"
+                raise cannot("claude", what)
+        if self._set_by_file(command, _CLAUDE_VARIABLE) is None:
+            return Start(environ=environ)
+        if settings is not None:
+            raise cannot(
+                "claude",
+                f"a settings file sets {_CLAUDE_VARIABLE}, which only --settings overrides, and you give --settings"
+                " yourself; remove the variable from the file, and give its value as --upstream",
+            )
+        return Start(("--settings", json.dumps({"env": environ})), environ)
+
+    def _set_by_file(self, command: AgentCommand, variable: str) -> str | None:
+        """The value of a variable in the settings files, the strongest first."""
+        for path in (
+            command.folder / ".claude" / "settings.local.json",
+            command.folder / ".claude" / "settings.json",
+            command.directory("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
+        ):
+            if value := text(table(read_json(path), "env"), variable):
+                return value
+        return None
+
+
+_CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
+_CODEX_BASE: Final = "openai_base_url"
+
+
+class Codex(Agent):
+    """Codex, with a ChatGPT login, a key, or a provider from its configuration.
+
+    It is pointed at the proxy by settings in `-c`, because no environment variable sets its base URL.
+    """
+
+    program = "codex"
+    install = "npm install -g @openai/codex"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the configured provider, or else ChatGPT if the user is logged in there, or else OpenAI."""
+        provider, config = self._provider(command), self._config(command)
+        if provider != "openai":
+            base = text(table(config, "model_providers", provider), "base_url")
+            if base is None:
+                raise cannot("codex", f"the address of its provider {provider!r} is unknown; give it as --upstream")
+            return base
+        return text(config, _CODEX_BASE) or (_CHATGPT if self._is_chatgpt(command) else OPENAI)
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the settings that point its provider at the proxy."""
+        provider = self._provider(command)
+        key = _CODEX_BASE if provider == "openai" else f"model_providers.{provider}.base_url"
+        if key in self._overrides(command):
+            raise cannot("codex", f"-c {key} is given; remove it, and give its value as --upstream")
+        # A JSON string is a TOML string too.
+        before = ["-c", f"{key}={json.dumps(openai_base(proxy, upstream))}"]
+        if provider == "openai" and self._is_chatgpt(command):
+            # Compressed requests could not be managed.
+            before += ["-c", "features.enable_request_compression=false"]
+        return Start(tuple(before))
+
+    def _provider(self, command: AgentCommand) -> str:
+        if "--oss" in command.arguments:
+            raise cannot("codex", "--oss makes it use a local server, whose address no setting changes")
+        config = self._config(command)
+        profile = command.option("-p", "--profile") or text(config, "profile") or ""
+        named = text(table(config, "profiles", profile), "model_provider")
+        provider = self._overrides(command).get("model_provider", named)
+        provider = provider or text(config, "model_provider") or "openai"
+        built_in = ("oss", "ollama", "lmstudio", "amazon-bedrock")
+        if provider in built_in and not table(config, "model_providers", provider):
+            raise cannot("codex", f"no setting changes the address of its provider {provider!r}")
+        return provider
+
+    def _overrides(self, command: AgentCommand) -> dict[str, str]:
+        """The settings that the command line gives as `-c name=value`; the last of a name counts."""
+        parts = [override.partition("=") for override in command.options("-c", "--config")]
+        return {name.strip(): value.strip().strip("\"'") for name, _, value in parts}
+
+    def _config(self, command: AgentCommand) -> dict[str, Any]:
+        return read_toml(command.directory("CODEX_HOME", ".codex") / "config.toml")
+
+    def _is_chatgpt(self, command: AgentCommand) -> bool:
+        """Whether the user is logged in with ChatGPT, a different provider than OpenAI's API."""
+        if command.environ.get("CODEX_API_KEY"):
+            return False
+        login = read_json(command.directory("CODEX_HOME", ".codex") / "auth.json")
+        if mode := text(login, "auth_mode"):
+            return mode.lower().startswith("chatgpt")
+        return not login.get("OPENAI_API_KEY") and bool(login.get("tokens"))
+
+
+_GEMINI_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
+"""The variable with the base URL of Gemini's API, which Google's SDK reads too."""
+
+_GEMINI_SYSTEM_FILES: Final = {
+    "darwin": "/Library/Application Support/GeminiCli/settings.json",
+    "win32": "C:\\ProgramData\\gemini-cli\\settings.json",
+}
+_GEMINI_ELSEWHERE: Final = {"GOOGLE_GENAI_USE_GCA": "a Google login", "GOOGLE_GENAI_USE_VERTEXAI": "Vertex AI"}
+_GEMINI_CHOICES: Final = {"oauth-personal": "a Google login", "vertex-ai": "Vertex AI", "cloud-shell": "Cloud Shell"}
+
+
+class GeminiCli(Agent):
+    """Gemini CLI, pointed at the proxy by a variable that it reads only if it uses a key of Gemini's API.
+
+    With this variable and no choice in its settings, it takes the address for a gateway of its own kind and refuses to
+    start. No run can choose for the user: there is no option for it, and of settings outside the user's own it reads
+    only those that root has written below directories of root's (0.61.0).
+    """
+
+    program = "gemini"
+    install = "npm install -g @google/gemini-cli"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the provider, by the environment; Google by default."""
+        return command.environ.get(_GEMINI_VARIABLE) or GOOGLE
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the environment."""
+        chosen = self._chosen_login(command)
+        if chosen == "gemini-api-key":
+            return Start(environ={_GEMINI_VARIABLE: proxy})
+        used = None if chosen is None else _GEMINI_CHOICES.get(chosen, chosen)
+        if chosen is None:
+            used = next((what for name, what in _GEMINI_ELSEWHERE.items() if command.environ.get(name) == "true"), None)
+        if used is None:
+            what = "no login is chosen in its settings; start gemini once by itself and choose Gemini's API key"
+            raise cannot("gemini", what)
+        raise cannot(
+            "gemini",
+            f"it uses {used}, whose API Wane does not support; choose Gemini's API key in its /auth, and set"
+            " GEMINI_API_KEY",
+        )
+
+    def _chosen_login(self, command: AgentCommand) -> str | None:
+        """How it logs in, by its settings files, the strongest first."""
+        environ = command.environ
+        home = environ.get("GEMINI_CLI_HOME")
+        user = Path(home).expanduser() if home else command.home
+        standard = _GEMINI_SYSTEM_FILES.get(sys.platform, "/etc/gemini-cli/settings.json")
+        system = Path(environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or standard)
+        named = environ.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
+        for path in (
+            system,
+            command.folder / ".gemini" / "settings.json",
+            user / ".gemini" / "settings.json",
+            Path(named) if named else system.with_name("system-defaults.json"),
+        ):
+            if chosen := text(table(read_json(path), "security", "auth"), "selectedType"):
+                return chosen
+        return None
+
+
+_PI_PROVIDERS: Final[dict[str, tuple[Api, str]]] = {
+    "anthropic": ("anthropic", ANTHROPIC),
+    "openai": ("openai", OPENAI),
+    "cerebras": ("openai", "https://api.cerebras.ai/v1"),
+    "deepseek": ("openai", "https://api.deepseek.com"),
+    "groq": ("openai", "https://api.groq.com/openai/v1"),
+    "huggingface": ("openai", "https://router.huggingface.co/v1"),
+    "kimi-coding": ("anthropic", "https://api.kimi.com/coding"),
+    "minimax": ("anthropic", "https://api.minimax.io/anthropic"),
+    "moonshotai": ("openai", "https://api.moonshot.ai/v1"),
+    "together": ("openai", "https://api.together.ai/v1"),
+    "vercel-ai-gateway": ("anthropic", "https://ai-gateway.vercel.sh"),
+    "xai": ("openai", "https://api.x.ai/v1"),
+    "zai": ("openai", "https://api.z.ai/api/coding/paas/v4"),
+}
+"""Built-in providers of pi with one protocol and one address for all their models."""
+
+_PI_APIS: Final[dict[str, Api]] = {
+    "anthropic-messages": "anthropic",
+    "openai-completions": "openai",
+    "openai-responses": "openai",
+}
+
+
+class Pi(Agent):
+    """pi, with a built-in provider or one from its `models.json`.
+
+    It is pointed at the proxy by an extension, because neither environment nor options set a provider's address.
+    """
+
+    program = "pi"
+    install = "npm install -g @earendil-works/pi-coding-agent"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the address of its model's provider."""
+        provider = self._provider(command)
+        base = text(self._added(command, provider), "baseUrl") or _PI_PROVIDERS.get(provider, ("", None))[1]
+        if base is None:
+            what = f"the address of its provider {provider!r} is unknown; give it as --upstream, with --api"
+            raise cannot("pi", what)
+        return base
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+        """Return the option that loads an extension, and write the extension to the private directory."""
+        run_no_agent = ("install", "remove", "uninstall", "update", "list", "config", "auth")
+        if command.arguments[:1] and command.arguments[0] in run_no_agent:
+            return Start()
+        provider = self._provider(command)
+        base = openai_base(proxy, upstream) if self._api(command, provider) == "openai" else proxy
+        extension = private / "wane.mjs"
+        call = f"pi.registerProvider({json.dumps(provider)}, {json.dumps({'baseUrl': base})})"
+        extension.write_text(f"export default (pi) => {{ {call}; }};\n", encoding="utf-8")
+        return Start(("-e", str(extension)))
+
+    def _provider(self, command: AgentCommand) -> str:
+        """The provider that pi will use, by options, settings and keys."""
+        if named := command.option("--provider"):
+            return named
+        for models in (command.option("--model"), command.option("--models")):
+            provider, slash, _ = (models or "").partition(",")[0].partition("/")
+            if slash and (provider in _PI_PROVIDERS or self._added(command, provider)):
+                return provider
+        user, project = self._home(command) / "settings.json", command.folder / ".pi" / "settings.json"
+        if default := text({**read_json(user), **read_json(project)}, "defaultProvider"):
+            return default
+        keys = (name for name in ("anthropic", "openai") if command.environ.get(f"{name.upper()}_API_KEY"))
+        return next(keys, "anthropic")
+
+    def _api(self, command: AgentCommand, provider: str) -> Api:
+        if command.api is not None:
+            return command.api
+        added = self._added(command, provider)
+        models = [model for model in added.get("models") or () if isinstance(model, dict)]
+        spoken = text(added, "api") or next((api for model in models if (api := text(model, "api"))), None)
+        if spoken is None and provider in _PI_PROVIDERS:
+            return _PI_PROVIDERS[provider][0]
+        if spoken not in _PI_APIS:
+            what = f"the protocol of its provider {provider!r} is unknown; give --api anthropic or --api openai"
+            raise cannot("pi", what)
+        return _PI_APIS[spoken]
+
+    def _added(self, command: AgentCommand, provider: str) -> dict[str, Any]:
+        return table(read_json(self._home(command) / "models.json"), "providers", provider)
+
+    def _home(self, command: AgentCommand) -> Path:
+        return command.directory("PI_CODING_AGENT_DIR", ".pi/agent")
+
+
+_OTHER_VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    "gemini": (VARIABLE,),
+    "gemini": (_GEMINI_VARIABLE,),
 }
 """The second of the first two is read by LiteLLM, and so by aider."""
 
-_DEFAULTS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI, "gemini": GOOGLE}
+_PROVIDERS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI, "gemini": GOOGLE}
 
 
 class OtherAgent(Agent):
@@ -38,13 +317,13 @@ class OtherAgent(Agent):
     def upstream(self, command: AgentCommand) -> str:
         """Return the provider that the environment sets for the agent's API, or else that API's own."""
         api = self._api(command)
-        return next((url for name in _VARIABLES[api] if (url := command.environ.get(name))), _DEFAULTS[api])
+        return next((url for name in _OTHER_VARIABLES[api] if (url := command.environ.get(name))), _PROVIDERS[api])
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the environment, with a note that the agent may ignore it."""
         api = self._api(command)
         base = openai_base(proxy, upstream) if api == "openai" else proxy
-        names = _VARIABLES[api]
+        names = _OTHER_VARIABLES[api]
         verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
         note = f"Wane does not know {self.program}: {' and '.join(names)} {verb} set, but it may ignore {them}"
         return Start(environ=dict.fromkeys(names, base), note=note)
@@ -53,7 +332,7 @@ class OtherAgent(Agent):
         if command.api is not None:
             return command.api
         host = UpstreamUrl.parse(command.upstream).host if command.upstream else ""
-        for api, url in _DEFAULTS.items():
+        for api, url in _PROVIDERS.items():
             if host == UpstreamUrl.parse(url).host:
                 return api
         raise ConfigError(
@@ -62,8 +341,14 @@ class OtherAgent(Agent):
         )
 
 
+AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Pi())
+"""The agents that Wane knows."""
+
+
 def agent_of(program: str) -> Agent:
     """Return the agent of a program, by its file name."""
     name = PurePath(program).name
-    name = next((name[: -len(end)] for end in _ENDINGS if name.lower().endswith(end)), name)
+    for ending in (".exe", ".cmd", ".bat", ".ps1"):
+        if name.lower().endswith(ending):
+            name = name[: -len(ending)]
     return next((agent for agent in AGENTS if agent.program == name), OtherAgent(name))
